@@ -1,0 +1,1 @@
+//! The JSON types on the wire, and nothing else.

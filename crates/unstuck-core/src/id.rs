@@ -1,0 +1,154 @@
+//! Ids: one time-ordered 63-bit integer each (time, node, counter), shown as prefixed base32.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// 2020-01-01T00:00:00Z: ids count from here, so that 41 bits of milliseconds last until 2089.
+const EPOCH_MS: i64 = 1_577_836_800_000;
+const COUNTER_BITS: u32 = 12;
+const NODE_BITS: u32 = 10;
+/// Crockford's alphabet: no letter that is taken for a digit.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// 13 characters of 5 bits hold 63 bits.
+const DIGITS: usize = 13;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!($prefix, "_"))?;
+                base32(self.0, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                text.strip_prefix(concat!($prefix, "_"))
+                    .and_then(parse_base32)
+                    .map($name)
+                    .ok_or_else(|| BadId { text: text.to_owned(), prefix: $prefix })
+            }
+        }
+    };
+}
+
+id!(
+    /// A run.
+    RunId,
+    "run"
+);
+id!(
+    /// One version of a flow.
+    FlowId,
+    "flow"
+);
+id!(
+    /// A stored payload.
+    PayloadId,
+    "pay"
+);
+
+/// A text that is no id of the wanted kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadId {
+    text: String,
+    prefix: &'static str,
+}
+
+impl fmt::Display for BadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadId { text, prefix } = self;
+        write!(f, "`{text}` is not an id: expected `{prefix}_` and {DIGITS} letters or digits")
+    }
+}
+
+impl std::error::Error for BadId {}
+
+/// The source of new ids of one node: they only grow, whatever the clock does.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    node: u64,
+    last: u64,
+}
+
+impl Ids {
+    /// Ids of `node` (0 to 1023), none of them at or below `last`.
+    pub fn new(node: u16, last: u64) -> Ids {
+        Ids { node: u64::from(node) & ((1 << NODE_BITS) - 1), last }
+    }
+
+    /// The next id at `now`. More than 4096 in one millisecond borrow from the next one.
+    pub fn next(&mut self, now: Time) -> u64 {
+        let ms = u64::try_from(now.0 - EPOCH_MS).unwrap_or(0);
+        let first = (ms << (NODE_BITS + COUNTER_BITS)) | (self.node << COUNTER_BITS);
+        let counter_mask = (1 << COUNTER_BITS) - 1;
+        self.last = if first > self.last {
+            first
+        } else if self.last & counter_mask < counter_mask {
+            self.last + 1
+        } else {
+            let ms = (self.last >> (NODE_BITS + COUNTER_BITS)) + 1;
+            (ms << (NODE_BITS + COUNTER_BITS)) | (self.node << COUNTER_BITS)
+        };
+        self.last
+    }
+}
+
+fn base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = [0; DIGITS];
+    for (i, digit) in text.iter_mut().rev().enumerate() {
+        *digit = ALPHABET[usize::from((value >> (5 * i)) as u8 & 31)];
+    }
+    f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+}
+
+fn parse_base32(text: &str) -> Option<u64> {
+    if text.len() != DIGITS {
+        return None;
+    }
+    text.bytes().try_fold(0u64, |value, byte| {
+        let digit = ALPHABET.iter().position(|a| *a == byte.to_ascii_lowercase())?;
+        value.checked_mul(32)?.checked_add(digit as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_grow_even_when_the_clock_goes_back() {
+        let mut ids = Ids::new(3, 0);
+        let mut last = 0;
+        for now in [5_000, 5_000, 4_000, 6_000, 0] {
+            for _ in 0..5_000 {
+                let id = ids.next(Time(EPOCH_MS + now));
+                assert!(id > last, "{id} after {last}");
+                assert_eq!((id >> COUNTER_BITS) & 1023, 3);
+                last = id;
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_survives_being_printed() {
+        for value in [0, 1, 31, 32, 123_456_789_012_345, u64::MAX >> 1] {
+            let id = RunId(value);
+            assert_eq!(id.to_string().parse::<RunId>(), Ok(id));
+        }
+        for bad in ["", "run_", "flow_0000000000000", "run_00000000000u!", "run_00000000000000"] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Payloads: JSON text that is carried as it came and parsed only where an expression reads it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::id::PayloadId;
+
+/// A payload of at most so many bytes is kept in the event itself.
+pub const INLINE_BYTES: usize = 128;
+
+/// Valid JSON text, cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Option<Arc<str>>);
+
+impl Json {
+    /// The JSON `null`.
+    pub const NULL: Json = Json(None);
+
+    /// Checks that `text` is one JSON document.
+    pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
+        let raw: &RawValue = serde_json::from_str(text)?;
+        Ok(Json::trusted(raw.get()))
+    }
+
+    /// The text of a value.
+    pub fn of(value: &Value) -> Json {
+        if value.is_null() { Json::NULL } else { Json(Some(value.to_string().into())) }
+    }
+
+    /// A JSON array of these, in order.
+    pub fn array<'a>(parts: impl IntoIterator<Item = &'a Json>) -> Json {
+        let mut text = String::from("[");
+        for part in parts {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(part.text());
+        }
+        text.push(']');
+        Json(Some(text.into()))
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        self.0.as_deref().unwrap_or("null")
+    }
+
+    /// The parsed value.
+    pub fn value(&self) -> Value {
+        self.0.as_deref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or(Value::Null))
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn trusted(text: &str) -> Json {
+        let text = text.trim();
+        if text == "null" { Json::NULL } else { Json(Some(text.into())) }
+    }
+}
+
+impl Default for Json {
+    fn default() -> Json {
+        Json::NULL
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            None => serializer.serialize_unit(),
+            Some(text) => {
+                let raw: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
+                raw.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer).map_err(D::Error::custom)?;
+        Ok(Json::trusted(raw.get()))
+    }
+}
+
+/// Where a payload is: small ones travel with the event, others are stored once, apart from the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// Kept here.
+    Inline(Json),
+    /// Kept in the store under this id.
+    Stored(PayloadId),
+}
+
+impl Payload {
+    /// The payload `null`.
+    pub const NULL: Payload = Payload::Inline(Json::NULL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_checked_and_kept_as_it_came() {
+        assert_eq!(Json::parse(" {\"a\":  1} ").map(|j| j.text().to_owned()).ok().as_deref(), Some("{\"a\":  1}"));
+        assert!(Json::parse("{a: 1}").is_err());
+        assert!(Json::parse(" null ").is_ok_and(|json| json.is_null()));
+        assert_eq!(Json::array([&Json::NULL, &Json::of(&Value::from(2))]).text(), "[null,2]");
+    }
+
+    #[test]
+    fn json_survives_serde() {
+        let json = Json::of(&serde_json::json!({"a": [1, "x"]}));
+        let text = serde_json::to_string(&json).expect("serialises");
+        assert_eq!(serde_json::from_str::<Json>(&text).expect("parses"), json);
+        let none: Json = serde_json::from_str("null").expect("parses");
+        assert!(none.is_null());
+    }
+}

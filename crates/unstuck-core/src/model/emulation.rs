@@ -1,0 +1,91 @@
+//! Emulated steps: every condition that recovery is made for, brought about on purpose.
+
+use crate::json::Json;
+use crate::time::{Millis, Time};
+
+/// What an emulated attempt does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Completes.
+    Pass,
+    /// Reports an error that may pass.
+    Stall,
+    /// Reports a fatal error.
+    Fail,
+    /// The worker dies.
+    Crash,
+    /// Slow, but alive.
+    Drag,
+    /// Silent.
+    Stick,
+    /// Deferred: no resources.
+    Choke,
+    /// Blocks until the given time, then passes.
+    Wait {
+        /// When it passes.
+        until: WaitUntil,
+    },
+}
+
+/// The end of an emulated wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitUntil {
+    /// So long after the start of the attempt.
+    After(Millis),
+    /// At this instant.
+    At(Time),
+}
+
+/// How an emulated step behaves over its attempts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emulation {
+    /// Which behaviour comes when.
+    pub plan: Plan,
+    /// How long an attempt takes before its outcome shows.
+    pub duration: Millis,
+    /// How long one takes that drags.
+    pub drag: Millis,
+    /// The cause that `stall` and `fail` report.
+    pub cause: Option<String>,
+    /// What `pass`, `drag` and `wait` put out; by default the step's input.
+    pub output: Option<Json>,
+}
+
+/// The order of behaviours.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// One per attempt, the last one repeating. Never empty.
+    Sequence(Vec<Behaviour>),
+    /// At random, with these weights. Never empty, and the sum is above zero.
+    Odds {
+        /// The weight of each.
+        odds: Vec<(Behaviour, f64)>,
+        /// Where chance starts: the same seed, the same outcomes.
+        seed: u64,
+    },
+}
+
+impl Emulation {
+    /// What the given attempt does. `salt` tells units apart (a run, a step, an item), so that two of them do
+    /// not share their luck.
+    pub fn behaviour(&self, attempt: u32, salt: u64) -> Behaviour {
+        match &self.plan {
+            Plan::Sequence(sequence) => {
+                let place = (attempt.max(1) as usize - 1).min(sequence.len().saturating_sub(1));
+                sequence.get(place).copied().unwrap_or(Behaviour::Pass)
+            }
+            Plan::Odds { odds, seed } => {
+                let mut random = crate::random::Random::new(seed ^ salt ^ u64::from(attempt).rotate_left(32));
+                let sum: f64 = odds.iter().map(|(_, weight)| weight).sum();
+                let mut draw = random.unit() * sum;
+                for (behaviour, weight) in odds {
+                    if draw < *weight {
+                        return *behaviour;
+                    }
+                    draw -= weight;
+                }
+                odds.last().map_or(Behaviour::Pass, |(behaviour, _)| *behaviour)
+            }
+        }
+    }
+}

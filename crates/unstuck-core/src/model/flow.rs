@@ -1,0 +1,229 @@
+//! Flows: named, versioned definitions, checked and compiled when they are loaded.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::FlowId;
+use crate::model::emulation::Emulation;
+use crate::model::expression::{Expression, Template};
+use crate::model::recovery::{Defer, Limits, RetryStrategy};
+use crate::time::{Millis, Time};
+
+/// The place of a step in its flow's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepIx(pub u16);
+
+/// One version of a flow.
+#[derive(Clone)]
+pub struct Flow {
+    /// Given by the store when the version is kept there; zero before.
+    pub id: FlowId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version; empty in a file that gives none, a number of the store's then.
+    pub version: Arc<str>,
+    /// For people.
+    pub description: Option<String>,
+    /// Checks a run's input.
+    pub input: Option<Arc<dyn CheckInput>>,
+    /// What a completed run puts out; without it, the output of the last steps.
+    pub output: Option<Template>,
+    /// When a run is given up on.
+    pub deadline: Option<Deadline>,
+    /// How many runs may go on at once.
+    pub concurrency: Option<Concurrency>,
+    /// For people and filters.
+    pub labels: BTreeMap<String, String>,
+    /// In an order in which every step comes after what it needs.
+    pub steps: Vec<Step>,
+    /// For each step, the steps that need it.
+    pub dependents: Vec<Vec<StepIx>>,
+    /// The definition as one JSON document without formatting: what the store keeps and compares.
+    pub source: Arc<str>,
+    /// The folder that relative paths of local processes start from.
+    pub directory: Arc<str>,
+}
+
+/// Checks the input of a run.
+pub trait CheckInput: Send + Sync {
+    /// Every problem, each with its place, such as ``input.count: "x" is not of type "number"``.
+    fn check(&self, input: &Value) -> Result<(), Vec<String>>;
+}
+
+/// The time by which a run must be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// Counted from the start of each generation.
+    After(Millis),
+    /// An instant.
+    At(Time),
+}
+
+/// How many runs of a flow go on at once.
+#[derive(Clone, Debug)]
+pub struct Concurrency {
+    /// So many.
+    pub limit: u32,
+    /// For each value of this, if given.
+    pub key: Option<Expression>,
+    /// Whether a run keeps its slot in `error`, `held` and `paused`.
+    pub strict: bool,
+}
+
+/// One node of a flow.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Unique in the flow.
+    pub id: Arc<str>,
+    /// What it does.
+    pub kind: Kind,
+    /// A free label, such as `TRANSFORM`.
+    pub action_type: Option<Arc<str>>,
+    /// Its input; without it, the run's input.
+    pub with: Option<Template>,
+    /// What must be done first.
+    pub needs: Vec<StepIx>,
+    /// Whether it runs at all.
+    pub when: Option<Expression>,
+    /// One item for each of a list.
+    pub for_each: Option<ForEach>,
+    /// When an attempt is given up on.
+    pub limits: Limits,
+    /// How a deferral waits.
+    pub defer: Defer,
+    /// How much of a worker it takes.
+    pub load: u32,
+    /// Higher first.
+    pub priority: i32,
+    /// What is done about its errors first.
+    pub retry: RetryStrategy,
+    /// Whether its failure is the run's.
+    pub fail_on_error: bool,
+    /// The flow that runs when this step has failed for good.
+    pub exception_handler: Option<Arc<str>>,
+    /// Who takes its attempts: see [`Kind::queue`]. The same for every run, so it is made once.
+    pub queue: Arc<str>,
+    /// The full action name, `flow.action`.
+    pub full_action: Arc<str>,
+}
+
+/// A fan-out over a list.
+#[derive(Clone, Debug)]
+pub struct ForEach {
+    /// The list.
+    pub items: Template,
+    /// How many at once.
+    pub parallel: u32,
+    /// How many at all.
+    pub max_items: u32,
+}
+
+impl ForEach {
+    /// How many go on at once where nothing else is said.
+    pub const PARALLEL: u32 = 16;
+    /// How many there may be where nothing else is said.
+    pub const MAX_ITEMS: u32 = 10_000;
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// For a worker, or an executor of this process, that offers the action.
+    Action(Arc<str>),
+    /// A local process.
+    Process(Command),
+    /// A child run of the flow of this name.
+    Child(Arc<str>),
+    /// Waits for a while, or until an instant.
+    Wait(WaitFor),
+    /// Waits for an external event of this name.
+    Signal(Arc<str>),
+    /// A value.
+    Set(Template),
+    /// A condition brought about on purpose.
+    Emulate(Emulation),
+}
+
+impl Kind {
+    /// The queue of local processes.
+    pub const PROCESS_QUEUE: &'static str = "@process";
+    /// The queue of emulated steps.
+    pub const EMULATION_QUEUE: &'static str = "@emulate";
+
+    /// The queue that attempts of this kind wait in; empty where there is nothing to hand out.
+    pub fn queue(&self) -> Arc<str> {
+        match self {
+            Kind::Action(name) => name.clone(),
+            Kind::Process(_) => Kind::PROCESS_QUEUE.into(),
+            Kind::Emulate(_) => Kind::EMULATION_QUEUE.into(),
+            Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => "".into(),
+        }
+    }
+
+    /// The word for it in a flow file.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::Action(_) => "action",
+            Kind::Process(_) => "run",
+            Kind::Child(_) => "flow",
+            Kind::Wait(_) => "wait",
+            Kind::Signal(_) => "signal",
+            Kind::Set(_) => "set",
+            Kind::Emulate(_) => "emulate",
+        }
+    }
+}
+
+/// A local process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments, as they are.
+    Argv(Vec<String>),
+    /// A line for `sh -c`.
+    Shell(String),
+}
+
+/// How long a `wait` step waits.
+#[derive(Clone, Debug)]
+pub enum WaitFor {
+    /// So long from when the step is reached.
+    Span(Millis),
+    /// Until this instant.
+    Until(Time),
+    /// Computed: a number of seconds, a duration or an instant.
+    Computed(Expression),
+}
+
+impl Flow {
+    /// The step at this place.
+    pub fn step(&self, ix: StepIx) -> &Step {
+        &self.steps[usize::from(ix.0)]
+    }
+
+    /// The place of the step of this id.
+    pub fn find(&self, id: &str) -> Option<StepIx> {
+        let place = self.steps.iter().position(|step| &*step.id == id)?;
+        u16::try_from(place).ok().map(StepIx)
+    }
+
+    /// All places, in order.
+    pub fn places(&self) -> impl Iterator<Item = StepIx> + use<> {
+        (0..u16::try_from(self.steps.len()).unwrap_or(u16::MAX)).map(StepIx)
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,1 @@
+//! The loop: gather commands, load, decide, commit, perform; and the executors of this process.
