@@ -3,6 +3,7 @@
 //! Nothing here knows about storage, threads, clocks or the network. A command goes into [`decide`], an
 //! [`event`] comes out, [`evolve`] applies it; [`wakeup`] derives from a run's state what will move it next.
 
+pub mod duration;
 pub mod id;
 pub mod json;
 pub mod model;
