@@ -1,3 +1,41 @@
 //! The chores of the project: `cargo xtask test|tidy|bench`.
 
-fn main() {}
+mod bench;
+mod repo;
+mod rust;
+mod test;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask <chore>
+
+  test                 format, tidy, clippy, docs and every test; ends with `N passed, N failed`
+  tidy                 the project's own rules, without a build
+  bench <name> [args]  a benchmark, in release mode; without a name: which there are
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let root = repo::root();
+    match args.as_slice() {
+        ["test"] => test::run(&root),
+        ["tidy"] => tidy::run(&root),
+        ["bench", rest @ ..] => bench::run(&root, rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => wrong_usage("no chore given"),
+        ["test" | "tidy", extra, ..] => wrong_usage(&format!("unexpected argument `{extra}`")),
+        [other, ..] => wrong_usage(&format!("unknown chore `{other}`")),
+    }
+}
+
+fn wrong_usage(problem: &str) -> ExitCode {
+    eprint!("{problem}\n\n{USAGE}");
+    ExitCode::from(2)
+}
