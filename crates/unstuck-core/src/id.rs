@@ -108,7 +108,7 @@ impl Ids {
 fn base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; DIGITS];
     for (i, digit) in text.iter_mut().rev().enumerate() {
-        *digit = ALPHABET[usize::from((value >> (5 * i)) as u8 & 31)];
+        *digit = ALPHABET[usize::try_from((value >> (5 * i)) & 31).unwrap_or(0)];
     }
     f.write_str(std::str::from_utf8(&text).unwrap_or_default())
 }

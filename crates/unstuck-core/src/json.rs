@@ -123,7 +123,10 @@ mod tests {
 
     #[test]
     fn json_is_checked_and_kept_as_it_came() {
-        assert_eq!(Json::parse(" {\"a\":  1} ").map(|j| j.text().to_owned()).ok().as_deref(), Some("{\"a\":  1}"));
+        assert_eq!(
+            Json::parse(" {\"a\":  1} ").map(|j| j.text().to_owned()).ok().as_deref(),
+            Some("{\"a\":  1}")
+        );
         assert!(Json::parse("{a: 1}").is_err());
         assert!(Json::parse(" null ").is_ok_and(|json| json.is_null()));
         assert_eq!(Json::array([&Json::NULL, &Json::of(&Value::from(2))]).text(), "[null,2]");

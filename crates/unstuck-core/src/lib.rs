@@ -2,10 +2,22 @@
 //!
 //! Nothing here knows about storage, threads, clocks or the network. A command goes into [`decide`], an
 //! [`event`] comes out, [`evolve`] applies it; [`wakeup`] derives from a run's state what will move it next.
+#![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
+pub mod command;
+pub mod decide;
+pub mod digest;
 pub mod duration;
+pub mod event;
+pub mod evolve;
 pub mod id;
 pub mod json;
 pub mod model;
+pub mod needs;
+pub mod offer;
 pub mod random;
+pub mod recovery;
+pub mod refusal;
+mod schedule;
 pub mod time;
+pub mod wakeup;

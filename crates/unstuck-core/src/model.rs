@@ -1,6 +1,10 @@
 //! The nouns of Unstuck: one file per lifecycle.
 
+pub mod attempt;
 pub mod emulation;
+pub mod error;
 pub mod expression;
 pub mod flow;
 pub mod recovery;
+pub mod run;
+pub mod unit;

@@ -1,6 +1,6 @@
 //! Chance as an argument: a stream of numbers that its seed decides.
 
-/// SplitMix64: small, fast, and good enough for delays and odds.
+/// `SplitMix64`: small, fast, and good enough for delays and odds.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,15 +22,15 @@ impl Random {
     /// Uniform in `0.0..1.0`.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Uniform in `low..=high`; `low` where the range is empty.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.saturating_sub(low) {
             0 => low,
-            u64::MAX => self.next(),
-            width => low + self.next() % (width + 1),
+            u64::MAX => self.draw(),
+            width => low + self.draw() % (width + 1),
         }
     }
 }

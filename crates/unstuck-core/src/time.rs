@@ -60,6 +60,7 @@ impl Millis {
         Millis::minutes(n.saturating_mul(60))
     }
 
+    #[must_use]
     /// This span times `factor`, saturating; a factor that is not a number or negative gives zero.
     #[expect(
         clippy::cast_possible_truncation,

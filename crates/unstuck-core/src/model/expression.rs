@@ -63,7 +63,10 @@ pub struct Expression {
 
 impl fmt::Debug for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Expression").field("source", &self.source).field("reads", &self.reads).finish_non_exhaustive()
+        f.debug_struct("Expression")
+            .field("source", &self.source)
+            .field("reads", &self.reads)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,293 @@
+//! What may be asked of a run.
+
+use std::sync::Arc;
+
+use crate::event::{Actor, Choice};
+use crate::id::RunId;
+use crate::json::{Json, Payload};
+use crate::model::attempt::{AttemptId, Worker};
+use crate::model::error::{Error, RunError};
+use crate::model::run::{Origin, RunState};
+use crate::model::unit::UnitRef;
+use crate::time::{Millis, Time};
+
+/// Something that is asked of one run.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Start it.
+    Start(Box<Start>),
+    /// Give it a slot under its flow's `concurrency`.
+    Admit,
+    /// Hand the queued attempt of a unit to a worker.
+    Claim {
+        /// The unit.
+        unit: UnitRef,
+        /// The worker.
+        worker: Worker,
+    },
+    /// What a worker says about an attempt.
+    Answer {
+        /// The attempt, from its token.
+        attempt: AttemptId,
+        /// What it says.
+        says: Says,
+    },
+    /// The worker of this attempt is gone.
+    Lost {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Whether the worker was lost with other attempts too.
+        with_others: bool,
+    },
+    /// A timer of this place has come due: do what is due by now.
+    Due {
+        /// The unit, or the run itself (its deadline).
+        unit: Option<UnitRef>,
+        /// The last sign of life of its attempt, if a heartbeat has moved the lease.
+        heard: Option<Time>,
+    },
+    /// Choose for a held step.
+    Choose {
+        /// The unit.
+        unit: UnitRef,
+        /// What.
+        choice: Choice,
+        /// Who chose.
+        by: Actor,
+    },
+    /// Resume a step in error.
+    Resume {
+        /// Which; all of the run's if none.
+        unit: Option<UnitRef>,
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// Pause.
+    Pause {
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// Go on.
+    Unpause {
+        /// Who.
+        by: Actor,
+    },
+    /// Cancel.
+    Cancel {
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// An external event.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// What it carries.
+        payload: Json,
+        /// Who sent it.
+        by: Actor,
+    },
+    /// Start the next generation of a final run.
+    Rerun {
+        /// What runs again.
+        what: Rerun,
+        /// Who.
+        by: Actor,
+    },
+    /// Something another run has to say.
+    Notice(Box<NoticeBody>),
+}
+
+/// The start of a run.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The id that it gets if it is new.
+    pub run: RunId,
+    /// Unique in its flow, if given.
+    pub key: Option<Arc<str>>,
+    /// Its input.
+    pub input: StartInput,
+    /// Its priority.
+    pub priority: i32,
+    /// Its deadline, if not the flow's.
+    pub deadline: Option<Time>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The flow of the root run; `None` for a root run.
+    pub root_flow: Option<Arc<str>>,
+    /// What to do when the key has a final run.
+    pub on_duplicate: OnDuplicate,
+    /// Who started it.
+    pub by: Actor,
+}
+
+/// The input of a new run.
+#[derive(Clone, Debug)]
+pub enum StartInput {
+    /// From outside: checked, and kept where it is large.
+    New(Json),
+    /// From another run: already kept.
+    Kept(Payload),
+}
+
+/// What a start does when its key has a run already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDuplicate {
+    /// Returns that run.
+    #[default]
+    Return,
+    /// Returns that run, or starts its next generation if it is final.
+    RestartIfFinal,
+}
+
+/// What a worker says about its attempt.
+#[derive(Clone, Debug)]
+pub enum Says {
+    /// Work has begun.
+    Start,
+    /// It is alive, and how far it is.
+    Heartbeat {
+        /// How far, if it tells.
+        progress: Option<Json>,
+    },
+    /// It is done.
+    Complete {
+        /// The output.
+        output: Json,
+    },
+    /// It went wrong.
+    Fail {
+        /// How.
+        error: Box<Error>,
+        /// Whether trying again is pointless.
+        fatal: bool,
+    },
+    /// Resources are lacking.
+    Defer {
+        /// For how long, if it knows.
+        asked: Option<Millis>,
+        /// Which.
+        lacking: Option<Arc<str>>,
+    },
+    /// The worker stops in good order and gives it back.
+    Release,
+}
+
+/// What a rerun of a final run does again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rerun {
+    /// Goes on from the point of failure.
+    Continue,
+    /// Everything.
+    All,
+    /// These steps, with everything that depends on them.
+    Steps(Vec<crate::model::flow::StepIx>),
+}
+
+/// A message from one run to another, decided in the transaction of the first and delivered at least once.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Notice {
+    /// Whom it is for.
+    pub to: RunId,
+    /// What it says.
+    pub body: NoticeBody,
+}
+
+/// What runs tell each other. Each is recognised when it comes twice.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum NoticeBody {
+    /// To a run that does not exist yet: start.
+    StartChild(Box<StartChild>),
+    /// To a child: go on as this generation.
+    ContinueChild {
+        /// The generation to become.
+        generation: u32,
+    },
+    /// To a child: cancel, if this is still the generation.
+    CancelChild {
+        /// The generation.
+        generation: u32,
+    },
+    /// To a child: pause.
+    PauseChild,
+    /// To a child: go on.
+    UnpauseChild,
+    /// To a parent: what the child is doing now.
+    ChildChanged {
+        /// Which.
+        child: ChildRef,
+        /// What.
+        state: RunState,
+    },
+    /// To a parent: the child has ended.
+    ChildEnded {
+        /// Which.
+        child: ChildRef,
+        /// How.
+        how: ChildEnd,
+    },
+}
+
+/// The start of a child or handler.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct StartChild {
+    /// The name of its flow; the newest version of it.
+    pub flow: Arc<str>,
+    /// Its input.
+    pub input: Payload,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The flow of the root run.
+    pub root_flow: Arc<str>,
+    /// Its priority.
+    pub priority: i32,
+}
+
+/// A child as its parent knows it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ChildRef {
+    /// The child.
+    pub run: RunId,
+    /// Its generation.
+    pub generation: u32,
+    /// Where the parent keeps it.
+    pub origin: Origin,
+}
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum ChildEnd {
+    /// With this output.
+    Completed(Payload),
+    /// With this error.
+    Failed(Box<RunError>),
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+impl Command {
+    /// Who is behind it.
+    pub fn actor(&self) -> Actor {
+        match self {
+            Command::Start(start) => start.by.clone(),
+            Command::Admit
+            | Command::Claim { .. }
+            | Command::Lost { .. }
+            | Command::Due { .. }
+            | Command::Notice(_) => Actor::Engine,
+            Command::Answer { .. } => Actor::Worker,
+            Command::Choose { by, .. }
+            | Command::Resume { by, .. }
+            | Command::Pause { by, .. }
+            | Command::Unpause { by }
+            | Command::Cancel { by, .. }
+            | Command::Signal { by, .. }
+            | Command::Rerun { by, .. } => by.clone(),
+        }
+    }
+}

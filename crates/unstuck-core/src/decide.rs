@@ -1,0 +1,169 @@
+//! The one place where it is decided what a command does to a run.
+
+mod answer;
+mod cancel;
+mod child;
+mod draft;
+mod expire;
+mod hold;
+mod pause;
+mod rerun;
+mod resume;
+mod signal;
+mod start;
+
+use std::collections::HashMap;
+
+use crate::command::{Command, Notice, NoticeBody};
+use crate::event::Event;
+use crate::id::{Ids, PayloadId, RunId};
+use crate::json::Json;
+use crate::model::attempt::{AttemptId, Worker};
+use crate::model::flow::Flow;
+use crate::model::run::Run;
+use crate::model::unit::UnitRef;
+use crate::offer::Offers;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::time::Time;
+
+pub use child::refuse_child;
+pub(crate) use draft::Draft;
+pub use draft::unit_name;
+
+/// The largest input, output or signal.
+pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
+
+/// All that a decision depends on besides the run and the command.
+pub struct Context<'a> {
+    /// The time of the batch.
+    pub now: Time,
+    /// The id of the run, whether it exists or not.
+    pub run: RunId,
+    /// The run's flow version.
+    pub flow: &'a Flow,
+    /// The stored payloads that [`needs`](crate::needs::needs) asked for.
+    pub payloads: &'a HashMap<PayloadId, Json>,
+    /// Where new ids come from.
+    pub ids: &'a mut Ids,
+    /// Where chance comes from.
+    pub random: &'a mut Random,
+    /// The executors that wait for work.
+    pub offers: &'a mut Offers,
+}
+
+/// What a command does: everything here is made durable together, and only then answered and performed.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// What happened, if anything did.
+    pub event: Option<Event>,
+    /// New payloads, to be kept apart from the run.
+    pub payloads: Vec<(PayloadId, Json)>,
+    /// What other runs must be told, in order.
+    pub notices: Vec<Notice>,
+    /// What to do after commit, in order.
+    pub effects: Vec<Effect>,
+    /// A lease that a heartbeat has moved, which is no event.
+    pub lease: Option<LeaseMove>,
+    /// Which wakeups may have changed.
+    pub touched: Touched,
+    /// What the caller is told.
+    pub answer: Answer,
+}
+
+/// Which wakeups of a run may have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// All of them.
+    pub all: bool,
+    /// These units.
+    pub units: Vec<UnitRef>,
+}
+
+/// What a caller is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    #[default]
+    Done,
+    /// It had been done already.
+    Already,
+    /// The run was started.
+    Started(RunId),
+    /// The key has this run.
+    Exists(RunId),
+}
+
+/// What to do after commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Hand an attempt to the worker that it was claimed for.
+    Dispatch {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The worker.
+        worker: Worker,
+        /// How much of the worker it takes.
+        load: u32,
+    },
+    /// Tell a worker that an attempt is no longer its own.
+    Interrupt {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The worker.
+        worker: Worker,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A lease that was moved by a sign of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseMove {
+    /// The unit.
+    pub unit: UnitRef,
+    /// The sign of life.
+    pub heard: Time,
+    /// When its attempt is given up on now.
+    pub due: Time,
+}
+
+/// Decides one command. On refusal the run is as it was.
+pub fn decide(
+    run: &mut Option<Run>,
+    command: Command,
+    context: &mut Context<'_>,
+) -> Result<Decision, Refusal> {
+    let before = run.as_ref().map(Run::state);
+    let by = command.actor();
+    let mut draft = Draft::new(run, context);
+    let answer = match command {
+        Command::Start(start) => start::start(&mut draft, *start),
+        Command::Admit => start::admit(&mut draft),
+        Command::Claim { unit, worker } => answer::claim(&mut draft, unit, worker),
+        Command::Answer { attempt, says } => answer::answer(&mut draft, attempt, says),
+        Command::Lost { attempt, with_others } => expire::lost(&mut draft, attempt, with_others),
+        Command::Due { unit, heard } => expire::due(&mut draft, unit, heard),
+        Command::Choose { unit, choice, .. } => hold::choose(&mut draft, unit, choice),
+        Command::Resume { unit, reason, .. } => resume::resume(&mut draft, unit, reason.as_ref()),
+        Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
+        Command::Unpause { .. } => pause::unpause(&mut draft),
+        Command::Cancel { reason, .. } => cancel::cancel(&mut draft, reason),
+        Command::Signal { name, payload, .. } => signal::signal(&mut draft, &name, payload),
+        Command::Rerun { what, .. } => rerun::rerun(&mut draft, &what),
+        Command::Notice(notice) => notice_of(&mut draft, *notice),
+    }?;
+    Ok(draft.finish(answer, before, by))
+}
+
+fn notice_of(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
+    match notice {
+        NoticeBody::StartChild(child) => start::start_child(draft, *child),
+        NoticeBody::ContinueChild { generation } => rerun::continue_child(draft, generation),
+        NoticeBody::CancelChild { generation } => cancel::cancel_child(draft, generation),
+        NoticeBody::PauseChild => pause::pause_child(draft),
+        NoticeBody::UnpauseChild => pause::unpause_child(draft),
+        NoticeBody::ChildChanged { child, state } => child::changed(draft, &child, state),
+        NoticeBody::ChildEnded { child, how } => child::ended(draft, &child, how),
+    }
+}

@@ -1,0 +1,238 @@
+//! Claims and what workers say: start, heartbeat, complete, fail, defer, release.
+
+use crate::command::Says;
+use crate::decide::{Answer, Draft, LeaseMove, MAX_PAYLOAD_BYTES};
+use crate::event::UnitFact;
+use crate::json::Json;
+use crate::model::attempt::{AttemptId, Cancelled, Outcome, Worker};
+use crate::model::error::{Error, OUTPUT_ACTION};
+use crate::model::run::Run;
+use crate::model::unit::{Doing, Live, QueuePlace, UnitRef, UnitState};
+use crate::recovery::ladder::{self, Verdict};
+use crate::recovery::{deferral, failing};
+use crate::refusal::{Refusal, Void};
+use crate::schedule::{advance_after, begin, hand_over, is_failing};
+use crate::wakeup::first_limit;
+
+/// A worker takes the queued attempt of a unit.
+pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    let state = run.unit(unit).ok_or_else(|| Refusal::UnknownUnit(draft.name(unit)))?;
+    if !matches!(state.state, UnitState::Ready(_)) || !run.may_go_on() {
+        let is = state.state.word();
+        let hint = "another worker was faster, or the run stopped";
+        return Err(Refusal::WrongState { unit: draft.name(unit), is, wanted: "ready", hint });
+    }
+    hand_over(draft, unit, worker);
+    Ok(Answer::Done)
+}
+
+/// What a worker says about its attempt.
+pub(crate) fn answer(draft: &mut Draft<'_, '_>, id: AttemptId, says: Says) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    let Some(live) = held_by(run, id) else {
+        return if repeats(run, id, &says) { Ok(Answer::Already) } else { Err(void(draft, id)) };
+    };
+    let (unit, attempt) = (id.unit, id.attempt);
+    match says {
+        Says::Start => Ok(start(draft, unit, &live)),
+        Says::Heartbeat { progress } => Ok(heartbeat(draft, unit, &live, progress)),
+        Says::Complete { output } => {
+            complete(draft, unit, attempt, output);
+            Ok(Answer::Done)
+        }
+        Says::Fail { error, fatal } => {
+            let (outcome, verdict) = if fatal {
+                (Outcome::Failed(error), Verdict::Failed)
+            } else {
+                (Outcome::Stalled(error), Verdict::Stalled)
+            };
+            draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+            ladder::climb(draft, unit, verdict);
+            Ok(Answer::Done)
+        }
+        Says::Defer { asked, lacking } => {
+            deferral::defer(draft, unit, attempt, asked, lacking);
+            Ok(Answer::Done)
+        }
+        Says::Release => {
+            release(draft, unit, attempt);
+            Ok(Answer::Done)
+        }
+    }
+}
+
+/// The attempt under way, if it is this one and a worker's.
+fn held_by(run: &Run, id: AttemptId) -> Option<Live> {
+    if run.generation != id.generation || run.is_final() {
+        return None;
+    }
+    match &run.unit(id.unit)?.state {
+        UnitState::Active(live)
+            if live.attempt == id.attempt && !matches!(live.doing, Doing::Child { .. }) =>
+        {
+            Some(live.clone())
+        }
+        UnitState::Active(_)
+        | UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    }
+}
+
+/// Whether an answer says again what it has said before: then it is safe to say so.
+fn repeats(run: &Run, id: AttemptId, says: &Says) -> bool {
+    if run.generation != id.generation {
+        return false;
+    }
+    let past = run.unit(id.unit).and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
+    let Some(past) = past else { return false };
+    match (says, &past.outcome) {
+        (Says::Complete { .. }, Outcome::Completed(_))
+        | (Says::Fail { fatal: true, .. }, Outcome::Failed(_))
+        | (Says::Fail { fatal: false, .. }, Outcome::Stalled(_))
+        | (Says::Defer { .. }, Outcome::Deferred { .. })
+        | (Says::Release, Outcome::Cancelled(Cancelled::Released)) => true,
+        (
+            Says::Start
+            | Says::Heartbeat { .. }
+            | Says::Complete { .. }
+            | Says::Fail { .. }
+            | Says::Defer { .. }
+            | Says::Release,
+            Outcome::Completed(_)
+            | Outcome::Stalled(_)
+            | Outcome::Failed(_)
+            | Outcome::Deferred { .. }
+            | Outcome::Stuck(_)
+            | Outcome::Cancelled(_),
+        ) => false,
+    }
+}
+
+fn start(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live) -> Answer {
+    match &live.doing {
+        Doing::Dequeued { worker, .. } => {
+            draft.emit_unit(unit, UnitFact::Started { worker: worker.clone() });
+            Answer::Done
+        }
+        Doing::Working { .. } | Doing::Child { .. } => Answer::Already,
+    }
+}
+
+fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, progress: Option<Json>) -> Answer {
+    start(draft, unit, live);
+    if let Some(progress) = progress {
+        let value = draft.keep(progress);
+        draft.emit_unit(unit, UnitFact::Progress { value });
+    } else if matches!(live.doing, Doing::Working { .. }) {
+        let heard = draft.now();
+        let due = first_limit(draft.step(unit), live, Some(heard)).map(|(due, _)| due);
+        draft.decision.lease = due.map(|due| LeaseMove { unit, heard, due });
+    }
+    Answer::Done
+}
+
+fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json) {
+    let bytes = output.text().len();
+    if bytes > MAX_PAYLOAD_BYTES {
+        let cause =
+            format!("the output has {bytes} bytes and may have {MAX_PAYLOAD_BYTES}; put out a reference");
+        let outcome = Outcome::Failed(Box::new(Error::found_by(OUTPUT_ACTION, cause)));
+        draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+        ladder::climb(draft, unit, Verdict::Failed);
+        return;
+    }
+    let output = draft.keep(output);
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Completed(output) });
+    if is_failing(draft.run()) {
+        failing::go_on(draft);
+    } else {
+        advance_after(draft, unit.step);
+    }
+}
+
+/// Back to the front, with no budget used.
+fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
+    let outcome = Outcome::Cancelled(Cancelled::Released);
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+    if is_failing(draft.run()) {
+        let how = failing::closing(draft);
+        draft.emit_unit(unit, UnitFact::Closed { how });
+        failing::go_on(draft);
+        return;
+    }
+    let place = QueuePlace { front: true, alone: false };
+    begin(draft, unit, Some(crate::model::attempt::ResumedBy::Reclaim), place);
+}
+
+/// Whoever comes with a void token is told when and why it lost the attempt, and which one holds now.
+pub(crate) fn void(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
+    let run = draft.run();
+    let unit = run.unit(id.unit);
+    let name = if usize::from(id.unit.step.0) < draft.flow().steps.len() {
+        draft.name(id.unit)
+    } else {
+        "?".to_owned()
+    };
+    let mut void = Void { unit: name, attempt: id.attempt, since: None, why: String::new(), holds_now: None };
+    let past = unit.and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
+    void.why = if run.generation == id.generation {
+        past.map_or_else(|| unknown_attempt(run), |past| ended_text(&past.outcome))
+    } else {
+        format!("it belongs to generation {} and the run is at generation {}", id.generation, run.generation)
+    };
+    if run.generation == id.generation {
+        void.since = past.map(|past| past.ended_at);
+    }
+    void.holds_now = unit.and_then(|unit| match &unit.state {
+        UnitState::Ready(queued) => Some((queued.attempt, None)),
+        UnitState::Active(live) => Some((live.attempt, worker_of(&live.doing))),
+        UnitState::Waiting(_) => Some((unit.attempts + 1, None)),
+        UnitState::Pending
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    });
+    Refusal::Void(Box::new(void))
+}
+
+fn unknown_attempt(run: &Run) -> String {
+    if run.is_final() {
+        format!("the run is {}", run.state().word())
+    } else {
+        "it is not under way; the history of the run tells more".to_owned()
+    }
+}
+
+fn ended_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Stuck(stuck) => {
+            format!("it was found stuck, {} (last heard of at {})", stuck.limit, stuck.heard)
+        }
+        Outcome::Cancelled(why) => why.text().to_owned(),
+        Outcome::Completed(_) => "it was completed".to_owned(),
+        Outcome::Stalled(error) | Outcome::Failed(error) => {
+            format!("it ended as {}: {}", outcome.word(), error.cause)
+        }
+        Outcome::Deferred { .. } => "it was deferred".to_owned(),
+    }
+}
+
+fn worker_of(doing: &Doing) -> Option<Worker> {
+    match doing {
+        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => Some(worker.clone()),
+        Doing::Child { .. } => None,
+    }
+}

@@ -1,0 +1,52 @@
+//! Cancel: final at commit; attempts are void, children and handler follow by notice.
+
+use std::sync::Arc;
+
+use crate::command::NoticeBody;
+use crate::decide::{Answer, Draft};
+use crate::event::{Closing, Fact, UnitFact};
+use crate::model::attempt::Cancelled;
+use crate::model::run::{Failing, Handler, Phase, RunState};
+use crate::model::unit::{ItemsEnd, StepRun};
+use crate::recovery::failing;
+use crate::refusal::Refusal;
+
+/// Somebody cancels the run.
+pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if run.state() == RunState::Cancelled {
+        return Ok(Answer::Already);
+    }
+    draft.open_run()?;
+    for (child, generation) in failing::active_children(draft) {
+        draft.notify(child, NoticeBody::CancelChild { generation });
+    }
+    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) =
+        &draft.run().phase
+    {
+        let handler = *handler;
+        draft.notify(handler, NoticeBody::CancelChild { generation: 1 });
+    }
+    failing::void_attempts(draft, Cancelled::RunCancelled);
+    for unit in draft.run().units_where(|unit| !unit.state.is_final()) {
+        draft.emit_unit(unit, UnitFact::Closed { how: Closing::Cancelled });
+    }
+    for step in draft.flow().places() {
+        if let StepRun::Items(items) = draft.run().step(step)
+            && matches!(items.end, ItemsEnd::Open)
+        {
+            draft.emit(Fact::ItemsEnded { step, how: Closing::Cancelled });
+        }
+    }
+    draft.emit(Fact::RunCancelled { reason });
+    Ok(Answer::Done)
+}
+
+/// The parent no longer needs this generation.
+pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, generation: u32) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if run.is_final() || run.generation != generation {
+        return Ok(Answer::Already);
+    }
+    cancel(draft, Some("its parent no longer needs it".into()))
+}

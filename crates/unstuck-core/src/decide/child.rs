@@ -1,0 +1,129 @@
+//! What children tell their parents, and what that does to the parent's step.
+
+use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody, StartChild};
+use crate::decide::{Answer, Draft};
+use crate::event::{Fact, UnitFact};
+use crate::id::RunId;
+use crate::model::attempt::Outcome;
+use crate::model::error::{CHILD_ACTION, Error, RunError};
+use crate::model::run::{Failing, Handler, Origin, Phase, RunState};
+use crate::model::unit::{Doing, Live, UnitRef, UnitState};
+use crate::recovery::failing;
+use crate::recovery::ladder::{self, Verdict};
+use crate::refusal::Refusal;
+use crate::schedule::{advance_after, is_failing};
+
+/// A child that cannot be started has failed: what its parent is told.
+pub fn refuse_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice> {
+    let error = Error::found_by(CHILD_ACTION, cause);
+    let how = ChildEnd::Failed(Box::new(RunError { unit: None, fatal: true, error }));
+    let parent = child.origin.parent()?;
+    let child = ChildRef { run: to, generation: 1, origin: child.origin.clone() };
+    Some(Notice { to: parent, body: NoticeBody::ChildEnded { child, how } })
+}
+
+/// A child tells what it is doing.
+pub(crate) fn changed(
+    draft: &mut Draft<'_, '_>,
+    child: &ChildRef,
+    state: RunState,
+) -> Result<Answer, Refusal> {
+    if draft.existing()?.is_final() {
+        return Ok(Answer::Already);
+    }
+    match place_of(draft, child) {
+        Some(Place::Handler(known)) if known != state => draft.emit(Fact::HandlerChanged { state }),
+        Some(Place::Unit { unit, state: known, .. }) if known != state => {
+            draft.emit_unit(unit, UnitFact::ChildChanged { state });
+        }
+        Some(Place::Handler(_) | Place::Unit { .. }) | None => return Ok(Answer::Already),
+    }
+    Ok(Answer::Done)
+}
+
+/// A child has ended.
+pub(crate) fn ended(draft: &mut Draft<'_, '_>, child: &ChildRef, how: ChildEnd) -> Result<Answer, Refusal> {
+    if draft.existing()?.is_final() {
+        return Ok(Answer::Already);
+    }
+    match place_of(draft, child) {
+        None => return Ok(Answer::Already),
+        Some(Place::Handler(_)) => {
+            let handler_error = match how {
+                ChildEnd::Completed(_) => None,
+                ChildEnd::Failed(error) => Some(error),
+                ChildEnd::Cancelled => Some(Box::new(cancelled_error("the handler was cancelled"))),
+            };
+            draft.emit(Fact::RunFailed { handler_error });
+        }
+        Some(Place::Unit { unit, attempt, .. }) => unit_ended(draft, unit, attempt, how),
+    }
+    Ok(Answer::Done)
+}
+
+fn unit_ended(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: ChildEnd) {
+    let (outcome, verdict) = match how {
+        ChildEnd::Completed(output) => (Outcome::Completed(output), None),
+        ChildEnd::Failed(failed) if failed.fatal => {
+            (Outcome::Failed(Box::new(failed.error)), Some(Verdict::Failed))
+        }
+        ChildEnd::Failed(failed) => (Outcome::Stalled(Box::new(failed.error)), Some(Verdict::Stalled)),
+        ChildEnd::Cancelled => {
+            let error = cancelled_error("the child run was cancelled").error;
+            (Outcome::Failed(Box::new(error)), Some(Verdict::Failed))
+        }
+    };
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+    match verdict {
+        Some(verdict) => ladder::climb(draft, unit, verdict),
+        None if is_failing(draft.run()) => failing::go_on(draft),
+        None => advance_after(draft, unit.step),
+    }
+}
+
+fn cancelled_error(cause: &str) -> RunError {
+    RunError { unit: None, fatal: true, error: Error::found_by(CHILD_ACTION, cause) }
+}
+
+/// Where a run keeps a child.
+enum Place {
+    Handler(RunState),
+    Unit { unit: UnitRef, attempt: u32, state: RunState },
+}
+
+/// Where this run keeps the child, if it still waits for this generation of it.
+fn place_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<Place> {
+    let run = draft.run();
+    match &child.origin {
+        Origin::Root => None,
+        Origin::Handler { generation, .. } => {
+            match &run.phase {
+                Phase::Failing(Failing {
+                    handler: Some(Handler { run: Some(known), state, .. }), ..
+                }) if *known == child.run && *generation == run.generation => Some(Place::Handler(*state)),
+                Phase::Failing(_) | Phase::Going | Phase::Ended(_) => None,
+            }
+        }
+        Origin::Child { unit, .. } => {
+            let state = run.unit(*unit)?;
+            match &state.state {
+                UnitState::Active(Live { attempt, doing: Doing::Child { state: told, .. }, .. })
+                    if state.child == Some((child.run, child.generation)) =>
+                {
+                    Some(Place::Unit { unit: *unit, attempt: *attempt, state: *told })
+                }
+                UnitState::Active(_)
+                | UnitState::Pending
+                | UnitState::Ready(_)
+                | UnitState::Waiting(_)
+                | UnitState::Held { .. }
+                | UnitState::Error { .. }
+                | UnitState::Completed { .. }
+                | UnitState::Skipped { .. }
+                | UnitState::Failed { .. }
+                | UnitState::Dropped { .. }
+                | UnitState::Cancelled { .. } => None,
+            }
+        }
+    }
+}

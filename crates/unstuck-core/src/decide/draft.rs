@@ -1,0 +1,228 @@
+//! A decision in the making: facts are applied as they are found, so that each next one sees the last.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody};
+use crate::decide::{Answer, Context, Decision, Effect, Touched};
+use crate::event::{Actor, Event, Fact, UnitFact};
+use crate::evolve;
+use crate::id::{PayloadId, RunId};
+use crate::json::{INLINE_BYTES, Json, Payload};
+use crate::model::attempt::{AttemptId, Worker};
+use crate::model::expression::{Reads, Scope};
+use crate::model::flow::{Flow, Step};
+use crate::model::run::{End, Phase, Run, RunState};
+use crate::model::unit::{Unit, UnitRef};
+use crate::refusal::Refusal;
+use crate::time::Time;
+
+/// A decision in the making.
+pub(crate) struct Draft<'d, 'c> {
+    run: &'d mut Option<Run>,
+    pub(crate) context: &'d mut Context<'c>,
+    facts: Vec<Fact>,
+    pub(crate) decision: Decision,
+}
+
+impl<'d, 'c> Draft<'d, 'c> {
+    pub(crate) fn new(run: &'d mut Option<Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
+        Draft { run, context, facts: Vec::with_capacity(4), decision: Decision::default() }
+    }
+
+    /// The run, which must exist.
+    pub(crate) fn existing(&self) -> Result<&Run, Refusal> {
+        self.run.as_ref().ok_or(Refusal::UnknownRun(self.context.run))
+    }
+
+    /// The run, which must exist and not be final.
+    pub(crate) fn open_run(&self) -> Result<&Run, Refusal> {
+        let run = self.existing()?;
+        if run.is_final() { Err(Refusal::Final(run.state())) } else { Ok(run) }
+    }
+
+    /// The unit, which must exist.
+    pub(crate) fn existing_unit(&self, unit: UnitRef) -> Result<&Unit, Refusal> {
+        self.existing()?.unit(unit).ok_or_else(|| Refusal::UnknownUnit(self.name(unit)))
+    }
+
+    /// The run, if there is one.
+    pub(crate) fn maybe(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+
+    /// The run; only after [`Draft::existing`] or a start.
+    pub(crate) fn run(&self) -> &Run {
+        self.run.as_ref().expect("the run was checked to exist")
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.context.now
+    }
+
+    pub(crate) fn flow(&self) -> &'c Flow {
+        self.context.flow
+    }
+
+    pub(crate) fn step(&self, unit: UnitRef) -> &'c Step {
+        self.context.flow.step(unit.step)
+    }
+
+    /// The unit, which the caller knows to exist.
+    pub(crate) fn unit(&self, unit: UnitRef) -> &Unit {
+        self.run().unit(unit).expect("the unit was checked to exist")
+    }
+
+    /// How people write this unit: `step` or `step[2]`.
+    pub(crate) fn name(&self, unit: UnitRef) -> String {
+        unit_name(self.flow(), unit)
+    }
+
+    pub(crate) fn attempt_id(&self, unit: UnitRef, attempt: u32) -> AttemptId {
+        AttemptId { run: self.run().id, generation: self.run().generation, unit, attempt }
+    }
+
+    pub(crate) fn emit(&mut self, fact: Fact) {
+        evolve::apply(self.run, &fact, self.context.now);
+        match &fact {
+            Fact::Unit { unit, .. } => self.touch(*unit),
+            Fact::SignalKept { .. } | Fact::SignalTaken { .. } | Fact::HandlerChanged { .. } => {}
+            Fact::Started(_)
+            | Fact::Admitted
+            | Fact::Paused { .. }
+            | Fact::Unpaused
+            | Fact::Failing { .. }
+            | Fact::HandlerStarted { .. }
+            | Fact::Completed { .. }
+            | Fact::RunFailed { .. }
+            | Fact::RunCancelled { .. }
+            | Fact::Reran { .. }
+            | Fact::ItemsKnown { .. }
+            | Fact::ItemsCompleted { .. }
+            | Fact::ItemsEnded { .. } => self.decision.touched.all = true,
+        }
+        self.facts.push(fact);
+    }
+
+    pub(crate) fn emit_unit(&mut self, unit: UnitRef, fact: UnitFact) {
+        self.emit(Fact::unit(unit, fact));
+    }
+
+    fn touch(&mut self, unit: UnitRef) {
+        let Touched { all, units } = &mut self.decision.touched;
+        if !*all && !units.contains(&unit) {
+            units.push(unit);
+        }
+    }
+
+    pub(crate) fn notify(&mut self, to: RunId, body: NoticeBody) {
+        self.decision.notices.push(Notice { to, body });
+    }
+
+    pub(crate) fn interrupt(&mut self, unit: UnitRef, attempt: u32, worker: &Worker, why: impl Into<String>) {
+        let attempt = self.attempt_id(unit, attempt);
+        self.decision.effects.push(Effect::Interrupt { attempt, worker: worker.clone(), why: why.into() });
+    }
+
+    /// Keeps a payload: with the event if it is small, else apart.
+    pub(crate) fn keep(&mut self, json: Json) -> Payload {
+        if json.text().len() <= INLINE_BYTES {
+            return Payload::Inline(json);
+        }
+        let id = PayloadId(self.context.ids.next(self.context.now));
+        self.decision.payloads.push((id, json));
+        Payload::Stored(id)
+    }
+
+    /// The text of a payload that was asked for, or that this decision has made.
+    pub(crate) fn json(&self, payload: &Payload) -> Result<Json, String> {
+        match payload {
+            Payload::Inline(json) => Ok(json.clone()),
+            Payload::Stored(id) => {
+                let made = self.decision.payloads.iter().find(|(made, _)| made == id).map(|(_, json)| json);
+                let found = made.or_else(|| self.context.payloads.get(id));
+                found.cloned().ok_or_else(|| format!("payload {id} was not loaded"))
+            }
+        }
+    }
+
+    /// The values that an expression reads.
+    pub(crate) fn scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
+        let mut scope = Scope { item, ..Scope::default() };
+        if reads.input {
+            scope.input = self.json(&self.run().input)?.value();
+        }
+        if reads.run {
+            scope.run = self.run_value();
+        }
+        for step in &reads.steps {
+            let output = match self.run().step(*step).output() {
+                Some(output) => self.json(output)?.value(),
+                None => Value::Null,
+            };
+            scope.steps.push((self.flow().step(*step).id.clone(), output));
+        }
+        Ok(scope)
+    }
+
+    fn run_value(&self) -> Value {
+        let run = self.run();
+        json!({
+            "id": run.id.to_string(),
+            "key": run.key.as_deref(),
+            "flow": &*self.flow().name,
+            "version": &*self.flow().version,
+            "generation": run.generation,
+            "createdAt": run.created_at.to_string(),
+        })
+    }
+
+    /// Ends the decision: its event, and what a parent must be told.
+    pub(crate) fn finish(mut self, answer: Answer, before: Option<RunState>, by: Actor) -> Decision {
+        self.decision.answer = answer;
+        let Some(run) = self.run.as_mut() else { return self.decision };
+        if self.facts.is_empty() {
+            return self.decision;
+        }
+        let seq = run.seq + 1;
+        evolve::settle(run, seq, self.context.now);
+        let generation = run.generation;
+        let facts = std::mem::take(&mut self.facts);
+        self.decision.event = Some(Event { seq, generation, at: self.context.now, by, facts });
+        let after = run.state();
+        // The parent takes a new child to be running until it hears otherwise.
+        if before.unwrap_or(RunState::Running) != after
+            && let Some(parent) = run.origin.parent()
+        {
+            let body = tell_parent(run, after);
+            self.decision.notices.push(Notice { to: parent, body });
+        }
+        self.decision
+    }
+}
+
+/// What a parent is told when its child's state has changed.
+fn tell_parent(run: &Run, state: RunState) -> NoticeBody {
+    let child = ChildRef { run: run.id, generation: run.generation, origin: run.origin.clone() };
+    match &run.phase {
+        Phase::Ended(ended) => {
+            let how = match &ended.how {
+                End::Completed { output } => ChildEnd::Completed(output.clone()),
+                End::Failed { error, .. } => ChildEnd::Failed(error.clone()),
+                End::Cancelled { .. } | End::Superseded { .. } => ChildEnd::Cancelled,
+            };
+            NoticeBody::ChildEnded { child, how }
+        }
+        Phase::Going | Phase::Failing(_) => NoticeBody::ChildChanged { child, state },
+    }
+}
+
+/// How people write a unit: `step` or `step[2]`.
+pub fn unit_name(flow: &Flow, unit: UnitRef) -> String {
+    let id: &Arc<str> = &flow.step(unit.step).id;
+    match unit.item {
+        None => id.to_string(),
+        Some(item) => format!("{id}[{item}]"),
+    }
+}

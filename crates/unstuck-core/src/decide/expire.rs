@@ -1,0 +1,134 @@
+//! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
+
+use crate::decide::{Answer, Draft, LeaseMove};
+use crate::event::UnitFact;
+use crate::json::Payload;
+use crate::model::attempt::{AttemptId, Outcome, StuckLimit};
+use crate::model::error::{Error, TIMEOUT_ACTION};
+use crate::model::run::Phase;
+use crate::model::unit::{Doing, Live, UnitRef, UnitState, Waiting};
+use crate::recovery::ladder::{self, Verdict};
+use crate::recovery::{failing, stuck};
+use crate::refusal::Refusal;
+use crate::schedule::{advance_after, begin, end_by_engine};
+use crate::time::Time;
+use crate::wakeup::first_limit;
+
+/// A timer has come due: whatever is due by now is done, and nothing else.
+pub(crate) fn due(
+    draft: &mut Draft<'_, '_>,
+    unit: Option<UnitRef>,
+    heard: Option<Time>,
+) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if run.is_final() {
+        return Ok(Answer::Already);
+    }
+    let Some(unit) = unit else {
+        return Ok(deadline(draft));
+    };
+    let Some(state) = run.unit(unit) else { return Ok(Answer::Already) };
+    match &state.state {
+        UnitState::Active(live) => {
+            let live = live.clone();
+            Ok(limit(draft, unit, &live, heard))
+        }
+        UnitState::Ready(queued) => {
+            let since = queued.since;
+            Ok(queued_too_long(draft, unit, since))
+        }
+        UnitState::Waiting(waiting) => {
+            let waiting = waiting.clone();
+            Ok(waited(draft, unit, &waiting))
+        }
+        UnitState::Pending
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => Ok(Answer::Already),
+    }
+}
+
+/// The worker of this attempt is gone, with other attempts or alone.
+pub(crate) fn lost(draft: &mut Draft<'_, '_>, id: AttemptId, with_others: bool) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    let state = run.unit(id.unit).map(|unit| (&unit.state, unit.round));
+    let Some((UnitState::Active(live), round)) = state else { return Ok(Answer::Already) };
+    if run.generation != id.generation || live.attempt != id.attempt {
+        return Ok(Answer::Already);
+    }
+    let heard = last_heard(live, None);
+    stuck::dispose(draft, id.unit, StuckLimit::Gone, heard, with_others && !round.lost);
+    Ok(Answer::Done)
+}
+
+fn deadline(draft: &mut Draft<'_, '_>) -> Answer {
+    let run = draft.run();
+    let over = run.deadline.is_some_and(|deadline| deadline <= draft.now());
+    if !over || !matches!(run.phase, Phase::Going) {
+        return Answer::Already;
+    }
+    failing::miss_deadline(draft);
+    Answer::Done
+}
+
+fn limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, heard: Option<Time>) -> Answer {
+    let Some((due, which)) = first_limit(draft.step(unit), live, heard) else { return Answer::Already };
+    if due > draft.now() {
+        let heard = last_heard(live, heard);
+        draft.decision.lease = Some(LeaseMove { unit, heard, due });
+        return Answer::Already;
+    }
+    stuck::dispose(draft, unit, which, last_heard(live, heard), false);
+    Answer::Done
+}
+
+fn last_heard(live: &Live, moved: Option<Time>) -> Time {
+    let recorded = match &live.doing {
+        Doing::Dequeued { at, .. } => *at,
+        Doing::Working { heard, .. } => *heard,
+        Doing::Child { started_at, .. } => *started_at,
+    };
+    moved.map_or(recorded, |moved| moved.max(recorded))
+}
+
+/// Nobody took it in time: *stalled*, nobody blamed.
+fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, since: Time) -> Answer {
+    let Some(limit) = draft.step(unit).limits.queue_timeout else { return Answer::Already };
+    if since + limit > draft.now() || !draft.run().may_go_on() {
+        return Answer::Already;
+    }
+    let cause = format!("nobody took it within queueTimeout {limit}");
+    let outcome = Outcome::Stalled(Box::new(Error::found_by(TIMEOUT_ACTION, cause)));
+    end_by_engine(draft, unit, outcome);
+    ladder::climb(draft, unit, Verdict::Stalled);
+    Answer::Done
+}
+
+/// A timer, a retry or the patience of a signal step has run out. A paused run waits.
+fn waited(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer {
+    let is_due = waiting.due().is_some_and(|due| due <= draft.now());
+    if !is_due || draft.run().paused.is_some() || !matches!(draft.run().phase, Phase::Going) {
+        return Answer::Already;
+    }
+    match waiting {
+        Waiting::Again { by, place, .. } => {
+            begin(draft, unit, Some(*by), *place);
+            advance_after(draft, unit.step);
+        }
+        Waiting::Timer { .. } => {
+            draft.emit_unit(unit, UnitFact::Done { output: Payload::NULL });
+            advance_after(draft, unit.step);
+        }
+        Waiting::Signal { name, since, .. } => {
+            let cause = format!("signal `{name}` did not come within {}", draft.now().since(*since));
+            let outcome = Outcome::Stalled(Box::new(Error::found_by(TIMEOUT_ACTION, cause)));
+            end_by_engine(draft, unit, outcome);
+            ladder::climb(draft, unit, Verdict::Stalled);
+        }
+    }
+    Answer::Done
+}

@@ -1,0 +1,93 @@
+//! The next generation of a final run: from the point of failure, from chosen steps, or all of it.
+
+use std::collections::BTreeSet;
+
+use crate::command::Rerun;
+use crate::decide::start::{kept_input, limit, next_deadline};
+use crate::decide::{Answer, Draft, cancel};
+use crate::event::Fact;
+use crate::model::flow::{Flow, StepIx};
+use crate::model::run::{Run, RunState};
+use crate::model::unit::{StepRun, UnitState};
+use crate::refusal::Refusal;
+use crate::schedule::advance_all;
+
+/// Starts the next generation.
+pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    let state = run.state();
+    if !state.is_final() || state == RunState::Superseded {
+        let hint =
+            if state == RunState::Superseded { "another run took its place" } else { "cancel it first" };
+        return Err(Refusal::WrongRunState { is: state, asked: "be rerun", hint });
+    }
+    let id = run.id;
+    let limit = limit(draft, &kept_input(draft, &run.input)?)?;
+    let (run, flow) = (draft.run(), draft.flow());
+    let keep = match what {
+        Rerun::All => Vec::new(),
+        Rerun::Continue => flow.places().filter(|step| keeps(run, *step)).collect(),
+        Rerun::Steps(steps) => {
+            let again = downstream(flow, steps);
+            flow.places().filter(|step| keeps(run, *step) && !again.contains(step)).collect()
+        }
+    };
+    let reran = Fact::Reran {
+        generation: run.generation + 1,
+        flow: flow.id,
+        deadline: next_deadline(draft),
+        steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
+        keep,
+        keep_children: *what == Rerun::Continue,
+        limit,
+    };
+    draft.emit(reran);
+    advance_all(draft);
+    Ok(Answer::Started(id))
+}
+
+/// A parent retries its step: this run goes on as the given generation.
+pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, generation: u32) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if run.generation >= generation {
+        return Ok(Answer::Already);
+    }
+    if !run.is_final() {
+        cancel::cancel(draft, Some("its parent tries again".into()))?;
+    }
+    rerun(draft, &Rerun::Continue)
+}
+
+/// Whether a step has something that the next generation can reuse: completed steps are never run again, and a
+/// fan-out keeps its completed items.
+fn keeps(run: &Run, step: StepIx) -> bool {
+    match run.step(step) {
+        StepRun::Single(unit) => match &unit.state {
+            UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { goes_on: true, .. } => true,
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Active(_)
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Error { .. }
+            | UnitState::Failed { goes_on: false, .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => false,
+        },
+        StepRun::Items(_) => true,
+    }
+}
+
+/// These steps and everything that depends on them.
+fn downstream(flow: &Flow, steps: &[StepIx]) -> BTreeSet<StepIx> {
+    let mut found = BTreeSet::new();
+    let mut work = steps.to_vec();
+    while let Some(step) = work.pop() {
+        if found.insert(step) {
+            work.extend(&flow.dependents[usize::from(step.0)]);
+        }
+    }
+    found
+}

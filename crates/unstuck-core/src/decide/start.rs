@@ -1,0 +1,158 @@
+//! Starting a run, once: its input is checked, its key is unique, its slot is asked for.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::command::{OnDuplicate, Rerun, Start, StartChild, StartInput};
+use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES, rerun};
+use crate::digest::digest;
+use crate::event::{Fact, Started};
+use crate::json::{Json, Payload};
+use crate::model::expression::Scope;
+use crate::model::flow::Deadline;
+use crate::model::run::{Limit, Run, Slot};
+use crate::refusal::Refusal;
+use crate::schedule::advance_all;
+use crate::time::Time;
+
+/// A start from outside.
+pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
+    let json = match &start.input {
+        StartInput::New(json) => json.clone(),
+        StartInput::Kept(payload) => {
+            draft.json(payload).map_err(|problem| Refusal::BadInput(vec![problem]))?
+        }
+    };
+    if let Some(run) = draft.maybe() {
+        return duplicate(run, &start, &json).and_then(|answer| match (answer, start.on_duplicate) {
+            (Answer::Exists(_), OnDuplicate::RestartIfFinal) if draft.run().is_final() => {
+                rerun::rerun(draft, &Rerun::All)
+            }
+            (answer, OnDuplicate::Return | OnDuplicate::RestartIfFinal) => Ok(answer),
+        });
+    }
+    let bytes = json.text().len();
+    if bytes > MAX_PAYLOAD_BYTES {
+        return Err(Refusal::TooLarge { what: "the input", bytes, max: MAX_PAYLOAD_BYTES });
+    }
+    let flow = draft.flow();
+    let value = if flow.input.is_some() || flow.concurrency.is_some() || start.key.is_some() {
+        json.value()
+    } else {
+        Value::Null
+    };
+    if let Some(check) = &flow.input {
+        check.check(&value).map_err(Refusal::BadInput)?;
+    }
+    let input_digest = start.key.as_ref().map(|_| digest(&value));
+    let limit = limit(draft, &value)?;
+    let input = match start.input {
+        StartInput::New(json) => draft.keep(json),
+        StartInput::Kept(payload) => payload,
+    };
+    let started = Started {
+        run: start.run,
+        flow: flow.id,
+        steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
+        key: start.key,
+        input,
+        input_digest,
+        origin: start.origin,
+        root_flow: start.root_flow.unwrap_or_else(|| flow.name.clone()),
+        priority: start.priority,
+        deadline: start.deadline.or_else(|| first_deadline(draft)),
+        limit,
+    };
+    draft.emit(Fact::Started(Box::new(started)));
+    advance_all(draft);
+    Ok(Answer::Started(start.run))
+}
+
+/// A start by another run.
+pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Result<Answer, Refusal> {
+    if let Some(run) = draft.maybe() {
+        return Ok(Answer::Exists(run.id));
+    }
+    let run = draft.context.run;
+    start(
+        draft,
+        Start {
+            run,
+            key: None,
+            input: StartInput::Kept(child.input),
+            priority: child.priority,
+            deadline: None,
+            origin: child.origin,
+            root_flow: Some(child.root_flow),
+            on_duplicate: OnDuplicate::Return,
+            by: crate::event::Actor::Engine,
+        },
+    )
+}
+
+/// The run has a slot now.
+pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if run.is_final() || !matches!(run.slot, Slot::Wanted(_)) {
+        return Ok(Answer::Already);
+    }
+    draft.emit(Fact::Admitted);
+    advance_all(draft);
+    Ok(Answer::Done)
+}
+
+/// The key has a run: the same input returns it, another one is refused.
+fn duplicate(run: &Run, start: &Start, input: &Json) -> Result<Answer, Refusal> {
+    let (Some(key), Some(theirs)) = (&start.key, &run.input_digest) else {
+        return Ok(Answer::Exists(run.id));
+    };
+    let ours = digest(&input.value());
+    if *theirs == ours {
+        return Ok(Answer::Exists(run.id));
+    }
+    Err(Refusal::KeyTaken { key: key.clone(), run: run.id, theirs: theirs.clone(), ours })
+}
+
+/// The deadline of a first generation.
+fn first_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
+    draft.flow().deadline.map(|deadline| match deadline {
+        Deadline::After(span) => draft.now() + span,
+        Deadline::At(time) => time,
+    })
+}
+
+/// The deadline of a later generation: a relative one starts anew, an absolute one must be given anew.
+pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
+    match draft.flow().deadline {
+        Some(Deadline::After(span)) => Some(draft.now() + span),
+        Some(Deadline::At(_)) | None => None,
+    }
+}
+
+/// The limit that a run with this input needs a slot of.
+pub(crate) fn limit(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit>, Refusal> {
+    let flow = draft.flow();
+    let Some(concurrency) = &flow.concurrency else { return Ok(None) };
+    let name: Arc<str> = match &concurrency.key {
+        None => flow.name.clone(),
+        Some(key) => {
+            let scope = Scope { input: input.clone(), ..Scope::default() };
+            let value = key
+                .program
+                .evaluate(&scope)
+                .map_err(|problem| Refusal::BadInput(vec![format!("concurrency.key: {problem}")]))?;
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("{}/{value}", flow.name).into()
+        }
+    };
+    Ok(Some(Limit { name, max: concurrency.limit, strict: concurrency.strict }))
+}
+
+/// The input of an existing run, for its next generation.
+pub(crate) fn kept_input(draft: &Draft<'_, '_>, input: &Payload) -> Result<Value, Refusal> {
+    if draft.flow().concurrency.is_none() {
+        return Ok(Value::Null);
+    }
+    draft.json(input).map(|json| json.value()).map_err(|problem| Refusal::BadInput(vec![problem]))
+}

@@ -1,0 +1,339 @@
+//! What happened, as it is persisted: one event per decided command, made of the facts that it established.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{FlowId, RunId};
+use crate::json::Payload;
+use crate::model::attempt::{Outcome, ResumedBy, Worker};
+use crate::model::error::RunError;
+use crate::model::flow::StepIx;
+use crate::model::run::{Limit, Origin, PausedBy, RunState};
+use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
+use crate::time::{Millis, Time};
+
+/// One entry of a run's history. Their numbers have no gaps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its number in the run, from 1.
+    pub seq: u64,
+    /// The generation it belongs to.
+    pub generation: u32,
+    /// When.
+    pub at: Time,
+    /// Who brought it about.
+    pub by: Actor,
+    /// What it established, in order.
+    pub facts: Vec<Fact>,
+}
+
+/// Who brought something about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Actor {
+    /// The engine: a timer, a notice, a dispatch.
+    Engine,
+    /// The worker of the attempt.
+    Worker,
+    /// A person or program that uses Unstuck, by name.
+    User(Arc<str>),
+}
+
+/// One thing that became true.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fact {
+    /// The run exists.
+    Started(Box<Started>),
+    /// It has a slot under its flow's `concurrency`.
+    Admitted,
+    /// It is paused.
+    Paused {
+        /// By whom.
+        by: PausedBy,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// It goes on.
+    Unpaused,
+    /// A signal has come and is kept.
+    SignalKept {
+        /// Its name.
+        name: Arc<str>,
+        /// What it carries.
+        payload: Payload,
+    },
+    /// A step has consumed the oldest signal of this name.
+    SignalTaken {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The run will be `failed`.
+    Failing {
+        /// Why.
+        error: Box<RunError>,
+        /// The handler's flow, if there is one (rung 4).
+        handler: Option<Arc<str>>,
+    },
+    /// The handler was started.
+    HandlerStarted {
+        /// Its run.
+        run: RunId,
+    },
+    /// The handler told what it is doing.
+    HandlerChanged {
+        /// What.
+        state: RunState,
+    },
+    /// The generation is over: every step is done.
+    Completed {
+        /// What it puts out.
+        output: Payload,
+    },
+    /// The generation is over: it failed.
+    RunFailed {
+        /// The handler's own error, if that failed too.
+        handler_error: Option<Box<RunError>>,
+    },
+    /// The generation is over: somebody cancelled it.
+    RunCancelled {
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// A final run starts its next generation.
+    Reran {
+        /// The number of the new generation.
+        generation: u32,
+        /// Its flow version.
+        flow: FlowId,
+        /// Its deadline.
+        deadline: Option<Time>,
+        /// How many steps it has.
+        steps: u16,
+        /// The steps that keep what they have: completed ones, and fan-outs with their completed items.
+        keep: Vec<StepIx>,
+        /// Whether steps that run again continue their child runs, rather than start new ones.
+        keep_children: bool,
+        /// Its limit, if any.
+        limit: Option<Limit>,
+    },
+    /// The list of a fan-out is known.
+    ItemsKnown {
+        /// The step.
+        step: StepIx,
+        /// The list.
+        values: Payload,
+        /// How long it is.
+        total: u32,
+    },
+    /// A fan-out is done.
+    ItemsCompleted {
+        /// The step.
+        step: StepIx,
+        /// The outputs in order.
+        output: Payload,
+    },
+    /// A fan-out as a whole has failed, was dropped, cancelled or skipped.
+    ItemsEnded {
+        /// The step.
+        step: StepIx,
+        /// How.
+        how: Closing,
+    },
+    /// Something about one step or item.
+    Unit {
+        /// Which.
+        unit: UnitRef,
+        /// What.
+        fact: UnitFact,
+    },
+}
+
+/// The beginning of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its id.
+    pub run: RunId,
+    /// The flow version.
+    pub flow: FlowId,
+    /// How many steps that has.
+    pub steps: u16,
+    /// Its key.
+    pub key: Option<Arc<str>>,
+    /// Its input.
+    pub input: Payload,
+    /// A digest of the input, for runs with a key.
+    pub input_digest: Option<Arc<str>>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The flow of the root run.
+    pub root_flow: Arc<str>,
+    /// Its priority.
+    pub priority: i32,
+    /// When it is given up on.
+    pub deadline: Option<Time>,
+    /// The limit that it must be admitted by.
+    pub limit: Option<Limit>,
+}
+
+/// How an open unit is closed when its run ends under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Closing {
+    /// An item failed for good.
+    Failed,
+    /// A handler took over.
+    Dropped,
+    /// The run ended.
+    Cancelled,
+    /// An operator said so.
+    Skipped,
+}
+
+/// What became true of one step or item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum UnitFact {
+    /// Its input was computed.
+    Bound {
+        /// The value.
+        input: Payload,
+    },
+    /// An attempt is ready to be handed out.
+    Queued {
+        /// Its number.
+        attempt: u32,
+        /// Why it is a repeat, if it is one.
+        resumed_by: Option<ResumedBy>,
+        /// Its place in the queue.
+        place: QueuePlace,
+    },
+    /// The attempt was handed to a worker.
+    Dequeued {
+        /// The worker.
+        worker: Worker,
+    },
+    /// Work began; for an executor of this process a claim is a start.
+    Started {
+        /// The worker.
+        worker: Worker,
+    },
+    /// The worker told how far it is.
+    Progress {
+        /// In its words.
+        value: Payload,
+    },
+    /// The attempt ended.
+    Ended {
+        /// Its number.
+        attempt: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Rung 1: the retry strategy runs it again.
+    Retry {
+        /// When.
+        due: Time,
+        /// How long that is.
+        delay: Millis,
+        /// Attempts of the round that stalled.
+        stalled: u32,
+        /// Out of so many; `None` is unlimited.
+        max: Option<u32>,
+    },
+    /// Rung 1: the retry strategy holds it for an operator.
+    Held,
+    /// Rung 2: it failed, and the flow goes on.
+    WentOn,
+    /// Rung 5: it rests in `error`.
+    Rested,
+    /// It failed for good, and so does the run.
+    Failed,
+    /// It waits for resources.
+    Deferred {
+        /// When it is tried again.
+        due: Time,
+        /// How long that is.
+        delay: Millis,
+    },
+    /// It was stuck, and is tried anew.
+    Anew {
+        /// When.
+        due: Time,
+        /// How often it was stuck in its round, counted ones only.
+        stuck: u32,
+        /// Out of so many.
+        max: u32,
+        /// Its place in the queue.
+        place: QueuePlace,
+    },
+    /// Its `if` was false, or an operator said so.
+    Skipped {
+        /// Which.
+        why: SkippedBy,
+    },
+    /// It is done without an attempt: a value, a timer, a signal.
+    Done {
+        /// Its output.
+        output: Payload,
+    },
+    /// It waits for a timer of the flow.
+    TimerSet {
+        /// When that is due.
+        due: Time,
+    },
+    /// It waits for a signal.
+    SignalAwaited {
+        /// Its name.
+        name: Arc<str>,
+        /// How long at most.
+        until: Option<Time>,
+    },
+    /// A child run was started, or continued as its next generation.
+    ChildStarted {
+        /// The number of the attempt.
+        attempt: u32,
+        /// Why it is a repeat, if it is one.
+        resumed_by: Option<ResumedBy>,
+        /// The child.
+        run: RunId,
+        /// Its generation.
+        generation: u32,
+    },
+    /// The child told what it is doing.
+    ChildChanged {
+        /// What.
+        state: RunState,
+    },
+    /// An operator chose for a held step.
+    Chosen {
+        /// What.
+        choice: Choice,
+    },
+    /// A resume: a new round.
+    Resumed {
+        /// By whom.
+        by: ResumedBy,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// The run ended under it.
+    Closed {
+        /// How.
+        how: Closing,
+    },
+}
+
+/// What an operator may choose for a held step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Choice {
+    /// One more attempt in the same round.
+    Retry,
+    /// Leave it failed.
+    None,
+}
+
+impl Fact {
+    /// Something about one unit.
+    pub fn unit(unit: UnitRef, fact: UnitFact) -> Fact {
+        Fact::Unit { unit, fact }
+    }
+}

@@ -1,0 +1,410 @@
+//! From state to state: what each fact of an event does to a run. Decides nothing, refuses nothing.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Closing, Event, Fact, Started, UnitFact};
+use crate::model::attempt::{Outcome, PastAttempt, ResumedBy};
+use crate::model::error::RunError;
+use crate::model::flow::StepIx;
+use crate::model::run::{End, Ended, Failing, Handler, Limit, Phase, Run, RunState, Slot};
+use crate::model::unit::{
+    Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round, SkippedBy, StepRun, Unit,
+    UnitRef, UnitState, Waiting,
+};
+use crate::time::Time;
+
+/// Applies one event. The first event of a run makes it.
+pub fn evolve(run: &mut Option<Run>, event: &Event) {
+    for fact in &event.facts {
+        apply(run, fact, event.at);
+    }
+    if let Some(run) = run {
+        settle(run, event.seq, event.at);
+    }
+}
+
+/// The state that a whole history leads to.
+pub fn replay<'a>(history: impl IntoIterator<Item = &'a Event>) -> Option<Run> {
+    let mut run = None;
+    for event in history {
+        evolve(&mut run, event);
+    }
+    run
+}
+
+/// Ends an event: its number and time, and the slot that a resting run gives back.
+pub(crate) fn settle(run: &mut Run, seq: u64, at: Time) {
+    run.seq = seq;
+    run.updated_at = at;
+    if let Slot::Taken(limit) = &run.slot
+        && gives_slot_back(run.state(), limit)
+    {
+        run.slot = Slot::Wanted(limit.clone());
+    }
+}
+
+/// Whether a run in this state has no use for its slot.
+pub(crate) fn gives_slot_back(state: RunState, limit: &Limit) -> bool {
+    match state {
+        RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
+        RunState::Error | RunState::Held | RunState::Paused => !limit.strict,
+        RunState::Queued | RunState::Running | RunState::Waiting => false,
+    }
+}
+
+/// Applies one fact.
+pub(crate) fn apply(slot: &mut Option<Run>, fact: &Fact, at: Time) {
+    if let Fact::Started(started) = fact {
+        *slot = Some(start(started, at));
+        return;
+    }
+    let Some(run) = slot else { return };
+    match fact {
+        Fact::Started(_) => {}
+        Fact::Admitted => {
+            if let Slot::Wanted(limit) = &run.slot {
+                run.slot = Slot::Taken(limit.clone());
+            }
+        }
+        Fact::Paused { by, .. } => run.paused = Some(*by),
+        Fact::Unpaused => run.paused = None,
+        Fact::SignalKept { name, payload } => {
+            run.signals.entry(name.clone()).or_default().push_back(payload.clone());
+        }
+        Fact::SignalTaken { name } => take_signal(run, name),
+        Fact::Failing { error, handler } => {
+            let handler = handler.clone().map(|flow| Handler { flow, run: None, state: RunState::Queued });
+            run.phase = Phase::Failing(Failing { since: at, error: (**error).clone(), handler });
+        }
+        Fact::HandlerStarted { run: id } => change_handler(run, |handler| handler.run = Some(*id)),
+        Fact::HandlerChanged { state } => change_handler(run, |handler| handler.state = *state),
+        Fact::Completed { output } => end(run, at, End::Completed { output: output.clone() }),
+        Fact::RunFailed { handler_error } => fail(run, at, handler_error.clone()),
+        Fact::RunCancelled { reason } => end(run, at, End::Cancelled { reason: reason.clone() }),
+        Fact::Reran { .. } => rerun(run, fact),
+        Fact::ItemsKnown { step, values, total } => {
+            let items = Items {
+                values: values.clone(),
+                total: *total,
+                next: 0,
+                units: BTreeMap::new(),
+                in_motion: 0,
+                end: ItemsEnd::Open,
+            };
+            run.steps[usize::from(step.0)] = StepRun::Items(items);
+        }
+        Fact::ItemsCompleted { step, output } => {
+            change_items(run, *step, |items| items.end = ItemsEnd::Completed { at, output: output.clone() });
+        }
+        Fact::ItemsEnded { step, how } => change_items(run, *step, |items| {
+            items.end = match how {
+                Closing::Failed => ItemsEnd::Failed { at },
+                Closing::Dropped => ItemsEnd::Dropped { at },
+                Closing::Cancelled => ItemsEnd::Cancelled { at },
+                Closing::Skipped => ItemsEnd::Skipped { at },
+            }
+        }),
+        Fact::Unit { unit, fact } => apply_to_unit(run, *unit, fact, at),
+    }
+}
+
+fn start(started: &Started, at: Time) -> Run {
+    Run {
+        id: started.run,
+        generation: 1,
+        seq: 0,
+        flow: started.flow,
+        key: started.key.clone(),
+        input: started.input.clone(),
+        input_digest: started.input_digest.clone(),
+        origin: started.origin.clone(),
+        root_flow: started.root_flow.clone(),
+        priority: started.priority,
+        created_at: at,
+        updated_at: at,
+        deadline: started.deadline,
+        slot: started.limit.clone().map_or(Slot::Unlimited, Slot::Wanted),
+        paused: None,
+        phase: Phase::Going,
+        steps: vec![StepRun::Single(Unit::default()); usize::from(started.steps)],
+        signals: BTreeMap::new(),
+    }
+}
+
+fn take_signal(run: &mut Run, name: &str) {
+    if let Some(kept) = run.signals.get_mut(name) {
+        kept.pop_front();
+        if kept.is_empty() {
+            run.signals.remove(name);
+        }
+    }
+}
+
+fn change_handler(run: &mut Run, change: impl FnOnce(&mut Handler)) {
+    if let Phase::Failing(Failing { handler: Some(handler), .. }) = &mut run.phase {
+        change(handler);
+    }
+}
+
+fn change_items(run: &mut Run, step: StepIx, change: impl FnOnce(&mut Items)) {
+    if let StepRun::Items(items) = &mut run.steps[usize::from(step.0)] {
+        change(items);
+    }
+}
+
+fn end(run: &mut Run, at: Time, how: End) {
+    run.phase = Phase::Ended(Ended { at, how });
+    run.paused = None;
+    run.signals.clear();
+}
+
+fn fail(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
+    if let Phase::Failing(failing) = &run.phase {
+        let handler = failing.handler.as_ref().and_then(|handler| handler.run).map(|id| (id, handler_error));
+        let error = Box::new(failing.error.clone());
+        end(run, at, End::Failed { error, handler });
+    }
+}
+
+fn rerun(run: &mut Run, fact: &Fact) {
+    let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, limit } = fact else { return };
+    let mut old = std::mem::take(&mut run.steps);
+    run.steps = vec![StepRun::Single(Unit::default()); usize::from(*steps)];
+    for step in keep {
+        let place = usize::from(step.0);
+        run.steps[place] = match std::mem::replace(&mut old[place], StepRun::Single(Unit::default())) {
+            StepRun::Single(unit) => StepRun::Single(kept(unit)),
+            StepRun::Items(items) => StepRun::Items(keep_items(items)),
+        };
+    }
+    for (new, old) in run.steps.iter_mut().zip(&old) {
+        // A step that runs again continues the same child, while its own attempts start anew.
+        if let (StepRun::Single(new), StepRun::Single(old), true) = (new, old, *keep_children) {
+            new.child = new.child.or(old.child);
+        }
+    }
+    run.generation = *generation;
+    run.flow = *flow;
+    run.deadline = *deadline;
+    run.phase = Phase::Going;
+    run.slot = limit.clone().map_or(Slot::Unlimited, Slot::Wanted);
+}
+
+/// What is left of a completed or skipped unit in the next generation.
+fn kept(unit: Unit) -> Unit {
+    Unit { state: unit.state, input: unit.input, child: unit.child, ..Unit::default() }
+}
+
+/// A fan-out in the next generation: completed items stay, failed and unlaunched ones are to be launched.
+fn keep_items(items: Items) -> Items {
+    if matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. }) {
+        return items;
+    }
+    let units = items
+        .units
+        .into_iter()
+        .map(|(item, unit)| match unit.state {
+            UnitState::Completed { .. } | UnitState::Skipped { .. } => (item, kept(unit)),
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Active(_)
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Error { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => (item, Unit { child: unit.child, ..Unit::default() }),
+        })
+        .collect();
+    Items { units, next: 0, in_motion: 0, end: ItemsEnd::Open, ..items }
+}
+
+fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
+    launch_item(run, unit);
+    let Some(state) = run.unit_mut(unit) else { return };
+    let was = state.state.is_in_motion();
+    change_unit(state, fact, at);
+    let is = state.state.is_in_motion();
+    if unit.item.is_some() && was != is {
+        change_items(run, unit.step, |items| {
+            items.in_motion = if is { items.in_motion + 1 } else { items.in_motion.saturating_sub(1) };
+        });
+    }
+}
+
+/// The first fact about an item launches it.
+fn launch_item(run: &mut Run, unit: UnitRef) {
+    if let Some(item) = unit.item {
+        change_items(run, unit.step, |items| {
+            items.units.entry(item).or_default();
+            items.next = items.next.max(item + 1);
+        });
+    }
+}
+
+fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
+    let next = match fact {
+        UnitFact::Bound { input } => {
+            unit.input = Some(input.clone());
+            return;
+        }
+        UnitFact::Queued { attempt, resumed_by, place } => {
+            unit.attempts = *attempt;
+            let queued = Queued { attempt: *attempt, since: at, place: *place, resumed_by: *resumed_by };
+            UnitState::Ready(queued)
+        }
+        UnitFact::Dequeued { worker } => live(unit, at, Doing::Dequeued { worker: worker.clone(), at }),
+        UnitFact::Started { worker } => {
+            let doing = Doing::Working { worker: worker.clone(), started_at: at, heard: at, progress: None };
+            live(unit, at, doing)
+        }
+        UnitFact::Progress { value } => {
+            if let UnitState::Active(Live { doing: Doing::Working { heard, progress, .. }, .. }) =
+                &mut unit.state
+            {
+                *heard = at;
+                *progress = Some(value.clone());
+            }
+            return;
+        }
+        UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
+        UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
+        UnitFact::Held => UnitState::Held { since: at },
+        UnitFact::WentOn => UnitState::Failed { at, goes_on: true },
+        UnitFact::Rested => UnitState::Error { since: at },
+        UnitFact::Failed => UnitState::Failed { at, goes_on: false },
+        UnitFact::Deferred { due, delay } => {
+            unit.round.deferrals += 1;
+            unit.round.deferred = unit.round.deferred.plus(*delay);
+            again(*due, ResumedBy::Defer, QueuePlace::default())
+        }
+        UnitFact::Anew { due, place, .. } => again(*due, ResumedBy::Reclaim, *place),
+        UnitFact::Skipped { why } => UnitState::Skipped { at, why: *why },
+        UnitFact::Done { output } => UnitState::Completed { at, output: output.clone() },
+        UnitFact::TimerSet { due } => UnitState::Waiting(Waiting::Timer { due: *due }),
+        UnitFact::SignalAwaited { name, until } => {
+            UnitState::Waiting(Waiting::Signal { name: name.clone(), since: at, until: *until })
+        }
+        UnitFact::ChildStarted { attempt, resumed_by, run, generation } => {
+            unit.attempts = *attempt;
+            unit.child = Some((*run, *generation));
+            let doing = Doing::Child { started_at: at, state: RunState::Running };
+            UnitState::Active(Live { attempt: *attempt, resumed_by: *resumed_by, queued_at: at, doing })
+        }
+        UnitFact::ChildChanged { state: told } => {
+            if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
+                *state = *told;
+            }
+            return;
+        }
+        UnitFact::Chosen { .. } => return,
+        UnitFact::Resumed { by, .. } => {
+            unit.round = next_round(&unit.round, *by);
+            return;
+        }
+        UnitFact::Closed { how } => match how {
+            Closing::Failed => UnitState::Failed { at, goes_on: false },
+            Closing::Dropped => UnitState::Dropped { at },
+            Closing::Cancelled => UnitState::Cancelled { at },
+            Closing::Skipped => UnitState::Skipped { at, why: SkippedBy::Operator },
+        },
+    };
+    unit.state = next;
+}
+
+fn again(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
+    UnitState::Waiting(Waiting::Again { due, by, place })
+}
+
+fn next_round(round: &Round, by: ResumedBy) -> Round {
+    let number = round.number.saturating_add(1);
+    let manual = if by == ResumedBy::Operator { number } else { round.manual };
+    Round { number, manual, ..Round::default() }
+}
+
+/// The attempt of a queued or handed-out unit, now with `doing`.
+fn live(unit: &Unit, at: Time, doing: Doing) -> UnitState {
+    let (attempt, resumed_by, queued_at) = match &unit.state {
+        UnitState::Ready(queued) => (queued.attempt, queued.resumed_by, queued.since),
+        UnitState::Active(live) => (live.attempt, live.resumed_by, live.queued_at),
+        UnitState::Pending
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => (unit.attempts, None, at),
+    };
+    UnitState::Active(Live { attempt, resumed_by, queued_at, doing })
+}
+
+/// Files the attempt under `past` and counts it. The state that follows comes with the next fact, except for a
+/// completed one.
+fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> UnitState {
+    unit.attempts = unit.attempts.max(attempt);
+    count(&mut unit.round, outcome);
+    let mut past = PastAttempt {
+        attempt,
+        round: unit.round.number,
+        resumed_by: None,
+        worker: None,
+        queued_at: at,
+        started_at: None,
+        ended_at: at,
+        progress: None,
+        outcome: outcome.clone(),
+    };
+    match std::mem::take(&mut unit.state) {
+        UnitState::Active(live) => {
+            past.resumed_by = live.resumed_by;
+            past.queued_at = live.queued_at;
+            match live.doing {
+                Doing::Dequeued { worker, .. } => past.worker = Some(worker),
+                Doing::Working { worker, started_at, progress, .. } => {
+                    past.worker = Some(worker);
+                    past.started_at = Some(started_at);
+                    past.progress = progress;
+                }
+                Doing::Child { started_at, .. } => past.started_at = Some(started_at),
+            }
+        }
+        UnitState::Ready(queued) => {
+            past.resumed_by = queued.resumed_by;
+            past.queued_at = queued.since;
+        }
+        UnitState::Waiting(Waiting::Signal { since, .. }) => past.queued_at = since,
+        UnitState::Pending
+        | UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. })
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => {}
+    }
+    if unit.past.len() >= KEPT_ATTEMPTS {
+        unit.past.remove(0);
+    }
+    unit.past.push(past);
+    match outcome {
+        Outcome::Completed(output) => UnitState::Completed { at, output: output.clone() },
+        Outcome::Stalled(_)
+        | Outcome::Failed(_)
+        | Outcome::Deferred { .. }
+        | Outcome::Stuck(_)
+        | Outcome::Cancelled(_) => UnitState::Pending,
+    }
+}
+
+/// Which budget of its round an outcome uses.
+fn count(round: &mut Round, outcome: &Outcome) {
+    match outcome {
+        Outcome::Stalled(_) | Outcome::Failed(_) => round.stalled += 1,
+        Outcome::Stuck(stuck) if stuck.free => round.lost = true,
+        Outcome::Stuck(_) => round.stuck += 1,
+        Outcome::Completed(_) | Outcome::Deferred { .. } | Outcome::Cancelled(_) => {}
+    }
+}

@@ -1,0 +1,72 @@
+//! What went wrong: the error of an attempt, and the error that ends a run.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::Json;
+use crate::model::unit::UnitRef;
+
+/// Who is to blame, as far as the worker knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reason {
+    /// The processing: it may be the service's fault.
+    #[default]
+    Processing,
+    /// The input is at fault, so no service is blamed.
+    Data,
+}
+
+/// The error of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Error {
+    /// Short: what policies match on.
+    pub cause: Arc<str>,
+    /// Long: the tail of stderr, a stack trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Arc<str>>,
+    /// Who is to blame.
+    #[serde(default)]
+    pub reason: Reason,
+    /// Anything else that the worker wants to tell.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub details: Json,
+    /// The engine-made action that found it, where it was no worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<Arc<str>>,
+}
+
+impl Error {
+    /// An error with a cause and nothing else.
+    pub fn new(cause: impl Into<Arc<str>>) -> Error {
+        Error { cause: cause.into(), ..Error::default() }
+    }
+
+    /// What the engine itself finds wrong, under an engine-made action name.
+    pub fn found_by(action: &str, cause: impl Into<Arc<str>>) -> Error {
+        Error { reason: Reason::Data, found_by: Some(action.into()), ..Error::new(cause) }
+    }
+}
+
+/// The engine-made action of expressions that fail at run time.
+pub const EXPRESSION_ACTION: &str = "EvaluateExpressionAction";
+/// The engine-made action of an output over the limit.
+pub const OUTPUT_ACTION: &str = "RecordOutputAction";
+/// The engine-made action of a child flow that is not there.
+pub const CHILD_ACTION: &str = "StartChildAction";
+/// The engine-made action of a queue or signal that nobody answered in time.
+pub const TIMEOUT_ACTION: &str = "AwaitAction";
+/// The engine-made action of a run over its deadline.
+pub const DEADLINE_ACTION: &str = "DeadlineAction";
+
+/// Why a run is failing or has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunError {
+    /// The step or item, unless the run itself is at fault (its deadline).
+    pub unit: Option<UnitRef>,
+    /// Whether the step's own error was fatal (*failed*) rather than *stalled*.
+    pub fatal: bool,
+    /// What went wrong.
+    pub error: Error,
+}

@@ -1,0 +1,490 @@
+//! Runs: one execution of one flow version on one input, and how its state follows from its steps.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{FlowId, RunId};
+use crate::json::Payload;
+use crate::model::error::RunError;
+use crate::model::flow::StepIx;
+use crate::model::unit::{Doing, Items, ItemsEnd, StepRun, Unit, UnitRef, UnitState};
+use crate::time::Time;
+
+/// So many signals of one name are kept for a run that is not waiting for them yet.
+pub const KEPT_SIGNALS: usize = 1_000;
+
+/// One execution of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Which life of it.
+    pub generation: u32,
+    /// The number of its last event.
+    pub seq: u64,
+    /// The flow version.
+    pub flow: FlowId,
+    /// Unique in its flow, if given.
+    pub key: Option<Arc<str>>,
+    /// Its input.
+    pub input: Payload,
+    /// A digest of the input, kept for runs with a key.
+    pub input_digest: Option<Arc<str>>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The flow of the root run.
+    pub root_flow: Arc<str>,
+    /// Higher first; added to the priority of its steps.
+    pub priority: i32,
+    /// When it was started.
+    pub created_at: Time,
+    /// When its last event was.
+    pub updated_at: Time,
+    /// When it is given up on.
+    pub deadline: Option<Time>,
+    /// Its place under the flow's `concurrency`.
+    pub slot: Slot,
+    /// Whether an operator, or its parent, has paused it.
+    pub paused: Option<PausedBy>,
+    /// Going, failing or ended.
+    pub phase: Phase,
+    /// The steps, by place.
+    pub steps: Vec<StepRun>,
+    /// Signals that have come and wait to be consumed.
+    pub signals: BTreeMap<Arc<str>, VecDeque<Payload>>,
+}
+
+/// Where a run comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// Somebody started it.
+    Root,
+    /// A `flow` step of another run.
+    Child {
+        /// The other run.
+        parent: RunId,
+        /// Its step or item.
+        unit: UnitRef,
+        /// Whether it runs inside a handler: then nothing rests in `error`.
+        in_handler: bool,
+    },
+    /// The exception handler of another run.
+    Handler {
+        /// The other run.
+        parent: RunId,
+        /// Its generation.
+        generation: u32,
+    },
+}
+
+impl Origin {
+    /// The run to tell about changes.
+    pub fn parent(&self) -> Option<RunId> {
+        match self {
+            Origin::Root => None,
+            Origin::Child { parent, .. } | Origin::Handler { parent, .. } => Some(*parent),
+        }
+    }
+
+    /// Whether nothing may rest in `error` here.
+    pub fn in_handler(&self) -> bool {
+        match self {
+            Origin::Root => false,
+            Origin::Child { in_handler, .. } => *in_handler,
+            Origin::Handler { .. } => true,
+        }
+    }
+}
+
+/// Who paused a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PausedBy {
+    /// An operator, on this run.
+    Operator,
+    /// Its parent was paused.
+    Parent,
+}
+
+/// A run's place under its flow's `concurrency`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Slot {
+    /// There is no limit.
+    Unlimited,
+    /// It has none now, and needs one to go on.
+    Wanted(Limit),
+    /// It has one.
+    Taken(Limit),
+}
+
+impl Slot {
+    /// Whether the run may go on.
+    pub fn lets_go_on(&self) -> bool {
+        match self {
+            Slot::Unlimited | Slot::Taken(_) => true,
+            Slot::Wanted(_) => false,
+        }
+    }
+}
+
+/// A limit on how many runs go on at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The flow, and the value of its `key` where there is one.
+    pub name: Arc<str>,
+    /// So many.
+    pub max: u32,
+    /// Whether the slot is kept in `error`, `held` and `paused`.
+    pub strict: bool,
+}
+
+/// The large phases of a generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Steps are scheduled.
+    Going,
+    /// It will be `failed`: nothing more is dispatched, what is active ends, then the handler runs.
+    Failing(Failing),
+    /// Final: never changes.
+    Ended(Ended),
+}
+
+/// A run on its way to `failed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// Since when.
+    pub since: Time,
+    /// Why.
+    pub error: RunError,
+    /// The handler that runs before the end.
+    pub handler: Option<Handler>,
+}
+
+/// The exception handler of a failing run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handler {
+    /// Its flow.
+    pub flow: Arc<str>,
+    /// Its run, once started.
+    pub run: Option<RunId>,
+    /// What that run is doing, as it last told.
+    pub state: RunState,
+}
+
+/// How a generation ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub at: Time,
+    /// How.
+    pub how: End,
+}
+
+/// The final states.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// Every step is done.
+    Completed {
+        /// What it puts out.
+        output: Payload,
+    },
+    /// It failed.
+    Failed {
+        /// Why.
+        error: Box<RunError>,
+        /// The handler, and its own error if it failed too.
+        handler: Option<(RunId, Option<Box<RunError>>)>,
+    },
+    /// Somebody cancelled it.
+    Cancelled {
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// Another run took its place.
+    Superseded {
+        /// Which.
+        by: RunId,
+    },
+}
+
+/// The state of a run, as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunState {
+    /// Needs a slot, or nothing has begun yet.
+    Queued,
+    /// A step is ready or active.
+    Running,
+    /// Timers or signals come first.
+    Waiting,
+    /// A step is at rest after an error.
+    Error,
+    /// An operator chooses.
+    Held,
+    /// By an operator.
+    Paused,
+    /// Final: every step is done.
+    Completed,
+    /// Final: it failed.
+    Failed,
+    /// Final: somebody cancelled it.
+    Cancelled,
+    /// Final: another run took its place.
+    Superseded,
+}
+
+impl RunState {
+    /// Every state.
+    pub const ALL: [RunState; 10] = [
+        RunState::Queued,
+        RunState::Running,
+        RunState::Waiting,
+        RunState::Error,
+        RunState::Held,
+        RunState::Paused,
+        RunState::Completed,
+        RunState::Failed,
+        RunState::Cancelled,
+        RunState::Superseded,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::Queued => "queued",
+            RunState::Running => "running",
+            RunState::Waiting => "waiting",
+            RunState::Error => "error",
+            RunState::Held => "held",
+            RunState::Paused => "paused",
+            RunState::Completed => "completed",
+            RunState::Failed => "failed",
+            RunState::Cancelled => "cancelled",
+            RunState::Superseded => "superseded",
+        }
+    }
+
+    /// Whether it never changes again.
+    pub fn is_final(self) -> bool {
+        match self {
+            RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
+            RunState::Queued
+            | RunState::Running
+            | RunState::Waiting
+            | RunState::Error
+            | RunState::Held
+            | RunState::Paused => false,
+        }
+    }
+}
+
+impl Run {
+    /// Its state: final, or the first that applies of `paused`, `running`, `held`, `error`, `waiting`, `queued`.
+    pub fn state(&self) -> RunState {
+        match &self.phase {
+            Phase::Ended(ended) => return ended.how.state(),
+            Phase::Failing(failing) if self.paused.is_none() => return failing.state(),
+            Phase::Failing(_) | Phase::Going => {}
+        }
+        if self.paused.is_some() {
+            return RunState::Paused;
+        }
+        self.state_by_units(self.slot.lets_go_on())
+    }
+
+    /// The state that the units would give the run if it had a slot.
+    pub(crate) fn state_with_slot(&self) -> RunState {
+        self.state_by_units(true)
+    }
+
+    fn state_by_units(&self, has_slot: bool) -> RunState {
+        let mut seen = Seen(RunState::Queued);
+        self.each_unit(|_, unit| seen.add(unit, has_slot));
+        seen.0
+    }
+
+    /// Whether steps may be scheduled now.
+    pub fn may_go_on(&self) -> bool {
+        matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.lets_go_on()
+    }
+
+    /// Whether this generation is over.
+    pub fn is_final(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// The unit of this name, if it exists now.
+    pub fn unit(&self, unit: UnitRef) -> Option<&Unit> {
+        match (self.steps.get(usize::from(unit.step.0))?, unit.item) {
+            (StepRun::Single(single), None) => Some(single),
+            (StepRun::Items(items), Some(item)) => items.units.get(&item),
+            (StepRun::Single(_), Some(_)) | (StepRun::Items(_), None) => None,
+        }
+    }
+
+    pub(crate) fn unit_mut(&mut self, unit: UnitRef) -> Option<&mut Unit> {
+        match (self.steps.get_mut(usize::from(unit.step.0))?, unit.item) {
+            (StepRun::Single(single), None) => Some(single),
+            (StepRun::Items(items), Some(item)) => items.units.get_mut(&item),
+            (StepRun::Single(_), Some(_)) | (StepRun::Items(_), None) => None,
+        }
+    }
+
+    /// The step at this place.
+    pub fn step(&self, step: StepIx) -> &StepRun {
+        &self.steps[usize::from(step.0)]
+    }
+
+    /// The items of a step that has some.
+    pub fn items(&self, step: StepIx) -> Option<&Items> {
+        match self.step(step) {
+            StepRun::Items(items) => Some(items),
+            StepRun::Single(_) => None,
+        }
+    }
+
+    /// Calls `f` with every unit, in order.
+    pub fn each_unit<'a>(&'a self, mut f: impl FnMut(UnitRef, &'a Unit)) {
+        for (place, step) in (0..).map(StepIx).zip(&self.steps) {
+            match step {
+                StepRun::Single(unit) => f(UnitRef::step(place), unit),
+                StepRun::Items(items) => {
+                    for (item, unit) in &items.units {
+                        f(UnitRef::item(place, *item), unit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The units that `wanted` picks, in order.
+    pub fn units_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<UnitRef> {
+        let mut found = Vec::new();
+        self.each_unit(|unit, state| {
+            if wanted(state) {
+                found.push(unit);
+            }
+        });
+        found
+    }
+}
+
+impl StepRun {
+    /// Whether nothing more happens to the step in this generation.
+    pub fn is_final(&self) -> bool {
+        match self {
+            StepRun::Single(unit) => unit.state.is_final(),
+            StepRun::Items(items) => !matches!(items.end, ItemsEnd::Open),
+        }
+    }
+
+    /// Whether what needs it may go on.
+    pub fn lets_others_go_on(&self) -> bool {
+        match self {
+            StepRun::Single(unit) => unit.state.lets_others_go_on(),
+            StepRun::Items(items) => match &items.end {
+                ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. } => true,
+                ItemsEnd::Open
+                | ItemsEnd::Failed { .. }
+                | ItemsEnd::Dropped { .. }
+                | ItemsEnd::Cancelled { .. } => false,
+            },
+        }
+    }
+
+    /// What the step put out; `None` for null.
+    pub fn output(&self) -> Option<&Payload> {
+        match self {
+            StepRun::Single(Unit { state: UnitState::Completed { output, .. }, .. })
+            | StepRun::Items(Items { end: ItemsEnd::Completed { output, .. }, .. }) => Some(output),
+            StepRun::Single(_) | StepRun::Items(_) => None,
+        }
+    }
+}
+
+impl Failing {
+    fn state(&self) -> RunState {
+        match &self.handler {
+            Some(Handler { run: Some(_), state, .. }) => match state {
+                RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused => *state,
+                RunState::Queued
+                | RunState::Running
+                | RunState::Completed
+                | RunState::Failed
+                | RunState::Cancelled
+                | RunState::Superseded => RunState::Running,
+            },
+            Some(_) | None => RunState::Running,
+        }
+    }
+}
+
+impl End {
+    /// The state that this is.
+    pub fn state(&self) -> RunState {
+        match self {
+            End::Completed { .. } => RunState::Completed,
+            End::Failed { .. } => RunState::Failed,
+            End::Cancelled { .. } => RunState::Cancelled,
+            End::Superseded { .. } => RunState::Superseded,
+        }
+    }
+}
+
+/// The first that applies of `running`, `held`, `error`, `waiting`, over the units of a run; `queued` if none does.
+struct Seen(RunState);
+
+impl Seen {
+    fn add(&mut self, unit: &Unit, has_slot: bool) {
+        let counts_as = match &unit.state {
+            UnitState::Ready(_) if has_slot => RunState::Running,
+            UnitState::Active(live) => match &live.doing {
+                Doing::Dequeued { .. } | Doing::Working { .. } => RunState::Running,
+                Doing::Child { state, .. } => as_step(*state),
+            },
+            UnitState::Waiting(_) => RunState::Waiting,
+            UnitState::Held { .. } => RunState::Held,
+            UnitState::Error { .. } => RunState::Error,
+            UnitState::Ready(_)
+            | UnitState::Pending
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => RunState::Queued,
+        };
+        if rank(counts_as) > rank(self.0) {
+            self.0 = counts_as;
+        }
+    }
+}
+
+/// For the parent's state the step counts as its child does.
+fn as_step(child: RunState) -> RunState {
+    match child {
+        RunState::Held | RunState::Error | RunState::Waiting => child,
+        RunState::Paused => RunState::Waiting,
+        RunState::Queued
+        | RunState::Running
+        | RunState::Completed
+        | RunState::Failed
+        | RunState::Cancelled
+        | RunState::Superseded => RunState::Running,
+    }
+}
+
+fn rank(state: RunState) -> u8 {
+    match state {
+        RunState::Running => 4,
+        RunState::Held => 3,
+        RunState::Error => 2,
+        RunState::Waiting => 1,
+        RunState::Queued
+        | RunState::Paused
+        | RunState::Completed
+        | RunState::Failed
+        | RunState::Cancelled
+        | RunState::Superseded => 0,
+    }
+}

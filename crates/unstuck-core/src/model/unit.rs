@@ -1,0 +1,397 @@
+//! Units: what has attempts, budgets, a hold and a schedule, which is a step, or one item of a `forEach` step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::RunId;
+use crate::json::Payload;
+use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, Worker};
+use crate::model::error::Error;
+use crate::model::flow::StepIx;
+use crate::model::run::RunState;
+use crate::time::{Millis, Time};
+
+/// So many ended attempts are kept with a unit; the history has them all.
+pub const KEPT_ATTEMPTS: usize = 20;
+
+/// Names a unit in its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UnitRef {
+    /// The step.
+    pub step: StepIx,
+    /// The item, for a step with `forEach`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+}
+
+impl UnitRef {
+    /// The step itself.
+    pub fn step(step: StepIx) -> UnitRef {
+        UnitRef { step, item: None }
+    }
+
+    /// One item of it.
+    pub fn item(step: StepIx, item: u32) -> UnitRef {
+        UnitRef { step, item: Some(item) }
+    }
+}
+
+/// The run-time side of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepRun {
+    /// The step is one unit.
+    Single(Unit),
+    /// The step is a fan-out.
+    Items(Items),
+}
+
+/// The items of a `forEach` step whose list is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Items {
+    /// The list.
+    pub values: Payload,
+    /// How long it is.
+    pub total: u32,
+    /// The first that has not been launched yet.
+    pub next: u32,
+    /// The launched ones.
+    pub units: BTreeMap<u32, Unit>,
+    /// How many of them are ready, active or waiting: what `parallel` bounds.
+    pub in_motion: u32,
+    /// What the step as a whole has come to.
+    pub end: ItemsEnd,
+}
+
+/// What a fan-out as a whole has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ItemsEnd {
+    /// Nothing yet.
+    Open,
+    /// Every item is done; the outputs in order.
+    Completed {
+        /// When.
+        at: Time,
+        /// The list of outputs.
+        output: Payload,
+    },
+    /// An item failed for good.
+    Failed {
+        /// When.
+        at: Time,
+    },
+    /// A handler took over.
+    Dropped {
+        /// When.
+        at: Time,
+    },
+    /// The run ended under it.
+    Cancelled {
+        /// When.
+        at: Time,
+    },
+    /// An operator said so.
+    Skipped {
+        /// When.
+        at: Time,
+    },
+}
+
+/// A step or item and where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    /// Where it stands.
+    pub state: UnitState,
+    /// Its input; `None` is the run's input.
+    pub input: Option<Payload>,
+    /// How many attempts have been numbered in this generation.
+    pub attempts: u32,
+    /// The budgets of the current round.
+    pub round: Round,
+    /// The last ended attempts, in order.
+    pub past: Vec<PastAttempt>,
+    /// The child run of a `flow` step, kept over its attempts.
+    pub child: Option<(RunId, u32)>,
+}
+
+impl Unit {
+    /// The error of the last attempt, if that is how it ended.
+    pub fn last_error(&self) -> Option<&Error> {
+        self.past.last().and_then(|past| past.outcome.error())
+    }
+
+    /// How the last attempt ended.
+    pub fn last_outcome(&self) -> Option<&Outcome> {
+        self.past.last().map(|past| &past.outcome)
+    }
+}
+
+/// The attempts from one (re)sumption to the next, and what they have used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// The first is 1.
+    pub number: u32,
+    /// The round that the last manual resume started (1 if there was none): policies count from there.
+    pub manual: u32,
+    /// Attempts that stalled, or failed.
+    pub stalled: u32,
+    /// Attempts that were stuck, the free ones apart.
+    pub stuck: u32,
+    /// Whether the free loss has been used.
+    pub lost: bool,
+    /// How often it was deferred.
+    pub deferrals: u32,
+    /// The time of deferral so far.
+    pub deferred: Millis,
+}
+
+impl Default for Round {
+    fn default() -> Round {
+        Round {
+            number: 1,
+            manual: 1,
+            stalled: 0,
+            stuck: 0,
+            lost: false,
+            deferrals: 0,
+            deferred: Millis::ZERO,
+        }
+    }
+}
+
+/// Where a unit stands. Each state has the data that is valid in it, and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnitState {
+    /// Not reached yet.
+    #[default]
+    Pending,
+    /// Its next attempt is queued.
+    Ready(Queued),
+    /// An attempt is under way.
+    Active(Live),
+    /// A timer or a signal comes first.
+    Waiting(Waiting),
+    /// An operator chooses.
+    Held {
+        /// Since when.
+        since: Time,
+    },
+    /// At rest after an error.
+    Error {
+        /// Since when.
+        since: Time,
+    },
+    /// Done.
+    Completed {
+        /// When.
+        at: Time,
+        /// Its output.
+        output: Payload,
+    },
+    /// Not needed.
+    Skipped {
+        /// When.
+        at: Time,
+        /// Why.
+        why: SkippedBy,
+    },
+    /// Failed for good.
+    Failed {
+        /// When.
+        at: Time,
+        /// Whether the flow goes on without it.
+        goes_on: bool,
+    },
+    /// A handler took over.
+    Dropped {
+        /// When.
+        at: Time,
+    },
+    /// The run ended under it.
+    Cancelled {
+        /// When.
+        at: Time,
+    },
+}
+
+impl UnitState {
+    /// Whether nothing more happens to it in this generation.
+    pub fn is_final(&self) -> bool {
+        match self {
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Active(_)
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Error { .. } => false,
+            UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => true,
+        }
+    }
+
+    /// Whether it is on its way by itself: ready, active or waiting.
+    pub fn is_in_motion(&self) -> bool {
+        match self {
+            UnitState::Ready(_) | UnitState::Active(_) | UnitState::Waiting(_) => true,
+            UnitState::Pending
+            | UnitState::Held { .. }
+            | UnitState::Error { .. }
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => false,
+        }
+    }
+
+    /// Whether what needs it may go on.
+    pub fn lets_others_go_on(&self) -> bool {
+        match self {
+            UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { goes_on: true, .. } => true,
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Active(_)
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Error { .. }
+            | UnitState::Failed { goes_on: false, .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => false,
+        }
+    }
+
+    /// The word for it, as a step state.
+    pub fn word(&self) -> &'static str {
+        match self {
+            UnitState::Pending => "pending",
+            UnitState::Ready(_) => "ready",
+            UnitState::Active(_) => "active",
+            UnitState::Waiting(_) => "waiting",
+            UnitState::Held { .. } => "held",
+            UnitState::Error { .. } => "error",
+            UnitState::Completed { .. } => "completed",
+            UnitState::Skipped { .. } => "skipped",
+            UnitState::Failed { .. } => "failed",
+            UnitState::Dropped { .. } => "dropped",
+            UnitState::Cancelled { .. } => "cancelled",
+        }
+    }
+}
+
+/// Why a unit was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SkippedBy {
+    /// Its `if` was false.
+    Condition,
+    /// An operator said so.
+    Operator,
+}
+
+/// An attempt that waits to be handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its number.
+    pub attempt: u32,
+    /// Since when.
+    pub since: Time,
+    /// Its place.
+    pub place: QueuePlace,
+    /// Why it is a repeat, if it is one.
+    pub resumed_by: Option<ResumedBy>,
+}
+
+/// Where in its queue an attempt waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePlace {
+    /// Before all that came by itself.
+    pub front: bool,
+    /// Only for a worker that runs nothing else.
+    pub alone: bool,
+}
+
+/// An attempt under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Its number.
+    pub attempt: u32,
+    /// Why it is a repeat, if it is one.
+    pub resumed_by: Option<ResumedBy>,
+    /// When it became ready.
+    pub queued_at: Time,
+    /// Who is at it.
+    pub doing: Doing,
+}
+
+/// Who is at an attempt, and how far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doing {
+    /// Handed to a worker, not yet started.
+    Dequeued {
+        /// The worker.
+        worker: Worker,
+        /// When.
+        at: Time,
+    },
+    /// A worker works on it.
+    Working {
+        /// The worker.
+        worker: Worker,
+        /// Since when.
+        started_at: Time,
+        /// The last sign of life that was an event.
+        heard: Time,
+        /// Its last progress.
+        progress: Option<Payload>,
+    },
+    /// A child run.
+    Child {
+        /// Since when.
+        started_at: Time,
+        /// What the child is doing, as it last told.
+        state: RunState,
+    },
+}
+
+/// What a waiting unit waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Waiting {
+    /// To be tried again.
+    Again {
+        /// When.
+        due: Time,
+        /// Why.
+        by: ResumedBy,
+        /// Its place in the queue then.
+        place: QueuePlace,
+    },
+    /// A timer of the flow.
+    Timer {
+        /// When.
+        due: Time,
+    },
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// Since when.
+        since: Time,
+        /// How long at most.
+        until: Option<Time>,
+    },
+}
+
+impl Waiting {
+    /// When it goes on by itself, if it does.
+    pub fn due(&self) -> Option<Time> {
+        match self {
+            Waiting::Again { due, .. } | Waiting::Timer { due } => Some(*due),
+            Waiting::Signal { until, .. } => *until,
+        }
+    }
+}

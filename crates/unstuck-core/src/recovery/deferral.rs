@@ -1,0 +1,44 @@
+//! Deferred: resources are lacking, so the attempt waits and is tried again, until the limit of its round.
+
+use std::sync::Arc;
+
+use crate::decide::Draft;
+use crate::event::UnitFact;
+use crate::model::attempt::Outcome;
+use crate::model::error::Error;
+use crate::model::unit::UnitRef;
+use crate::recovery::ladder::{self, Verdict};
+use crate::recovery::{backoff, failing};
+use crate::schedule::is_failing;
+use crate::time::Millis;
+
+/// The worker of this attempt says that resources are lacking.
+pub(crate) fn defer(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    attempt: u32,
+    asked: Option<Millis>,
+    lacking: Option<Arc<str>>,
+) {
+    let step = draft.step(unit);
+    let round = draft.unit(unit).round;
+    let left = Millis(step.defer.limit.0.saturating_sub(round.deferred.0));
+    if left == Millis::ZERO && !is_failing(draft.run()) {
+        let what = lacking.map_or(String::new(), |lacking| format!(": {lacking}"));
+        let cause = format!("deferred for longer than defer.limit {}{what}", step.defer.limit);
+        let outcome = Outcome::Stalled(Box::new(Error::found_by("DeferAction", cause)));
+        draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+        ladder::climb(draft, unit, Verdict::Stalled);
+        return;
+    }
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });
+    if is_failing(draft.run()) {
+        let how = failing::closing(draft);
+        draft.emit_unit(unit, UnitFact::Closed { how });
+        failing::go_on(draft);
+        return;
+    }
+    let delay = backoff::deferral(&step.defer, round.deferrals, asked, left).max(step.limits.minimum_delay);
+    let due = draft.now() + delay;
+    draft.emit_unit(unit, UnitFact::Deferred { due, delay });
+}

@@ -1,0 +1,170 @@
+//! A run on its way to `failed`: nothing more is dispatched, what is active ends, the handler runs, then it is final.
+
+use serde_json::json;
+
+use crate::command::{NoticeBody, StartChild};
+use crate::decide::Draft;
+use crate::event::{Closing, Fact, UnitFact};
+use crate::id::RunId;
+use crate::json::Json;
+use crate::model::attempt::{Cancelled, Outcome};
+use crate::model::error::{DEADLINE_ACTION, Error, Reason, RunError};
+use crate::model::flow::StepIx;
+use crate::model::run::{Failing, Handler, Origin, Phase};
+use crate::model::unit::{Doing, ItemsEnd, Live, StepRun, UnitRef, UnitState};
+
+/// Rung 4 where the step has a handler, else rung 5: the run fails.
+pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepIx) {
+    let handler = draft.flow().step(step).exception_handler.clone();
+    begin(draft, error, handler);
+    cancel_children(draft);
+    go_on(draft);
+}
+
+/// The run is over its deadline: straight to rung 4, else `failed`; its attempts are void, its children cancelled.
+pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
+    let deadline = draft.run().deadline.unwrap_or(draft.now());
+    let error = Error::found_by(DEADLINE_ACTION, format!("the run was over its deadline, {deadline}"));
+    let handler = open_handler(draft);
+    begin(draft, RunError { unit: None, fatal: true, error }, handler);
+    cancel_children(draft);
+    void_attempts(draft, Cancelled::Deadline);
+    go_on(draft);
+}
+
+/// The handler of the first step that has been reached and is not done; else of one that has not been reached.
+fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
+    let (run, flow) = (draft.run(), draft.flow());
+    let handler_of = |step: StepIx| flow.step(step).exception_handler.clone();
+    let open = |step: &StepIx| !run.step(*step).is_final();
+    let reached = |step: &StepIx| {
+        open(step) && flow.step(*step).needs.iter().all(|need| run.step(*need).lets_others_go_on())
+    };
+    flow.places()
+        .filter(reached)
+        .find_map(handler_of)
+        .or_else(|| flow.places().filter(open).find_map(handler_of))
+}
+
+fn begin(draft: &mut Draft<'_, '_>, error: RunError, handler: Option<std::sync::Arc<str>>) {
+    draft.emit(Fact::Failing { error: Box::new(error), handler });
+    let how = closing(draft);
+    let open =
+        draft.run().units_where(|unit| !unit.state.is_final() && !matches!(unit.state, UnitState::Active(_)));
+    for unit in open {
+        draft.emit_unit(unit, UnitFact::Closed { how });
+    }
+}
+
+/// How the remaining steps end: `dropped` where a handler takes over.
+pub(crate) fn closing(draft: &Draft<'_, '_>) -> Closing {
+    match &draft.run().phase {
+        Phase::Failing(Failing { handler: Some(_), .. }) => Closing::Dropped,
+        Phase::Failing(_) | Phase::Going | Phase::Ended(_) => Closing::Cancelled,
+    }
+}
+
+/// Children of a failing run are cancelled; their steps end when they tell that they have.
+fn cancel_children(draft: &mut Draft<'_, '_>) {
+    for (child, generation) in active_children(draft) {
+        draft.notify(child, NoticeBody::CancelChild { generation });
+    }
+}
+
+/// The children that are under way, with their generations.
+pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, u32)> {
+    let mut children = Vec::new();
+    draft.run().each_unit(|_, unit| {
+        if let UnitState::Active(Live { doing: Doing::Child { .. }, .. }) = &unit.state {
+            children.extend(unit.child);
+        }
+    });
+    children
+}
+
+/// Ends every attempt under way; their tokens are void from now on.
+pub(crate) fn void_attempts(draft: &mut Draft<'_, '_>, why: Cancelled) {
+    let how = closing(draft);
+    for unit in draft.run().units_where(|unit| matches!(unit.state, UnitState::Active(_))) {
+        let UnitState::Active(live) = &draft.unit(unit).state else { continue };
+        let attempt = live.attempt;
+        if let Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } = &live.doing {
+            let worker = worker.clone();
+            draft.interrupt(unit, attempt, &worker, why.text());
+        }
+        draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Cancelled(why) });
+        draft.emit_unit(unit, UnitFact::Closed { how });
+    }
+}
+
+/// Goes on with a failing run: once nothing is active, the handler, and then the end.
+pub(crate) fn go_on(draft: &mut Draft<'_, '_>) {
+    let Phase::Failing(failing) = &draft.run().phase else { return };
+    let error = failing.error.clone();
+    let handler = failing.handler.clone();
+    if !draft.run().units_where(|unit| matches!(unit.state, UnitState::Active(_))).is_empty() {
+        return;
+    }
+    close_fan_outs(draft, error.unit);
+    match handler {
+        None => draft.emit(Fact::RunFailed { handler_error: None }),
+        // A paused run dispatches nothing, its handler neither.
+        Some(Handler { run: None, flow, .. }) if draft.run().paused.is_none() => {
+            start_handler(draft, flow, &error);
+        }
+        Some(Handler { .. }) => {}
+    }
+}
+
+fn close_fan_outs(draft: &mut Draft<'_, '_>, failed: Option<UnitRef>) {
+    let how = closing(draft);
+    for step in draft.flow().places() {
+        if let StepRun::Items(items) = draft.run().step(step)
+            && matches!(items.end, ItemsEnd::Open)
+        {
+            let is_failed = failed.is_some_and(|unit| unit.step == step);
+            draft.emit(Fact::ItemsEnded { step, how: if is_failed { Closing::Failed } else { how } });
+        }
+    }
+}
+
+fn start_handler(draft: &mut Draft<'_, '_>, flow: std::sync::Arc<str>, error: &RunError) {
+    let handler = RunId(draft.context.ids.next(draft.now()));
+    let input = handler_input(draft, error);
+    let input = draft.keep(input);
+    let run = draft.run();
+    let body = StartChild {
+        flow,
+        input,
+        origin: Origin::Handler { parent: run.id, generation: run.generation },
+        root_flow: run.root_flow.clone(),
+        priority: run.priority,
+    };
+    draft.emit(Fact::HandlerStarted { run: handler });
+    draft.notify(handler, NoticeBody::StartChild(Box::new(body)));
+}
+
+/// What a handler is told: the run, the step and its error.
+fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
+    let (run, flow) = (draft.run(), draft.flow());
+    let step = failed.unit.map(|unit| flow.step(unit.step));
+    let attempts = failed.unit.and_then(|unit| run.unit(unit)).map_or(0, |unit| unit.attempts);
+    Json::of(&json!({
+        "run": run.id.to_string(),
+        "generation": run.generation,
+        "key": run.key.as_deref(),
+        "flow": &*flow.name,
+        "step": failed.unit.map(|unit| draft.name(unit)),
+        "error": {
+            "step": failed.unit.map(|unit| draft.name(unit)),
+            "action": failed.error.found_by.as_deref().or(step.map(|step| &*step.full_action)),
+            "actionType": step.and_then(|step| step.action_type.as_deref()),
+            "cause": &*failed.error.cause,
+            "context": failed.error.context.as_deref(),
+            "reason": match failed.error.reason { Reason::Processing => "processing", Reason::Data => "data" },
+            "details": failed.error.details.value(),
+            "fatal": failed.fatal,
+            "attempts": attempts,
+        },
+    }))
+}

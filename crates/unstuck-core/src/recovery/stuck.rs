@@ -1,0 +1,72 @@
+//! Stuck: an attempt that is disposed of and tried anew, within `maxStuck`.
+
+use crate::command::NoticeBody;
+use crate::decide::Draft;
+use crate::event::UnitFact;
+use crate::json::Json;
+use crate::model::attempt::{Outcome, Stuck, StuckLimit};
+use crate::model::error::Error;
+use crate::model::unit::{Doing, Live, QueuePlace, UnitRef, UnitState};
+use crate::recovery::failing;
+use crate::recovery::ladder::{self, Verdict};
+use crate::schedule::is_failing;
+use crate::time::Time;
+
+/// The attempt under way of this unit is stuck. `free`: it was lost with its worker and others, for the first
+/// time in its round.
+pub(crate) fn dispose(draft: &mut Draft<'_, '_>, unit: UnitRef, limit: StuckLimit, heard: Time, free: bool) {
+    let UnitState::Active(live) = &draft.unit(unit).state else { return };
+    let live = live.clone();
+    stop_executor(draft, unit, &live, limit);
+    let step = draft.step(unit);
+    let round = draft.unit(unit).round;
+    let stuck = round.stuck + u32::from(!free);
+    let attempt = live.attempt;
+    if is_failing(draft.run()) {
+        draft.emit_unit(
+            unit,
+            UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) },
+        );
+        let how = failing::closing(draft);
+        draft.emit_unit(unit, UnitFact::Closed { how });
+        failing::go_on(draft);
+        return;
+    }
+    if stuck >= step.limits.max_stuck && !free {
+        let outcome = Outcome::Failed(Box::new(given_up(limit, heard, stuck)));
+        draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+        ladder::climb(draft, unit, Verdict::Failed);
+        return;
+    }
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) });
+    let place = QueuePlace {
+        front: stuck <= 1,
+        // A job that has cost a worker before takes nobody with it.
+        alone: limit == StuckLimit::Gone && (round.lost || round.stuck > 0),
+    };
+    let due = draft.now() + step.limits.minimum_delay;
+    draft.emit_unit(unit, UnitFact::Anew { due, stuck, max: step.limits.max_stuck, place });
+}
+
+fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, limit: StuckLimit) {
+    match &live.doing {
+        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => {
+            if limit != StuckLimit::Gone {
+                draft.interrupt(unit, live.attempt, worker, limit.to_string());
+            }
+        }
+        Doing::Child { .. } => {
+            if let Some((child, generation)) = draft.unit(unit).child {
+                draft.notify(child, NoticeBody::CancelChild { generation });
+            }
+        }
+    }
+}
+
+/// At `maxStuck` the step is *failed*.
+fn given_up(limit: StuckLimit, heard: Time, times: u32) -> Error {
+    let error = Error::new(format!("stuck: {limit}"));
+    let context = format!("stuck {times} times in this round; last heard of at {heard}");
+    let details = Json::of(&serde_json::json!({ "lastHeard": heard.to_string(), "stuck": times }));
+    Error { context: Some(context.into()), details, ..error }
+}

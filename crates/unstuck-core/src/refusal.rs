@@ -1,0 +1,156 @@
+//! Why a command was not carried out: what is wrong, and what to do. A refused command changes nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::RunId;
+use crate::model::attempt::Worker;
+use crate::model::run::RunState;
+use crate::time::Time;
+
+/// A refused command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such run.
+    UnknownRun(RunId),
+    /// The run has no such step or item.
+    UnknownUnit(String),
+    /// The run is final and never changes.
+    Final(RunState),
+    /// The token is void.
+    Void(Box<Void>),
+    /// The step is not in a state in which this can be done.
+    WrongState {
+        /// The step or item.
+        unit: String,
+        /// Its state.
+        is: &'static str,
+        /// The state it would have to be in.
+        wanted: &'static str,
+        /// What to do instead.
+        hint: &'static str,
+    },
+    /// The run is not in a state in which this can be done.
+    WrongRunState {
+        /// Its state.
+        is: RunState,
+        /// What was asked for.
+        asked: &'static str,
+        /// What to do instead.
+        hint: &'static str,
+    },
+    /// The key belongs to a run with another input.
+    KeyTaken {
+        /// The key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
+        /// The digest of that run's input.
+        theirs: Arc<str>,
+        /// The digest of the input that was given.
+        ours: Arc<str>,
+    },
+    /// The input does not fit the flow.
+    BadInput(Vec<String>),
+    /// Too many signals wait to be consumed.
+    TooManySignals {
+        /// Their name.
+        name: Arc<str>,
+        /// How many there may be.
+        max: usize,
+    },
+    /// The value is over a limit.
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// How large.
+        bytes: usize,
+        /// How large it may be.
+        max: usize,
+    },
+}
+
+/// A token that is no longer worth anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Void {
+    /// The step or item.
+    pub unit: String,
+    /// The attempt that it named.
+    pub attempt: u32,
+    /// When it lost the attempt, if that is still known.
+    pub since: Option<Time>,
+    /// Why.
+    pub why: String,
+    /// The attempt that holds now, and its worker.
+    pub holds_now: Option<(u32, Option<Worker>)>,
+}
+
+impl Refusal {
+    /// A word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::UnknownRun(_) => "unknownRun",
+            Refusal::UnknownUnit(_) => "unknownStep",
+            Refusal::Final(_) => "final",
+            Refusal::Void(_) => "voidToken",
+            Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrongState",
+            Refusal::KeyTaken { .. } => "keyTaken",
+            Refusal::BadInput(_) => "badInput",
+            Refusal::TooManySignals { .. } => "tooManySignals",
+            Refusal::TooLarge { .. } => "tooLarge",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::UnknownRun(run) => write!(f, "there is no run {run}"),
+            Refusal::UnknownUnit(unit) => write!(f, "the run has no step `{unit}`"),
+            Refusal::Final(state) => {
+                write!(f, "the run is {}, which is final; a rerun starts its next generation", state.word())
+            }
+            Refusal::Void(void) => write!(f, "{void}"),
+            Refusal::WrongState { unit, is, wanted, hint } => {
+                write!(f, "step `{unit}` is {is}, not {wanted}; {hint}")
+            }
+            Refusal::WrongRunState { is, asked, hint } => {
+                write!(f, "the run is {}, so it cannot {asked}; {hint}", is.word())
+            }
+            Refusal::KeyTaken { key, run, theirs, ours } => write!(
+                f,
+                "key `{key}` belongs to {run}, which has another input (digest {theirs}, given {ours}); use \
+                 another key, or the same input"
+            ),
+            Refusal::BadInput(problems) => {
+                write!(f, "the input does not fit the flow: {}", problems.join("; "))
+            }
+            Refusal::TooManySignals { name, max } => {
+                write!(f, "{max} signals `{name}` wait already; send more once the run has consumed some")
+            }
+            Refusal::TooLarge { what, bytes, max } => {
+                write!(
+                    f,
+                    "{what} has {bytes} bytes and may have {max}; store it elsewhere and pass a reference"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Void {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt {} of step `{}` is no longer yours", self.attempt, self.unit)?;
+        if let Some(since) = self.since {
+            write!(f, " since {since}")?;
+        }
+        write!(f, ": {}; ", self.why)?;
+        match &self.holds_now {
+            None => f.write_str("nobody holds the step now"),
+            Some((attempt, None)) => write!(f, "attempt {attempt} is next"),
+            Some((attempt, Some(worker))) => write!(f, "attempt {attempt} holds now, by {}", worker.name),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
