@@ -321,10 +321,8 @@ fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
 fn item_value(draft: &Draft<'_, '_>, step: StepIx, item: u32) -> Result<Value, String> {
     let values =
         draft.run().items(step).map(|items| &items.values).ok_or("the list of items is not known")?;
-    match draft.json(values)?.value() {
-        Value::Array(mut values) if values.len() > item as usize => Ok(values.swap_remove(item as usize)),
-        other => Err(format!("there is no item {item} in {}", shown(&Json::of(&other)))),
-    }
+    let values = draft.json(values)?.value();
+    values.get(item as usize).cloned().ok_or_else(|| format!("there is no item {item}"))
 }
 
 fn evaluate(draft: &Draft<'_, '_>, template: &Template, unit: UnitRef) -> Result<Json, String> {

@@ -1,0 +1,134 @@
+//! The run document, everywhere the same.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Which life of it.
+    pub generation: u32,
+    /// The name of its flow.
+    pub flow: String,
+    /// The version of its flow.
+    pub version: String,
+    /// Its key, if it has one.
+    pub key: Option<String>,
+    /// Its state.
+    pub state: String,
+    /// Its input.
+    pub input: Box<RawValue>,
+    /// What it put out, once completed.
+    pub output: Option<Box<RawValue>>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When its last event was.
+    pub updated_at: Timestamp,
+    /// The first open error.
+    pub error: Option<Error>,
+    /// The earliest automatic resume.
+    pub next_auto_resume: Option<Timestamp>,
+    /// The policy behind it.
+    pub next_auto_resume_reason: Option<String>,
+    /// Its steps, in order; the items of a `forEach` as `step[0]`, `step[1]`, ... after it.
+    pub steps: Vec<Step>,
+    /// What was decided, in order.
+    pub decisions: Vec<Decision>,
+}
+
+/// One step or item.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Its id.
+    pub id: String,
+    /// Its state.
+    pub state: String,
+    /// Its output.
+    pub output: Option<Box<RawValue>>,
+    /// The error of its last attempt, while that is open.
+    pub error: Option<Error>,
+    /// When it is resumed automatically.
+    pub next_auto_resume: Option<Timestamp>,
+    /// The policy behind that.
+    pub next_auto_resume_reason: Option<String>,
+    /// How many rounds it has had.
+    pub rounds: u32,
+    /// The child run of a `flow` step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<String>,
+    /// Its last attempts, in order.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Its number.
+    pub attempt: u32,
+    /// Its state.
+    pub state: String,
+    /// Who executes it.
+    pub worker: Option<String>,
+    /// When it became ready.
+    pub queued_at: Option<Timestamp>,
+    /// When work began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// What went wrong.
+    pub error: Option<Error>,
+    /// Its last progress.
+    pub progress: Option<Box<RawValue>>,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Error {
+    /// The step or item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The full action name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The label of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action_type: Option<String>,
+    /// Short.
+    pub cause: String,
+    /// Long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// `processing` or `data`.
+    pub reason: String,
+    /// Anything else that the worker told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<RawValue>>,
+    /// How many attempts the step has had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+}
+
+/// A recorded choice of the engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// When.
+    pub at: Timestamp,
+    /// The step or item, unless it is about the run.
+    pub step: Option<String>,
+    /// The attempt that it follows.
+    pub attempt: Option<u32>,
+    /// The rung of the recovery ladder, or what else decided.
+    pub rung: String,
+    /// The rule, as it is written in the flow.
+    pub rule: String,
+    /// Why, in a sentence.
+    pub reason: String,
+}

@@ -1,0 +1,114 @@
+//! Executors: whatever carries out attempts in this process, behind one small interface.
+
+use std::sync::Arc;
+
+use unstuck_api::Product;
+use unstuck_core::command::Says;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::flow::{Flow, Step};
+use unstuck_core::time::Time;
+
+/// Carries out attempts.
+///
+/// For every job that it is given it says exactly one last word: complete, fail, defer or release, that its worker is
+/// gone ([`Answers::lost`]), or that an interrupted attempt has really ended ([`Answers::freed`]). Until then the job
+/// takes up room. It must not block: long work goes on in a thread or process of its own.
+pub trait Executor: Send {
+    /// The name of the worker that it is.
+    fn name(&self) -> Arc<str>;
+
+    /// The queues that it takes from.
+    fn queues(&self) -> Vec<Arc<str>>;
+
+    /// How much load it takes at once.
+    fn max_load(&self) -> u32;
+
+    /// Whether its jobs come with the whole product, which costs something to make.
+    fn wants_product(&self) -> bool {
+        false
+    }
+
+    /// Begins an attempt.
+    fn execute(&mut self, job: Job, answers: &Answers);
+
+    /// The attempt is no longer this executor's: end it, with all that it has started.
+    fn interrupt(&mut self, attempt: AttemptId, why: &str);
+
+    /// The engine stops: end everything, and wait until it has ended.
+    fn stop(&mut self) {}
+}
+
+/// An attempt to carry out.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The flow version.
+    pub flow: Arc<Flow>,
+    /// Its input.
+    pub input: Json,
+    /// When the run is given up on.
+    pub deadline: Option<Time>,
+    /// All that a worker is told, for executors that want it.
+    pub product: Option<Box<Product>>,
+}
+
+impl Job {
+    /// The step that it is an attempt of.
+    pub fn step(&self) -> &Step {
+        self.flow.step(self.attempt.unit.step)
+    }
+}
+
+/// What an executor says.
+#[derive(Clone, Debug)]
+pub enum Word {
+    /// About an attempt that is its own.
+    Says(AttemptId, Says),
+    /// The worker of this attempt is gone.
+    Lost(AttemptId),
+    /// An interrupted attempt has really ended.
+    Freed(AttemptId),
+}
+
+impl Word {
+    /// The attempt, if this is the last word about it.
+    pub fn ends(&self) -> Option<AttemptId> {
+        match self {
+            Word::Says(_, Says::Start | Says::Heartbeat { .. }) => None,
+            Word::Says(
+                attempt,
+                Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release,
+            )
+            | Word::Lost(attempt)
+            | Word::Freed(attempt) => Some(*attempt),
+        }
+    }
+}
+
+/// Where an executor says it. It can be cloned and sent to other threads.
+#[derive(Clone)]
+pub struct Answers(Arc<dyn Fn(Word) + Send + Sync>);
+
+impl Answers {
+    /// Words go to `sink`, which must not block for long.
+    pub fn new(sink: impl Fn(Word) + Send + Sync + 'static) -> Answers {
+        Answers(Arc::new(sink))
+    }
+
+    /// Says something about an attempt.
+    pub fn say(&self, attempt: AttemptId, says: Says) {
+        (self.0)(Word::Says(attempt, says));
+    }
+
+    /// The worker of this attempt is gone.
+    pub fn lost(&self, attempt: AttemptId) {
+        (self.0)(Word::Lost(attempt));
+    }
+
+    /// An interrupted attempt has really ended.
+    pub fn freed(&self, attempt: AttemptId) {
+        (self.0)(Word::Freed(attempt));
+    }
+}

@@ -1,0 +1,293 @@
+//! What the engine asks of a store, whatever database keeps it.
+//!
+//! A batch of commands is one transaction: [`Store::begin`], then reads and [`Store::lock`], then one
+//! [`Store::stage`]. A staged batch is visible to the next one at once, and durable when [`Store::settle`] says
+//! so; only then are callers answered. When a stage fails, everything that was staged on top of it is gone too,
+//! and the store shows what was durable before it.
+//!
+//! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
+//! handed out, and keeps the invariants a second time: one run per key, events without gaps.
+
+use std::fmt;
+use std::sync::Arc;
+
+use unstuck_core::command::Notice;
+use unstuck_core::decide::LeaseMove;
+use unstuck_core::event::Event;
+use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
+
+/// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
+pub trait Store {
+    /// Begins a transaction. There is at most one at a time.
+    fn begin(&mut self) -> Result<(), StoreError>;
+
+    /// Locks these runs (each at most once per transaction) and gives them, in the same order. Never waits: a
+    /// run that somebody else has locked comes back as [`Locked::Busy`]. Every run that is given must come back
+    /// with [`Store::stage`], changed or not, or with [`Store::abandon`].
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
+
+    /// The run that has this key in this flow, in any state.
+    fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
+
+    /// These payloads, in the same order.
+    fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
+
+    /// Attempts that may be handed out to these offers, at most `limit`, each at most once: by priority, then by
+    /// turns over the flows, then the ones at the front, then by age. An offer is given no more than it has
+    /// room for. They are not removed: the claim that is staged does that.
+    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
+
+    /// The highest priority that waits in any of these queues.
+    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+
+    /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for:
+    /// by priority, then by age.
+    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
+
+    /// What is due at `now`, in order of time, at most `limit`. An entry stays until a stage changes it.
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+
+    /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
+    fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
+    /// Ends the transaction with these changes. On error nothing of it has happened.
+    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
+
+    /// Ends the transaction without changes.
+    fn abandon(&mut self, locked: Vec<Run>);
+
+    /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
+    /// until there is at least one, if any is outstanding.
+    fn settle(&mut self, wait: bool) -> Vec<Settled>;
+
+    /// When the next thing is due.
+    fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
+
+    /// The time of the last stage, below which no clock may go; `None` for an empty store.
+    fn last_time(&mut self) -> Result<Option<Time>, StoreError>;
+
+    /// The highest id that was ever given out here.
+    fn last_id(&mut self) -> Result<u64, StoreError>;
+
+    /// One run as it is now.
+    fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;
+
+    /// The events of a run after number `after`, in order, at most `limit`.
+    fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+
+    /// Runs, newest first, before the id `before`, at most `limit`.
+    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+
+    /// Keeps a flow. The same content again returns what is there; the same version with other content is
+    /// refused; without a version it gets the next number.
+    fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
+
+    /// A flow version.
+    fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
+
+    /// The newest version of a flow.
+    fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
+}
+
+/// What locking a run gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Locked {
+    /// The run; it is the caller's until the transaction ends.
+    Here(Box<Run>),
+    /// There is no such run.
+    Absent,
+    /// Somebody else has it: come back later.
+    Busy,
+}
+
+/// An attempt for one of the offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The place of the offer in the list that was given.
+    pub offer: usize,
+    /// The attempt.
+    pub ready: Ready,
+}
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When it was due.
+    pub due: Time,
+    /// The run.
+    pub run: RunId,
+    /// The unit, or the run itself.
+    pub unit: Option<UnitRef>,
+    /// The last sign of life, if a heartbeat has moved the lease.
+    pub heard: Option<Time>,
+}
+
+/// Names an undelivered notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NoticeId(pub u64);
+
+/// Names a staged transaction. They grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StageId(pub u64);
+
+/// The changes of one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// The time of the batch.
+    pub at: Time,
+    /// The runs that were locked or made, each once.
+    pub runs: Vec<RunChange>,
+    /// Notices that could not be delivered in the same batch, in order.
+    pub notices: Vec<Notice>,
+    /// Stored notices that were delivered.
+    pub delivered: Vec<NoticeId>,
+    /// The highest id that was given out.
+    pub last_id: u64,
+}
+
+/// The change of one run.
+#[derive(Clone, Debug)]
+pub struct RunChange {
+    /// The run as it is now.
+    pub run: Box<Run>,
+    /// The name of its flow, in which its key is unique.
+    pub flow: Arc<str>,
+    /// What happened, in order; empty if it was only locked, or only a lease has moved.
+    pub events: Vec<Event>,
+    /// New payloads.
+    pub payloads: Vec<(PayloadId, Json)>,
+    /// Wakeups as they are now; an empty one is removed.
+    pub wakeups: Vec<(Option<UnitRef>, Wakeup)>,
+    /// Whether every wakeup that is not listed is to be removed.
+    pub replaces_all: bool,
+    /// What it has or wants of its limit.
+    pub slot: SlotUse,
+    /// Leases that were moved.
+    pub leases: Vec<LeaseMove>,
+}
+
+/// The end of a staged transaction.
+#[derive(Debug)]
+pub struct Settled {
+    /// Which.
+    pub stage: StageId,
+    /// Whether it is durable. A failed one takes all that was staged on top of it with it; those are reported
+    /// as failed too.
+    pub result: Result<(), StoreError>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// In this state.
+    pub state: Option<RunState>,
+    /// Of the flow of this name.
+    pub flow: Option<Arc<str>>,
+    /// Children and handlers of this run.
+    pub parent: Option<RunId>,
+}
+
+/// A flow to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFlow {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version, if it gives one.
+    pub version: Option<Arc<str>>,
+    /// Its definition.
+    pub source: Arc<str>,
+    /// The folder that relative paths start from.
+    pub directory: Arc<str>,
+}
+
+/// A flow version that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// Its id.
+    pub id: FlowId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// Its definition.
+    pub source: Arc<str>,
+    /// The folder that relative paths start from.
+    pub directory: Arc<str>,
+}
+
+/// Why a store could not do something, and whether trying again can help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// The transaction collides with another one or breaks an invariant: its commands are to be decided anew,
+    /// one by one.
+    Conflict(String),
+    /// There is no room: new work is refused until there is.
+    Full(String),
+    /// The store cannot be reached: later it may.
+    Away(String),
+    /// The data is not what was written, or could not be made durable: the store has stopped.
+    Broken(String),
+}
+
+impl StoreError {
+    /// Whether the same may succeed later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,
+            StoreError::Broken(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Conflict(what) => write!(f, "the change collides with another one: {what}"),
+            StoreError::Full(what) => write!(f, "the store has no room: {what}; nothing was changed"),
+            StoreError::Away(what) => write!(f, "the store cannot be reached: {what}; nothing was changed"),
+            StoreError::Broken(what) => write!(f, "the store has stopped: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Why a flow was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutFlowError {
+    /// The version is there with other content.
+    VersionTaken {
+        /// The flow.
+        name: Arc<str>,
+        /// The version.
+        version: Arc<str>,
+    },
+    /// The store could not do it.
+    Store(StoreError),
+}
+
+impl fmt::Display for PutFlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PutFlowError::VersionTaken { name, version } => write!(
+                f,
+                "version {version} of flow `{name}` is kept with other content; give the change a version of its own"
+            ),
+            PutFlowError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PutFlowError {}
+
+impl From<StoreError> for PutFlowError {
+    fn from(error: StoreError) -> PutFlowError {
+        PutFlowError::Store(error)
+    }
+}
