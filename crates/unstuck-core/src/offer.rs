@@ -82,6 +82,16 @@ impl Offers {
         }
     }
 
+    /// Everyone has all of their room, less what is used.
+    pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
+        for offer in &mut self.offers {
+            offer.free = offer.max_load;
+        }
+        for (worker, load) in used {
+            self.use_up(worker, load);
+        }
+    }
+
     /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
         self.answering = answering.and_then(|(worker, waiting)| Some((self.place(worker)?, waiting)));

@@ -59,8 +59,13 @@ pub trait Store {
     /// Ends the transaction with these changes. On error nothing of it has happened.
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
 
-    /// Ends the transaction without changes.
+    /// Ends the transaction without changes; the locked runs come back as they were.
     fn abandon(&mut self, locked: Vec<Run>);
+
+    /// Ends the transaction after something went wrong in it: the locked runs may have been changed and are not
+    /// given back, so the store shows them as they were when the transaction began. A store that cannot do that
+    /// is [`StoreError::Broken`] from then on.
+    fn rollback(&mut self);
 
     /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
     /// until there is at least one, if any is outstanding.
@@ -141,8 +146,10 @@ pub struct StageId(pub u64);
 pub struct Stage {
     /// The time of the batch.
     pub at: Time,
-    /// The runs that were locked or made, each once.
+    /// The runs that were changed or made, each once.
     pub runs: Vec<RunChange>,
+    /// The runs that were locked and are as they were.
+    pub unchanged: Vec<Run>,
     /// Notices that could not be delivered in the same batch, in order.
     pub notices: Vec<Notice>,
     /// Stored notices that were delivered.
