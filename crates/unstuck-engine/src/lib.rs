@@ -1,3 +1,10 @@
 //! The loop: gather commands, load, decide, commit, perform; and the executors of this process.
 
+mod batch;
+pub mod document;
+pub mod engine;
 pub mod executor;
+pub mod flows;
+pub mod request;
+pub mod runtime;
+pub mod token;

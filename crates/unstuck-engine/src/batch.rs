@@ -1,0 +1,424 @@
+//! One batch: commands are decided on the runs they touch, and what comes of it becomes one transaction.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Notice, NoticeBody};
+use unstuck_core::decide::{Answer, Context, Decision, Effect, LeaseMove, Touched, decide, refuse_child};
+use unstuck_core::event::Event;
+use unstuck_core::id::{Ids, PayloadId, RunId};
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::needs::needs;
+use unstuck_core::offer::Offers;
+use unstuck_core::random::Random;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
+use unstuck_store::contract::{Locked, NoticeId, RunChange, Stage, Store, StoreError};
+
+use crate::flows::Flows;
+use crate::request::EngineError;
+
+/// So many notices are delivered in the batch that made them; the rest is stored for the next.
+const MAX_DELIVERIES: usize = 10_000;
+
+/// What a batch needs of the engine.
+pub(crate) struct Tools<'a> {
+    pub(crate) store: &'a mut dyn Store,
+    pub(crate) flows: &'a mut Flows,
+    pub(crate) ids: &'a mut Ids,
+    pub(crate) random: &'a mut Random,
+    pub(crate) offers: &'a mut Offers,
+    pub(crate) now: Time,
+}
+
+/// The runs that a batch has locked, and what has become of them.
+#[derive(Default)]
+pub(crate) struct Batch {
+    runs: HashMap<RunId, Working>,
+    order: Vec<RunId>,
+    payloads: HashMap<PayloadId, Json>,
+    deliveries: VecDeque<Notice>,
+    delivered: Vec<NoticeId>,
+    /// Starts of this batch by flow and key, which the store does not know yet.
+    keys: HashMap<(Arc<str>, Arc<str>), RunId>,
+    /// What to hand out and whom to interrupt, once durable.
+    pub(crate) effects: Vec<Effect>,
+    /// What has happened, in order.
+    pub(crate) happened: Vec<(RunId, Event)>,
+    last_id: u64,
+}
+
+/// One locked run.
+struct Working {
+    run: Option<Run>,
+    flow: Option<Arc<Flow>>,
+    events: Vec<Event>,
+    payloads: Vec<(PayloadId, Json)>,
+    touched: Touched,
+    leases: Vec<LeaseMove>,
+    /// The run itself: its deadline and its slot.
+    touched_run: bool,
+}
+
+/// Why a command was not decided.
+pub(crate) enum Undecided {
+    /// Somebody else has the run: the next batch.
+    Busy,
+    /// It cannot be done.
+    Error(EngineError),
+}
+
+impl From<StoreError> for Undecided {
+    fn from(error: StoreError) -> Undecided {
+        Undecided::Error(error.into())
+    }
+}
+
+impl Batch {
+    /// Locks these runs, in one go.
+    pub(crate) fn lock(&mut self, tools: &mut Tools<'_>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
+        runs.sort_unstable();
+        runs.dedup();
+        runs.retain(|run| !self.runs.contains_key(run));
+        if runs.is_empty() {
+            return Ok(());
+        }
+        for (id, locked) in runs.iter().zip(tools.store.lock(&runs)?) {
+            let run = match locked {
+                Locked::Here(run) => Some(*run),
+                Locked::Absent => None,
+                Locked::Busy => continue,
+            };
+            self.order.push(*id);
+            self.runs.insert(*id, Working::new(run));
+        }
+        Ok(())
+    }
+
+    /// The run that has this key, in the store or in this batch.
+    pub(crate) fn run_of_key(
+        &self,
+        tools: &mut Tools<'_>,
+        flow: &Arc<str>,
+        key: &Arc<str>,
+    ) -> Result<Option<RunId>, StoreError> {
+        match self.keys.get(&(flow.clone(), key.clone())) {
+            Some(run) => Ok(Some(*run)),
+            None => tools.store.run_of_key(flow, key),
+        }
+    }
+
+    /// Remembers the key of a run that is started in this batch.
+    pub(crate) fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) {
+        self.keys.insert((flow.clone(), key.clone()), run);
+    }
+
+    /// A run that this batch makes: nobody can have locked it.
+    pub(crate) fn expect_new(&mut self, run: RunId) {
+        self.order.push(run);
+        self.runs.insert(run, Working::new(None));
+    }
+
+    /// Decides one command. `flow` is given for a start; any other run knows its own.
+    pub(crate) fn decide(
+        &mut self,
+        tools: &mut Tools<'_>,
+        id: RunId,
+        command: Command,
+        flow: Option<Arc<Flow>>,
+    ) -> Result<Answer, Undecided> {
+        if !self.runs.contains_key(&id) {
+            self.lock(tools, vec![id])?;
+        }
+        let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
+        let place = place_of(&command);
+        let flow = working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
+        load_payloads(&mut self.payloads, tools.store, working.run.as_ref(), &command, &flow)?;
+        let mut context = Context {
+            now: tools.now,
+            run: id,
+            flow: &flow,
+            payloads: &self.payloads,
+            ids: tools.ids,
+            random: tools.random,
+            offers: tools.offers,
+        };
+        let result = decide(&mut working.run, command, &mut context);
+        // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.
+        match place {
+            Some(Place::Unit(unit)) => working.touch(unit),
+            Some(Place::Run) => working.touched_run = true,
+            None => {}
+        }
+        let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
+        Ok(self.record(id, decision))
+    }
+
+    fn record(&mut self, id: RunId, decision: Decision) -> Answer {
+        let Some(working) = self.runs.get_mut(&id) else { return decision.answer };
+        if decision.touched.all {
+            working.touched.all = true;
+        } else {
+            decision.touched.units.iter().for_each(|unit| working.touch(*unit));
+        }
+        if let Some(lease) = decision.lease {
+            working.touched.units.retain(|unit| *unit != lease.unit);
+            working.leases.retain(|old| old.unit != lease.unit);
+            working.leases.push(lease);
+        }
+        for (id, json) in &decision.payloads {
+            self.payloads.insert(*id, json.clone());
+            self.last_id = self.last_id.max(id.0);
+        }
+        working.payloads.extend(decision.payloads);
+        if let Some(event) = decision.event {
+            self.happened.push((id, event.clone()));
+            working.events.push(event);
+        }
+        self.deliveries.extend(decision.notices);
+        self.effects.extend(decision.effects);
+        decision.answer
+    }
+
+    /// Delivers a notice that was stored.
+    pub(crate) fn deliver_stored(
+        &mut self,
+        tools: &mut Tools<'_>,
+        id: NoticeId,
+        notice: Notice,
+    ) -> Result<(), StoreError> {
+        if self.deliver(tools, notice)? {
+            self.delivered.push(id);
+        }
+        Ok(())
+    }
+
+    /// Delivers what the runs of this batch have to tell each other, as far as that goes.
+    pub(crate) fn deliver_all(&mut self, tools: &mut Tools<'_>) -> Result<(), StoreError> {
+        let mut kept = VecDeque::new();
+        for _ in 0..MAX_DELIVERIES {
+            let Some(notice) = self.deliveries.pop_front() else { break };
+            if kept.iter().any(|earlier: &Notice| earlier.to == notice.to) || !self.deliver(tools, notice.clone())? {
+                kept.push_back(notice);
+            }
+        }
+        kept.append(&mut self.deliveries);
+        self.deliveries = kept;
+        Ok(())
+    }
+
+    /// Delivers one notice; false if its run is busy. What cannot be done any more is nobody's loss: every notice
+    /// is recognised when it is stale.
+    fn deliver(&mut self, tools: &mut Tools<'_>, notice: Notice) -> Result<bool, StoreError> {
+        let Notice { to, body } = notice;
+        let (flow, child) = match &body {
+            NoticeBody::StartChild(child) => match tools.flows.newest(tools.store, &child.flow) {
+                Ok(flow) => (Some(flow), Some(child.clone())),
+                Err(EngineError::Store(error)) => return Err(error),
+                Err(error) => {
+                    self.deliveries.extend(refuse_child(to, child, &error.to_string()));
+                    return Ok(true);
+                }
+            },
+            NoticeBody::ContinueChild { .. }
+            | NoticeBody::CancelChild { .. }
+            | NoticeBody::PauseChild
+            | NoticeBody::UnpauseChild
+            | NoticeBody::ChildChanged { .. }
+            | NoticeBody::ChildEnded { .. } => (None, None),
+        };
+        match self.decide(tools, to, Command::Notice(Box::new(body)), flow) {
+            Ok(_) => Ok(true),
+            Err(Undecided::Busy) => Ok(false),
+            Err(Undecided::Error(EngineError::Store(error))) => Err(error),
+            Err(Undecided::Error(error)) => {
+                if let Some(child) = child {
+                    self.deliveries.extend(refuse_child(to, &child, &error.to_string()));
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// The state of a run as this batch leaves it, with its flow.
+    pub(crate) fn run(&self, id: RunId) -> Option<(&Run, &Arc<Flow>)> {
+        let working = self.runs.get(&id)?;
+        Some((working.run.as_ref()?, working.flow.as_ref()?))
+    }
+
+    /// The text of a payload of one of the batch's runs.
+    pub(crate) fn json(&self, store: &mut dyn Store, payload: &Payload) -> Result<Json, StoreError> {
+        match payload {
+            Payload::Inline(json) => Ok(json.clone()),
+            Payload::Stored(id) => match self.payloads.get(id) {
+                Some(json) => Ok(json.clone()),
+                None => store
+                    .payloads(&[*id])?
+                    .pop()
+                    .flatten()
+                    .ok_or_else(|| StoreError::Broken(format!("payload {id} is missing"))),
+            },
+        }
+    }
+
+    /// Whether there is anything to make durable.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.deliveries.is_empty()
+            || !self.delivered.is_empty()
+            || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
+    }
+
+    /// Gives the locked runs back as they are; only for a batch without changes.
+    pub(crate) fn into_runs(self) -> Vec<Run> {
+        self.runs.into_values().filter_map(|working| working.run).collect()
+    }
+
+    /// The transaction.
+    pub(crate) fn into_stage(mut self, at: Time) -> Stage {
+        let mut runs = Vec::with_capacity(self.order.len());
+        let mut unchanged = Vec::new();
+        for id in &self.order {
+            let Some(working) = self.runs.remove(id) else { continue };
+            let is_changed = working.is_changed();
+            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run } = working else {
+                continue;
+            };
+            self.last_id = self.last_id.max(id.0);
+            let Some(flow) = flow.filter(|_| is_changed) else {
+                unchanged.push(run);
+                continue;
+            };
+            let wakeups = if touched.all {
+                wakeups(&run, &flow)
+            } else {
+                let own = touched_run.then_some(None);
+                let places = own.into_iter().chain(touched.units.into_iter().map(Some));
+                places.map(|place| (place, wakeup(&run, &flow, place))).collect()
+            };
+            runs.push(RunChange {
+                slot: slot_use(&run, &flow),
+                run: Box::new(run),
+                flow: flow.name.clone(),
+                events,
+                payloads,
+                wakeups,
+                replaces_all: touched.all,
+                leases,
+            });
+        }
+        Stage {
+            at,
+            runs,
+            unchanged,
+            notices: self.deliveries.into(),
+            delivered: self.delivered,
+            last_id: self.last_id,
+        }
+    }
+}
+
+impl Working {
+    fn new(run: Option<Run>) -> Working {
+        Working {
+            run,
+            flow: None,
+            events: Vec::new(),
+            payloads: Vec::new(),
+            touched: Touched::default(),
+            leases: Vec::new(),
+            touched_run: false,
+        }
+    }
+
+    fn is_changed(&self) -> bool {
+        !self.events.is_empty()
+            || !self.leases.is_empty()
+            || self.touched_run
+            || self.touched.all
+            || !self.touched.units.is_empty()
+    }
+
+    fn touch(&mut self, unit: UnitRef) {
+        if !self.touched.all && !self.touched.units.contains(&unit) {
+            self.touched.units.push(unit);
+        }
+    }
+
+    /// The flow of the run: its own, or the one it is to be started with. `Err(None)`: there is no such run.
+    fn flow(
+        &mut self,
+        tools: &mut Tools<'_>,
+        given: Option<Arc<Flow>>,
+    ) -> Result<Arc<Flow>, Option<EngineError>> {
+        if let Some(flow) = &self.flow {
+            return Ok(flow.clone());
+        }
+        let flow = match (&self.run, given) {
+            (Some(run), _) => tools.flows.get(tools.store, run.flow).map_err(Some)?,
+            (None, Some(given)) => given,
+            (None, None) => return Err(None),
+        };
+        self.flow = Some(flow.clone());
+        Ok(flow)
+    }
+}
+
+/// The wakeup that a command was found by.
+enum Place {
+    Unit(UnitRef),
+    Run,
+}
+
+fn place_of(command: &Command) -> Option<Place> {
+    match command {
+        Command::Claim { unit, .. } | Command::Due { unit: Some(unit), .. } => Some(Place::Unit(*unit)),
+        Command::Due { unit: None, .. } | Command::Admit => Some(Place::Run),
+        Command::Start(_)
+        | Command::Answer { .. }
+        | Command::Lost { .. }
+        | Command::Choose { .. }
+        | Command::Resume { .. }
+        | Command::Pause { .. }
+        | Command::Unpause { .. }
+        | Command::Cancel { .. }
+        | Command::Signal { .. }
+        | Command::Rerun { .. }
+        | Command::Notice(_) => None,
+    }
+}
+
+fn unknown(run: RunId) -> EngineError {
+    EngineError::Refused(Refusal::UnknownRun(run))
+}
+
+fn load_payloads(
+    known: &mut HashMap<PayloadId, Json>,
+    store: &mut dyn Store,
+    run: Option<&Run>,
+    command: &Command,
+    flow: &Flow,
+) -> Result<(), StoreError> {
+    let mut wanted: Vec<PayloadId> = needs(run, command, flow).into_iter().collect();
+    wanted.retain(|id| !known.contains_key(id));
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    for (id, json) in wanted.iter().zip(store.payloads(&wanted)?) {
+        let json = json.ok_or_else(|| StoreError::Broken(format!("payload {id} is missing")))?;
+        known.insert(*id, json);
+    }
+    Ok(())
+}
+
+/// The attempts that a batch hands out, each with the worker's room that it takes.
+pub(crate) fn dispatches(effects: &[Effect]) -> impl Iterator<Item = (AttemptId, &Worker, u32)> {
+    effects.iter().filter_map(|effect| match effect {
+        Effect::Dispatch { attempt, worker, load } => Some((*attempt, worker, *load)),
+        Effect::Interrupt { .. } => None,
+    })
+}

@@ -1,0 +1,211 @@
+//! The executor of emulated steps: brings about, on purpose, what recovery is made for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use unstuck_core::command::Says;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::emulation::{Behaviour, Emulation, WaitUntil};
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::Kind;
+use unstuck_core::random::Random;
+use unstuck_core::time::{Millis, Time};
+
+use super::alarm::{Alarm, AlarmId};
+use super::lock::lock;
+use super::{Answers, Executor, Job};
+
+/// How often an attempt that drags shows that it lives, where its step asks for no more.
+const BEAT: Millis = Millis::seconds(1);
+
+/// What an emulated attempt says, and when, counted from its start: heartbeats, then the last word, if it ever says one.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The next heartbeat, and the time between two.
+    beat: Option<(Millis, Millis)>,
+    end: Option<(Millis, Line)>,
+}
+
+/// One line of a [`Script`].
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// The attempt says this.
+    Says(Says),
+    /// The worker dies.
+    Lost,
+}
+
+/// What an attempt says that starts now and is emulated so: a pure function, for real and for virtual time alike.
+pub fn script(emulation: &Emulation, job: &Job, now: Time) -> Script {
+    let attempt = job.attempt;
+    let after = emulation.duration;
+    let complete = || {
+        let output = emulation.output.clone().unwrap_or_else(|| job.input.clone());
+        Line::Says(Says::Complete { output })
+    };
+    let fail = |cause: &str, fatal: bool| {
+        let error = Box::new(Error::new(emulation.cause.as_deref().unwrap_or(cause)));
+        Line::Says(Says::Fail { error, fatal })
+    };
+    let once = |after: Millis, line: Line| Script { beat: None, end: Some((after, line)) };
+    match emulation.behaviour(attempt.attempt, salt(attempt)) {
+        Behaviour::Pass => once(after, complete()),
+        Behaviour::Stall => once(after, fail("emulated stall", false)),
+        Behaviour::Fail => once(after, fail("emulated failure", true)),
+        Behaviour::Crash => once(after, Line::Lost),
+        Behaviour::Drag => {
+            let lease = job.step().limits.heartbeat_timeout;
+            let every = lease.map_or(BEAT, |lease| Millis((lease.0 / 3).clamp(1, BEAT.0)));
+            Script { beat: Some((every, every)), end: Some((emulation.drag, complete())) }
+        }
+        Behaviour::Stick => Script { beat: None, end: None },
+        Behaviour::Choke => {
+            let lacking = Some("emulated lack of resources".into());
+            once(after, Line::Says(Says::Defer { asked: None, lacking }))
+        }
+        Behaviour::Wait { until: WaitUntil::After(span) } => once(span, complete()),
+        Behaviour::Wait { until: WaitUntil::At(time) } => once(time.since(now), complete()),
+    }
+}
+
+/// Tells units apart, the same for every attempt of one.
+fn salt(attempt: AttemptId) -> u64 {
+    let item = attempt.unit.item.map_or(0, |item| u64::from(item) + 1);
+    let unit = (u64::from(attempt.unit.step.0) << 32) | item;
+    Random::new(attempt.run.0 ^ Random::new(unit).draw()).draw()
+}
+
+impl Iterator for Script {
+    type Item = (Millis, Line);
+
+    fn next(&mut self) -> Option<(Millis, Line)> {
+        let end = self.end.as_ref().map(|(at, _)| *at)?;
+        match &mut self.beat {
+            Some((next, every)) if *next < end => {
+                let at = *next;
+                *next = at.plus(*every);
+                Some((at, Line::Says(Says::Heartbeat { progress: None })))
+            }
+            Some(_) | None => self.end.take(),
+        }
+    }
+}
+
+/// Plays the scripts of emulated steps in real time.
+pub struct EmulationExecutor {
+    max_load: u32,
+    stage: Arc<Stage>,
+}
+
+struct Stage {
+    alarm: Alarm,
+    parts: Mutex<HashMap<AttemptId, Part>>,
+}
+
+/// An attempt that is being played. Whoever takes it off the stage says its last word.
+struct Part {
+    began: Instant,
+    cue: Option<(Millis, Line)>,
+    script: Script,
+    alarm: Option<AlarmId>,
+    answers: Answers,
+}
+
+impl EmulationExecutor {
+    /// Takes so much load at once.
+    pub fn new(max_load: u32) -> EmulationExecutor {
+        let stage = Arc::new(Stage { alarm: Alarm::new(), parts: Mutex::default() });
+        EmulationExecutor { max_load, stage }
+    }
+}
+
+impl Executor for EmulationExecutor {
+    fn name(&self) -> Arc<str> {
+        "emulation".into()
+    }
+
+    fn queues(&self) -> Vec<Arc<str>> {
+        vec![Kind::EMULATION_QUEUE.into()]
+    }
+
+    fn max_load(&self) -> u32 {
+        self.max_load
+    }
+
+    fn execute(&mut self, job: Job, answers: &Answers) {
+        let Kind::Emulate(emulation) = &job.step().kind else {
+            let error = Error::new(format!("step `{}` has no `emulate`: it cannot be emulated", job.step().id));
+            return answers.say(job.attempt, Says::Fail { error: Box::new(error), fatal: true });
+        };
+        let now = Time(jiff::Timestamp::now().as_millisecond());
+        let mut script = script(emulation, &job, now);
+        let cue = script.next();
+        let part = Part { began: Instant::now(), cue, script, alarm: None, answers: answers.clone() };
+        lock(&self.stage.parts).insert(job.attempt, part);
+        self.stage.go_on(job.attempt);
+    }
+
+    fn interrupt(&mut self, attempt: AttemptId, _why: &str) {
+        if let Some(part) = self.stage.take(attempt) {
+            part.answers.freed(attempt);
+        }
+    }
+
+    fn stop(&mut self) {
+        let playing: Vec<AttemptId> = lock(&self.stage.parts).keys().copied().collect();
+        for attempt in playing {
+            if let Some(part) = self.stage.take(attempt) {
+                part.answers.say(attempt, Says::Release);
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// Takes an attempt off the stage, if it is still on it.
+    fn take(&self, attempt: AttemptId) -> Option<Part> {
+        let part = lock(&self.parts).remove(&attempt)?;
+        if let Some(alarm) = part.alarm {
+            self.alarm.clear(alarm);
+        }
+        Some(part)
+    }
+
+    /// Says what is due, and comes back for what follows.
+    fn go_on(self: &Arc<Stage>, attempt: AttemptId) {
+        loop {
+            let mut parts = lock(&self.parts);
+            let Some(part) = parts.get_mut(&attempt) else { return };
+            let Some((after, line)) = part.cue.take() else { return };
+            let due = due_at(part.began, after);
+            if due > Instant::now() {
+                part.cue = Some((after, line));
+                let stage = Arc::downgrade(self);
+                part.alarm = Some(self.alarm.set(due, move || {
+                    if let Some(stage) = stage.upgrade() {
+                        stage.go_on(attempt);
+                    }
+                }));
+                return;
+            }
+            part.cue = part.script.next();
+            let answers = part.answers.clone();
+            if part.cue.is_none() {
+                parts.remove(&attempt);
+            }
+            drop(parts);
+            match line {
+                Line::Says(says) => answers.say(attempt, says),
+                Line::Lost => answers.lost(attempt),
+            }
+        }
+    }
+}
+
+/// An instant farther away than the clock can tell is as good as a century.
+fn due_at(began: Instant, after: Millis) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    began + after.duration().min(CENTURY)
+}

@@ -1,0 +1,140 @@
+//! What goes into the engine, and what comes out of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, OnDuplicate};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::Time;
+use unstuck_store::contract::StoreError;
+
+use crate::executor::{Job, Word};
+
+/// Names a request until it is answered.
+pub type Ticket = u64;
+
+/// Something that is asked of the engine.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Start a run.
+    Start {
+        /// Answered with this.
+        ticket: Ticket,
+        /// What to start.
+        start: StartRun,
+    },
+    /// A command for one run.
+    Command {
+        /// Answered with this.
+        ticket: Ticket,
+        /// The run.
+        run: RunId,
+        /// What is asked of it.
+        command: Command,
+    },
+    /// What an executor of this process says.
+    Word(Word),
+}
+
+/// A run to start.
+#[derive(Clone, Debug)]
+pub struct StartRun {
+    /// The flow, in its newest version.
+    pub flow: Arc<str>,
+    /// Unique in its flow, if given.
+    pub key: Option<Arc<str>>,
+    /// Its input.
+    pub input: Json,
+    /// Higher first.
+    pub priority: i32,
+    /// Its deadline, if not the flow's.
+    pub deadline: Option<Time>,
+    /// What to do when the key has a final run.
+    pub on_duplicate: OnDuplicate,
+    /// Who starts it.
+    pub by: Actor,
+}
+
+/// What the engine wants done, in order. Everything in it is durable.
+#[derive(Debug)]
+pub enum Output {
+    /// Answer a request.
+    Reply {
+        /// Which.
+        ticket: Ticket,
+        /// How.
+        result: Result<Answer, EngineError>,
+    },
+    /// Hand an attempt to an executor.
+    Dispatch {
+        /// Which.
+        worker: Worker,
+        /// What.
+        job: Job,
+    },
+    /// Tell an executor that an attempt is no longer its own.
+    Interrupt {
+        /// Which.
+        worker: Worker,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Why.
+        why: String,
+    },
+    /// Something happened to a run.
+    Happened {
+        /// Which.
+        run: RunId,
+        /// What.
+        event: Event,
+    },
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineError {
+    /// It was refused; nothing was changed.
+    Refused(Refusal),
+    /// There is no such flow.
+    UnknownFlow(Arc<str>),
+    /// The flow is there but cannot be used.
+    BadFlow(String),
+    /// The store could not keep it; nothing was changed.
+    Store(StoreError),
+    /// Too much is waiting to be decided: try again later.
+    Busy,
+    /// The engine has stopped.
+    Stopped,
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineError::Refused(refusal) => refusal.fmt(f),
+            EngineError::UnknownFlow(name) => write!(f, "there is no flow `{name}`; load its file first"),
+            EngineError::BadFlow(problem) => write!(f, "the stored flow cannot be used: {problem}"),
+            EngineError::Store(error) => error.fmt(f),
+            EngineError::Busy => f.write_str("too many requests wait to be decided; try again in a moment"),
+            EngineError::Stopped => f.write_str("the engine has stopped"),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> EngineError {
+        EngineError::Store(error)
+    }
+}
+
+impl From<Refusal> for EngineError {
+    fn from(refusal: Refusal) -> EngineError {
+        EngineError::Refused(refusal)
+    }
+}

@@ -1,0 +1,273 @@
+//! The thread that drives an engine: a clock, requests from other threads, executors and whoever watches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use unstuck_core::command::Command;
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::Worker;
+use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
+use unstuck_store::contract::Store;
+
+use crate::engine::{Engine, Next};
+use crate::executor::{Answers, Executor, Word};
+use crate::flows::Flows;
+use crate::request::{EngineError, Output, Request, StartRun, Ticket};
+
+/// So many requests may wait to be decided; more are turned away.
+const MAX_WAITING: usize = 100_000;
+/// So many messages are taken in before the engine is stepped.
+const MAX_INTAKE: usize = 16_384;
+
+/// What an observer is told, in order, once it is durable.
+pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
+
+type Reply = Result<Answer, EngineError>;
+type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
+
+enum Message {
+    Start(StartRun, SyncSender<Reply>),
+    Command(RunId, Command, SyncSender<Reply>),
+    Word(Word),
+    Read(Read),
+    Stop,
+}
+
+/// A running engine.
+pub struct Runtime {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Talks to a running engine, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    sender: Sender<Message>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Runtime {
+    /// Starts a thread that drives `engine` with these executors.
+    pub fn start<S: Store + Send + 'static>(
+        mut engine: Engine<S>,
+        executors: Vec<Box<dyn Executor>>,
+        observer: Option<Observer>,
+    ) -> Runtime {
+        let (sender, receiver) = channel();
+        let handle = Handle { sender, waiting: Arc::new(AtomicUsize::new(0)) };
+        let words = handle.clone();
+        let answers = Answers::new(move |word| words.send(Message::Word(word)));
+        let incarnation = u64::from(std::process::id());
+        let executors: HashMap<Arc<str>, Box<dyn Executor>> =
+            executors.into_iter().map(|executor| (executor.name(), executor)).collect();
+        for (name, executor) in &executors {
+            let worker = Worker { name: name.clone(), incarnation, local: true };
+            let max_load = executor.max_load();
+            let offer = Offer { worker, queues: executor.queues().into(), free: max_load, max_load };
+            engine.register(offer, executor.wants_product());
+        }
+        let waiting = handle.waiting.clone();
+        let thread = std::thread::spawn(move || {
+            let replies = HashMap::new();
+            let mut driver = Driver { engine, executors, answers, observer, replies, waiting, next_ticket: 0 };
+            driver.drive(&receiver);
+        });
+        Runtime { handle, thread: Some(thread) }
+    }
+
+    /// For talking to it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Runtime {
+    /// Stops the executors and the thread.
+    fn drop(&mut self) {
+        self.handle.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Handle {
+    /// Starts a run, and waits until that is durable.
+    pub fn start(&self, start: StartRun) -> Result<Answer, EngineError> {
+        self.ask(|reply| Message::Start(start, reply))
+    }
+
+    /// Asks something of a run, and waits until what comes of it is durable.
+    pub fn command(&self, run: RunId, command: Command) -> Result<Answer, EngineError> {
+        self.ask(|reply| Message::Command(run, command, reply))
+    }
+
+    /// Reads, between two batches.
+    pub fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn Store, &mut Flows) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (sender, receiver) = sync_channel(1);
+        self.send(Message::Read(Box::new(move |store, flows| {
+            let _ = sender.send(read(store, flows));
+        })));
+        receiver.recv().map_err(|_| EngineError::Stopped)
+    }
+
+    fn ask(&self, message: impl FnOnce(SyncSender<Reply>) -> Message) -> Reply {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(EngineError::Busy);
+        }
+        let (sender, receiver) = sync_channel(1);
+        self.send(message(sender));
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+    }
+
+    fn send(&self, message: Message) {
+        // A stopped engine answers by hanging up.
+        let _ = self.sender.send(message);
+    }
+}
+
+struct Driver<S> {
+    engine: Engine<S>,
+    executors: HashMap<Arc<str>, Box<dyn Executor>>,
+    answers: Answers,
+    observer: Option<Observer>,
+    replies: HashMap<Ticket, SyncSender<Reply>>,
+    waiting: Arc<AtomicUsize>,
+    next_ticket: Ticket,
+}
+
+impl<S: Store> Driver<S> {
+    fn drive(&mut self, receiver: &Receiver<Message>) {
+        let mut clock = Clock::new();
+        loop {
+            for message in receiver.try_iter().take(MAX_INTAKE) {
+                if !self.take(message) {
+                    return;
+                }
+            }
+            let outputs = self.engine.step(clock.now());
+            self.perform(outputs);
+            let message = match self.engine.next() {
+                Next::Now => continue,
+                Next::Settling => {
+                    let outputs = self.engine.wait();
+                    self.perform(outputs);
+                    continue;
+                }
+                Next::At(time) => receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_secs(60))),
+                Next::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match message {
+                Ok(message) => {
+                    if !self.take(message) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Takes a message in; false when it is time to stop.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Start(start, reply) => {
+                let ticket = self.ticket(reply);
+                self.engine.submit(Request::Start { ticket, start });
+            }
+            Message::Command(run, command, reply) => {
+                let ticket = self.ticket(reply);
+                self.engine.submit(Request::Command { ticket, run, command });
+            }
+            Message::Word(word) => self.engine.submit(Request::Word(word)),
+            Message::Read(read) => {
+                let (store, flows) = self.engine.reader();
+                read(store, flows);
+            }
+            Message::Stop => {
+                for executor in self.executors.values_mut() {
+                    executor.stop();
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    fn ticket(&mut self, reply: SyncSender<Reply>) -> Ticket {
+        self.next_ticket += 1;
+        self.replies.insert(self.next_ticket, reply);
+        self.next_ticket
+    }
+
+    fn perform(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Reply { ticket, result } => {
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                    if let Some(reply) = self.replies.remove(&ticket) {
+                        let _ = reply.send(result);
+                    }
+                }
+                Output::Dispatch { worker, job } => {
+                    if let Some(executor) = self.executors.get_mut(&worker.name) {
+                        executor.execute(job, &self.answers);
+                    }
+                }
+                Output::Interrupt { worker, attempt, why } => {
+                    if let Some(executor) = self.executors.get_mut(&worker.name) {
+                        executor.interrupt(attempt, &why);
+                    }
+                }
+                Output::Happened { run, event } => {
+                    if let Some(observer) = &mut self.observer {
+                        observer(run, &event);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The wall clock, by way of a monotonic one, so that a clock that is set while we run takes nobody's lease. Time
+/// spent asleep is made up for.
+struct Clock {
+    wall: Time,
+    since: Instant,
+}
+
+impl Clock {
+    /// The wall clock may be ahead by so much before it is believed.
+    const SLACK_MS: i64 = 2_000;
+
+    fn new() -> Clock {
+        Clock { wall: wall_clock(), since: Instant::now() }
+    }
+
+    fn now(&mut self) -> Time {
+        let passed = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let now = Time(self.wall.0.saturating_add(passed));
+        let wall = wall_clock();
+        if wall.0 - now.0 > Clock::SLACK_MS {
+            *self = Clock { wall, since: Instant::now() };
+            return wall;
+        }
+        now
+    }
+}
+
+fn wall_clock() -> Time {
+    Time(jiff::Timestamp::now().as_millisecond())
+}
