@@ -1,0 +1,205 @@
+//! The names of a flow file: every field there is, with the other names that it goes by.
+
+/// A field that may be given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// The name in flow files and in everything that the project says.
+    pub(crate) name: &'static str,
+    /// Names from elsewhere that are understood too, besides the name with hyphens (`retry-strategy`).
+    aliases: &'static [&'static str],
+}
+
+const fn field(name: &'static str) -> Field {
+    Field { name, aliases: &[] }
+}
+
+const fn also(name: &'static str, aliases: &'static [&'static str]) -> Field {
+    Field { name, aliases }
+}
+
+/// The fields of a flow.
+pub(crate) const FLOW: &[Field] = &[
+    field("flow"),
+    field("version"),
+    field("description"),
+    field("input"),
+    field("output"),
+    field("deadline"),
+    field("concurrency"),
+    field("defaults"),
+    field("labels"),
+    field("steps"),
+];
+
+/// The fields of a step.
+pub(crate) const STEP: &[Field] = &[
+    field("id"),
+    field("action"),
+    field("run"),
+    field("flow"),
+    field("wait"),
+    field("signal"),
+    field("set"),
+    field("emulate"),
+    field("description"),
+    field("type"),
+    field("with"),
+    field("needs"),
+    field("if"),
+    also("forEach", &["foreach"]),
+    field("timeout"),
+    field("startTimeout"),
+    field("heartbeatTimeout"),
+    field("queueTimeout"),
+    field("maxStuck"),
+    field("minimumDelay"),
+    field("defer"),
+    field("load"),
+    field("priority"),
+    field("retryStrategy"),
+    field("maxAttempts"),
+    also("backOff", &["backoff"]),
+    field("failOnError"),
+    also("exceptionHandler", &["exceptionHandlerWorkflow", "exception-handler-workflow"]),
+];
+
+/// The fields of `defaults`: those of a step that several steps can share.
+pub(crate) const DEFAULTS: &[Field] = &[
+    field("type"),
+    field("timeout"),
+    field("startTimeout"),
+    field("heartbeatTimeout"),
+    field("queueTimeout"),
+    field("maxStuck"),
+    field("minimumDelay"),
+    field("defer"),
+    field("load"),
+    field("priority"),
+    field("retryStrategy"),
+    field("maxAttempts"),
+    also("backOff", &["backoff"]),
+    field("failOnError"),
+    also("exceptionHandler", &["exceptionHandlerWorkflow", "exception-handler-workflow"]),
+];
+
+/// The fields of `backOff`.
+pub(crate) const BACK_OFF: &[Field] =
+    &[field("delay"), field("maxDelay"), field("multiplier"), field("random")];
+
+/// The fields of `defer`.
+pub(crate) const DEFER: &[Field] = &[field("delay"), field("multiplier"), field("maxDelay"), field("limit")];
+
+/// The fields of `forEach`.
+pub(crate) const FOR_EACH: &[Field] = &[field("items"), field("parallel"), field("maxItems")];
+
+/// The fields of `concurrency`.
+pub(crate) const CONCURRENCY: &[Field] = &[field("limit"), field("key"), field("strict")];
+
+/// The fields of `emulate`.
+pub(crate) const EMULATE: &[Field] = &[
+    field("sequence"),
+    field("odds"),
+    field("wait"),
+    field("seed"),
+    field("duration"),
+    field("drag"),
+    field("cause"),
+    field("output"),
+];
+
+/// The kinds of steps, as a step names them.
+pub(crate) const KINDS: &[&str] = &["action", "run", "flow", "wait", "signal", "set", "emulate"];
+
+/// The words that people bring along from elsewhere, and what is meant here.
+const FOREIGN: &[(&str, &str)] = &[
+    ("name", "id"),
+    ("name", "flow"),
+    ("dependsOn", "needs"),
+    ("depends", "needs"),
+    ("after", "needs"),
+    ("when", "if"),
+    ("condition", "if"),
+    ("command", "run"),
+    ("exec", "run"),
+    ("shell", "run"),
+    ("script", "run"),
+    ("uses", "action"),
+    ("task", "action"),
+    ("activity", "action"),
+    ("workflow", "flow"),
+    ("sleep", "wait"),
+    ("input", "with"),
+    ("arguments", "with"),
+    ("parameters", "with"),
+    ("retries", "maxAttempts"),
+    ("loop", "forEach"),
+    ("withItems", "forEach"),
+    ("onError", "exceptionHandler"),
+    ("continueOnError", "failOnError"),
+];
+
+impl Field {
+    /// Every name that is understood besides [`Field::name`].
+    pub(crate) fn other_names(&self) -> Vec<String> {
+        let hyphens = hyphenated(self.name);
+        let own = (hyphens != self.name).then_some(hyphens);
+        own.into_iter().chain(self.aliases.iter().map(|alias| (*alias).to_owned())).collect()
+    }
+}
+
+/// The field that a key means, by any of its names.
+pub(crate) fn find(fields: &[Field], key: &str) -> Option<&'static str> {
+    let field = fields
+        .iter()
+        .find(|field| field.name == key || field.aliases.contains(&key) || hyphenated(field.name) == key)?;
+    Some(field.name)
+}
+
+/// What a key that is no field was probably meant to be.
+pub(crate) fn guess(fields: &[Field], key: &str) -> Option<&'static str> {
+    let plain = |word: &str| word.replace(['-', '_'], "").to_lowercase();
+    let known = |name: &&str| fields.iter().any(|field| field.name == *name);
+    let foreign =
+        FOREIGN.iter().filter(|(word, _)| plain(word) == plain(key)).map(|(_, name)| *name).find(known);
+    foreign.or_else(|| crate::suggest::nearest(key, fields.iter().map(|field| field.name)))
+}
+
+/// `retryStrategy` as `retry-strategy`.
+fn hyphenated(name: &str) -> String {
+    name.chars().fold(String::new(), |mut text, letter| {
+        if letter.is_ascii_uppercase() {
+            text.push('-');
+        }
+        text.push(letter.to_ascii_lowercase());
+        text
+    })
+}
+
+/// Whether a field means something for a kind of step.
+pub(crate) fn has_meaning(field: &str, kind: &str) -> bool {
+    match field {
+        "startTimeout" | "heartbeatTimeout" | "queueTimeout" | "load" | "priority" | "defer" => {
+            is_executed(kind)
+        }
+        "with" => is_executed(kind) || kind == "flow",
+        "timeout" | "maxStuck" | "minimumDelay" | "retryStrategy" | "maxAttempts" | "backOff" => {
+            kind != "set"
+        }
+        "forEach" => kind != "signal",
+        _ => true,
+    }
+}
+
+/// Whether a field of `defaults` is taken over by a kind of step. A shared `timeout` is for attempts: it must
+/// not cut short a wait, a signal or a child that was given none.
+pub(crate) fn takes_default(field: &str, kind: &str) -> bool {
+    match field {
+        "timeout" => is_executed(kind),
+        _ => has_meaning(field, kind),
+    }
+}
+
+/// Whether attempts of this kind are handed to an executor.
+fn is_executed(kind: &str) -> bool {
+    matches!(kind, "action" | "run" | "emulate")
+}

@@ -1,0 +1,198 @@
+//! From the text of a file to its documents: YAML or JSON, within limits.
+
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+
+use crate::problem::Problems;
+use crate::tree::{Content, Entry, Node, Place};
+
+/// The largest file.
+pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// How deep lists and maps may nest.
+const MAX_DEPTH: usize = 64;
+/// Some 32 KiB for each level, were it not optimised at all, and as much again.
+const STACK_BYTES: usize = MAX_DEPTH * 64 * 1024;
+/// How many values a file may have, and how many its aliases may stand for.
+const MAX_VALUES: usize = 200_000;
+
+/// The documents of a file, with keys that come once. What cannot be read at all ends it with `None`.
+pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
+    let text = problems.text;
+    if text.len() > MAX_BYTES {
+        problems
+            .error(
+                Place::START,
+                "",
+                format!("the file has {} bytes, and the most is {MAX_BYTES}", text.len()),
+            )
+            .hint("split it, or move large data out of it");
+        return None;
+    }
+    // The later one wins in the parser, so that both reach the tree, where each is found with its place.
+    let nodes = match parse(text, DuplicateKeyPolicy::LastWins) {
+        Ok(nodes) => nodes,
+        Err(wrong) => {
+            wrong.tell(problems);
+            return None;
+        }
+    };
+    let mut documents = Vec::new();
+    for node in nodes {
+        match node.content {
+            Content::List(parts) => documents.extend(parts),
+            Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_) => {
+                documents.push(node);
+            }
+        }
+    }
+    if documents.is_empty() {
+        problems
+            .error(Place::START, "", "the file has no flow in it")
+            .hint("start with `flow: <name>` and `steps:`");
+        return None;
+    }
+    let duplicates: usize = documents.iter_mut().map(|document| keep_first(document, "", problems)).sum();
+    if duplicates == 0 {
+        numeric_duplicates(problems);
+    }
+    Some(documents)
+}
+
+/// What the parser could not read.
+struct Wrong {
+    at: Place,
+    message: String,
+    hint: Option<&'static str>,
+}
+
+impl Wrong {
+    fn tell(self, problems: &mut Problems<'_>) {
+        let line = problems.text.lines().nth(self.at.line as usize - 1).unwrap_or_default();
+        let quotes = "a `${...}` inside `{ }` or `[ ]`, or with `: ` in it, needs quotes: `\"${input.a}\"`";
+        let hint = self.hint.or_else(|| line.contains("${").then_some(quotes));
+        problems.error(self.at, "", self.message).maybe_hint(hint.map(str::to_owned));
+    }
+}
+
+/// The parser recurses with large frames: it gets a stack on which the deepest file that is accepted fits, however
+/// small the caller's is.
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, Wrong> {
+    let read = || {
+        serde_saphyr::from_multiple_with_options(text, options(duplicate_keys)).map_err(|error| {
+            let (message, hint) = explain(&error);
+            Wrong { at: error.location().map_or(Place::START, Place::of), message, hint }
+        })
+    };
+    let failed = |what: &str| Wrong {
+        at: Place::START,
+        message: format!("the file cannot be read now: {what}"),
+        hint: Some("try again when the machine has memory to spare"),
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("flow-parser".to_owned()).stack_size(STACK_BYTES);
+        let reading = thread.spawn_scoped(scope, read).map_err(|error| failed(&error.to_string()))?;
+        reading.join().unwrap_or_else(|_| Err(failed("the parser gave up")))
+    })
+}
+
+fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
+    serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        reject_unsupported_tags: true,
+        duplicate_keys: duplicate_keys,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_VALUES },
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_VALUES,
+            // What aliases stand for is bounded above; many uses of one anchor are no harm by themselves.
+            enforce_alias_anchor_ratio: false,
+        },
+    }
+}
+
+/// Removes and reports every key that was given before.
+fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize {
+    let mut removed = 0;
+    match &mut node.content {
+        Content::List(nodes) => {
+            for (place, node) in nodes.iter_mut().enumerate() {
+                removed += keep_first(node, &format!("{path}[{place}]"), problems);
+            }
+        }
+        Content::Map(entries) => {
+            let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+            let mut first: std::collections::HashMap<String, Place> = std::collections::HashMap::new();
+            for mut entry in entries.drain(..) {
+                let path = join(path, &entry.key);
+                if let Some(before) = first.get(&entry.key) {
+                    let Place { line, .. } = *before;
+                    problems
+                        .error(entry.at, path, format!("given twice: first on line {line}"))
+                        .hint("keep one of the two");
+                    removed += 1;
+                    continue;
+                }
+                first.insert(entry.key.clone(), entry.at);
+                removed += keep_first(&mut entry.node, &path, problems);
+                kept.push(entry);
+            }
+            *entries = kept;
+        }
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) => {}
+    }
+    removed
+}
+
+/// A number that is a key twice never reaches the tree twice: only the strict policy finds it.
+fn numeric_duplicates(problems: &mut Problems<'_>) {
+    if let Err(wrong) = parse(problems.text, DuplicateKeyPolicy::Error) {
+        wrong.tell(problems);
+    }
+}
+
+/// The path of a key inside `path`.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn explain(error: &Error) -> (String, Option<&'static str>) {
+    match error {
+        Error::AliasError { error, .. } => explain(error),
+        Error::WithSnippet { error, .. } => explain(error),
+        Error::Budget { breach: serde_saphyr::budget::BudgetBreach::Depth { .. }, .. } => (
+            format!("nested deeper than {MAX_DEPTH} levels"),
+            Some("move the inner part into a flow of its own"),
+        ),
+        Error::Budget { .. } => {
+            (format!("the file has more than {MAX_VALUES} values"), Some("split it into several files"))
+        }
+        Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::AliasReplayCounterOverflow { .. } => (
+            format!("aliases stand for more than {MAX_VALUES} values"),
+            Some("an alias of aliases grows fast: write the values out, or use `defaults`"),
+        ),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("an anchor contains an alias of itself".to_owned(), Some("a flow file must end somewhere"))
+        }
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().map_or("a key".to_owned(), |key| format!("`{key}`"));
+            (format!("{key} is given twice"), Some("keep one of the two"))
+        }
+        Error::Unexpected { expected: "string scalar", .. } => ("a key must be a text".to_owned(), None),
+        Error::UnknownAnchor { .. } => (
+            "the alias has no anchor".to_owned(),
+            Some("write `&name` before the value that `*name` stands for"),
+        ),
+        Error::NonFiniteFloat { value, .. } => {
+            (format!("`{value}` is not a finite number"), Some("quote it if it is a text"))
+        }
+        other => {
+            let text = other.to_string();
+            let message = text.split(" at line ").next().unwrap_or_default().to_owned();
+            let tabs = message.contains("tab").then_some("indent with spaces");
+            (message, tabs)
+        }
+    }
+}

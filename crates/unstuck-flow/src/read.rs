@@ -1,0 +1,264 @@
+//! Reading single values out of the tree: each reader says what it expected and what it found.
+
+use unstuck_core::duration::read_duration;
+use unstuck_core::time::Millis;
+
+use crate::fields::{self, Field};
+use crate::parse::join;
+use crate::problem::Problems;
+use crate::suggest;
+use crate::tree::{Content, Entry, Node, Place};
+
+/// The longest name of a flow, step, action or signal.
+const MAX_NAME: usize = 200;
+
+/// A value and the path of its field.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) path: String,
+}
+
+/// A map whose keys are all known fields, under their own names.
+#[derive(Clone, Debug)]
+pub(crate) struct Object<'a> {
+    pub(crate) at: Place,
+    pub(crate) path: String,
+    entries: Vec<(&'static str, &'a Entry)>,
+}
+
+impl<'a> Object<'a> {
+    /// The fields of a map. Unknown ones are reported and left out.
+    pub(crate) fn read(
+        spot: &Spot<'a>,
+        fields: &[Field],
+        what: &str,
+        problems: &mut Problems<'_>,
+    ) -> Option<Object<'a>> {
+        let Content::Map(entries) = &spot.node.content else {
+            let found = spot.node.word();
+            problems
+                .error(spot.node.at, &spot.path, format!("{what} is a map, not {found}"))
+                .maybe_hint(fields.first().map(|field| format!("write `{}: ...`", field.name)));
+            return None;
+        };
+        let mut object = Object { at: spot.node.at, path: spot.path.clone(), entries: Vec::new() };
+        for entry in entries {
+            let path = join(&spot.path, &entry.key);
+            let Some(name) = fields::find(fields, &entry.key) else {
+                let guess = fields::guess(fields, &entry.key);
+                problems
+                    .error(entry.at, path, format!("{what} has no field `{}`", entry.key))
+                    .maybe_hint(guess.map(|name| format!("did you mean `{name}`?")));
+                continue;
+            };
+            if object.get(name).is_some() {
+                problems.error(entry.at, path, format!("`{name}` is given twice, under two of its names"));
+                continue;
+            }
+            object.entries.push((name, entry));
+        }
+        Some(object)
+    }
+
+    /// No field at all, as if `path` were an empty map.
+    pub(crate) fn empty(at: Place, path: &str) -> Object<'a> {
+        Object { at, path: path.to_owned(), entries: Vec::new() }
+    }
+
+    /// The entry of a field.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|(field, _)| *field == name).map(|(_, entry)| *entry)
+    }
+
+    /// The value of a field.
+    pub(crate) fn spot(&self, name: &str) -> Option<Spot<'a>> {
+        self.get(name).map(|entry| Spot { node: &entry.node, path: join(&self.path, name) })
+    }
+
+    /// The names of the fields that are given, with the places of their keys.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, Place)> {
+        self.entries.iter().map(|(name, entry)| (*name, entry.at))
+    }
+}
+
+impl<'a> Spot<'a> {
+    /// The whole of a document.
+    pub(crate) fn root(node: &'a Node) -> Spot<'a> {
+        Spot { node, path: String::new() }
+    }
+
+    /// Refuses this value.
+    pub(crate) fn refuse<'p>(
+        &self,
+        problems: &'p mut Problems<'_>,
+        message: impl Into<String>,
+    ) -> &'p mut crate::problem::Problem {
+        problems.error(self.node.at, &self.path, message)
+    }
+
+    /// Refuses it for being of the wrong sort.
+    pub(crate) fn expected(&self, problems: &mut Problems<'_>, what: &str) {
+        let found = match &self.node.content {
+            Content::Text(text) => format!("`{}`", shortened(text)),
+            Content::Bool(value) => format!("`{value}`"),
+            Content::Number(number) => format!("`{number}`"),
+            Content::Null | Content::List(_) | Content::Map(_) => self.node.word().to_owned(),
+        };
+        let computed = self.node.text().is_some_and(|text| text.contains("${"));
+        let hint = computed.then(|| {
+            "this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`"
+                .to_owned()
+        });
+        self.refuse(problems, format!("expected {what}, not {found}")).maybe_hint(hint);
+    }
+
+    /// A text that is not empty.
+    pub(crate) fn text(&self, problems: &mut Problems<'_>) -> Option<&'a str> {
+        match self.node.text() {
+            Some(text) if !text.trim().is_empty() => Some(text),
+            Some(_) => {
+                self.refuse(problems, "must not be empty");
+                None
+            }
+            None => {
+                self.expected(problems, "a text");
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self, problems: &mut Problems<'_>) -> Option<bool> {
+        if let Content::Bool(value) = self.node.content {
+            return Some(value);
+        }
+        self.expected(problems, "`true` or `false`");
+        None
+    }
+
+    /// A whole number that fits.
+    pub(crate) fn whole<T: TryFrom<i128>>(
+        &self,
+        at_least: i128,
+        what: &str,
+        problems: &mut Problems<'_>,
+    ) -> Option<T> {
+        if let Content::Number(number) = &self.node.content {
+            let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+            if let Some(value) = whole.filter(|n| *n >= at_least).and_then(|n| T::try_from(n).ok()) {
+                return Some(value);
+            }
+        }
+        self.expected(problems, what);
+        None
+    }
+
+    /// A finite number of at least `at_least`.
+    pub(crate) fn number(&self, at_least: f64, problems: &mut Problems<'_>) -> Option<f64> {
+        if let Content::Number(number) = &self.node.content
+            && let Some(value) = number.as_f64().filter(|value| value.is_finite() && *value >= at_least)
+        {
+            return Some(value);
+        }
+        self.expected(problems, &format!("a number of at least {at_least}"));
+        None
+    }
+
+    /// A duration.
+    pub(crate) fn duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
+        if self.node.text().is_some_and(|text| text.contains("${")) {
+            self.expected(problems, "a duration");
+            return None;
+        }
+        match read_duration(&self.node.value()) {
+            Ok(span) => Some(span),
+            Err(message) => {
+                self.refuse(problems, message);
+                None
+            }
+        }
+    }
+
+    /// A duration above zero.
+    pub(crate) fn some_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
+        let span = self.duration(problems)?;
+        if span == Millis::ZERO {
+            self.refuse(problems, "must be longer than zero").hint("leave the field out for the default");
+            return None;
+        }
+        Some(span)
+    }
+
+    /// One of a few words.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        words: &[(&'static str, T)],
+        problems: &mut Problems<'_>,
+    ) -> Option<T> {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let Some(text) = self.node.text() else {
+            self.expected(problems, &suggest::list(&names, "or"));
+            return None;
+        };
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let hint =
+            suggest::nearest(text, names.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+        let expected = format!("expected {}, not `{}`", suggest::list(&names, "or"), shortened(text));
+        self.refuse(problems, expected).maybe_hint(hint);
+        None
+    }
+
+    /// A name: a letter, then letters, digits, `_` and `-`.
+    pub(crate) fn name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
+        self.word(
+            what,
+            "letters, digits, `_` and `-`",
+            |c| c.is_ascii_alphanumeric() || "_-".contains(c),
+            problems,
+        )
+    }
+
+    /// The name of something outside: a name that may have `.`, `:` and `/` in it too.
+    pub(crate) fn foreign_name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
+        self.word(what, "letters, digits, `_`, `-`, `.`, `:` and `/`", allowed, problems)
+    }
+
+    fn word(
+        &self,
+        what: &str,
+        alphabet: &str,
+        allowed: impl Fn(char) -> bool,
+        problems: &mut Problems<'_>,
+    ) -> Option<&'a str> {
+        let text = self.text(problems)?;
+        if text.len() > MAX_NAME {
+            self.refuse(problems, format!("longer than {MAX_NAME} characters"));
+            return None;
+        }
+        if !text.starts_with(|c: char| c.is_ascii_alphabetic()) || !text.chars().all(&allowed) {
+            let better: String = text.trim().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+            let better = better.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).to_owned();
+            let hint = (!better.is_empty()).then(|| format!("for example `{better}`"));
+            self.refuse(
+                problems,
+                format!("`{text}` is no {what}: it starts with a letter and has {alphabet}"),
+            )
+            .maybe_hint(hint);
+            return None;
+        }
+        Some(text)
+    }
+}
+
+/// A text that fits into a sentence.
+pub(crate) fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(60).collect();
+    if short.len() < text.len() {
+        short.push_str("...");
+    }
+    short
+}
