@@ -1,1 +1,34 @@
 //! Flow files: from text to the model, with every problem and its place.
+//!
+//! [`load`] parses a file into a tree that knows where everything is written, reads the outline of each flow (ids,
+//! kinds, needs), compiles its steps, and checks what the flows of the file say about each other.
+
+mod canonical;
+mod command;
+mod computed;
+mod emulate;
+pub mod expression;
+mod fields;
+mod flow;
+mod given;
+mod graph;
+mod input;
+mod load;
+mod moment;
+mod outline;
+mod parse;
+mod problem;
+mod read;
+mod recovery;
+mod references;
+mod schema;
+mod step;
+mod suggest;
+pub mod template;
+mod tree;
+mod warnings;
+
+pub use input::check_input;
+pub use load::{Loaded, load};
+pub use problem::{Problem, Severity};
+pub use schema::schema;

@@ -1,0 +1,129 @@
+//! The `run` kind: a program with its arguments, or a shell line. Inputs never become part of either.
+
+use unstuck_core::model::flow::Command;
+
+use crate::problem::Problems;
+use crate::read::Spot;
+use crate::tree::{Content, Node};
+
+/// What expressions can refer to.
+const ROOTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
+
+/// Reads the command of a step.
+pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Command> {
+    match &spot.node.content {
+        Content::Text(_) => {
+            let line = spot.text(problems)?;
+            check(spot.node, line, &spot.path, problems).then(|| Command::Shell(line.to_owned()))
+        }
+        Content::List(nodes) => argv(nodes, spot, problems).map(Command::Argv),
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
+            spot.expected(problems, "a list of a program and its arguments, or a shell line");
+            None
+        }
+    }
+}
+
+fn argv(nodes: &[Node], spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<String>> {
+    let mut argv = Vec::with_capacity(nodes.len());
+    for (place, node) in nodes.iter().enumerate() {
+        let spot = Spot { node, path: format!("{}[{place}]", spot.path) };
+        match node.spelling(problems.text) {
+            Some(text) if place == 0 && text.trim().is_empty() => {
+                spot.refuse(problems, "the program has no name");
+            }
+            Some(text) => {
+                if check(node, &text, &spot.path, problems) {
+                    argv.push(text);
+                }
+            }
+            None => spot.expected(problems, "a text"),
+        }
+    }
+    if nodes.is_empty() {
+        spot.refuse(problems, "there is no program to run").hint("for example `run: [make, all]`");
+    }
+    (argv.len() == nodes.len() && !argv.is_empty()).then_some(argv)
+}
+
+fn check(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bool {
+    if let Some(offset) = text.find('\0') {
+        problems.error_inside(node, offset, path, "a command cannot have a NUL character in it");
+        return false;
+    }
+    let Some(offset) = expression(text) else { return true };
+    problems.error_inside(node, offset, path, "inputs are never pasted into a command").hint(
+        "give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>",
+    );
+    false
+}
+
+/// Where a text has a `${` that refers to what expressions know. The shell's own `${VAR}` is none of our
+/// business.
+fn expression(text: &str) -> Option<usize> {
+    text.match_indices("${").map(|(place, _)| place).find(|place| is_expression(text, place + 2))
+}
+
+fn is_expression(text: &str, start: usize) -> bool {
+    let rest = &text[start..];
+    let inside = &rest[..rest.find('}').unwrap_or(rest.len())];
+    let named = words(inside).any(|(place, word)| {
+        let after = &inside[place + word.len()..];
+        ROOTS.contains(&word)
+            && (after.starts_with('.') || after.starts_with("['") || after.starts_with("[\""))
+    });
+    let bare = inside.trim();
+    if named || !ROOTS.contains(&bare) {
+        return named;
+    }
+    // `${item}` may be a variable of the shell: it is, if the line speaks of it anywhere else.
+    let elsewhere = |before: &str, (place, word): (usize, &str)| {
+        word == bare && !before[..place].ends_with('$') && !before[..place].ends_with("${")
+    };
+    let (before, after) = (&text[..start - 2], &rest[inside.len()..]);
+    inside != bare
+        || !(words(before).any(|word| elsewhere(before, word))
+            || words(after).any(|word| elsewhere(after, word)))
+}
+
+/// The identifiers of a text and where they start.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut place = 0;
+    std::iter::from_fn(move || {
+        let start = place + text[place..].find(part)?;
+        let end = text[start..].find(|c| !part(c)).map_or(text.len(), |length| start + length);
+        place = end;
+        Some((start, &text[start..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_told_from_the_variables_of_the_shell() {
+        let cases = [
+            ("echo ${input.name}", Some(5)),
+            ("echo ${ steps.fetch.output }", Some(5)),
+            ("echo ${steps['fetch'].output}", Some(5)),
+            ("echo $HOME ${size(input.list)}", Some(11)),
+            ("echo ${item}", Some(5)),
+            ("echo ${ item }", Some(5)),
+            ("echo ${run.id}", Some(5)),
+            ("${input.program}", Some(0)),
+            ("echo ${HOME}/x ${PATH:-y} $item ${#array[@]}", None),
+            ("for item in a b; do echo ${item}; done", None),
+            ("read input; echo ${input}", None),
+            ("echo ${my_input.x}", None),
+            ("echo ${inputs}", None),
+            ("echo '$' {input.x}", None),
+            ("echo ${INPUT_NAME}", None),
+            ("echo ${", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(expression(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Values with expressions in them: compiled, and held to what can have happened before they are needed.
+
+use std::collections::HashMap;
+
+use unstuck_core::model::expression::{Expression, Reads, Template};
+use unstuck_core::model::flow::StepIx;
+
+use crate::expression::{ExpressionError, Names};
+use crate::graph::Ancestors;
+use crate::parse::join;
+use crate::problem::Problems;
+use crate::read::Spot;
+use crate::template;
+use crate::tree::{Content, Node};
+
+/// What an expression may refer to at some point of a flow.
+pub(crate) struct Scope<'a> {
+    /// The steps of the flow.
+    pub(crate) steps: &'a HashMap<&'a str, StepIx>,
+    /// Their ids, in order.
+    pub(crate) ids: &'a [&'a str],
+    /// Which of them are done by then.
+    pub(crate) done: Done<'a>,
+    /// Whether there is an `item`.
+    pub(crate) item: bool,
+}
+
+/// Which steps are done when an expression is evaluated.
+#[derive(Clone, Copy)]
+pub(crate) enum Done<'a> {
+    /// None: nothing has run yet.
+    Nothing,
+    /// All: the run is complete.
+    Everything,
+    /// Those that the step needs, and what these need.
+    Before(StepIx, &'a Ancestors),
+}
+
+/// A value that may have expressions in it.
+pub(crate) fn template(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Template> {
+    let lookup = |id: &str| scope.steps.get(id).copied();
+    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
+    match template::compile(&spot.node.value(), &names) {
+        Ok(template) => {
+            let possible = template.reads().is_none_or(|reads| check_reads(reads, spot, scope, problems));
+            possible.then_some(template)
+        }
+        Err(errors) => {
+            for wrong in errors {
+                let node = spot.node.at_pointer(&wrong.pointer);
+                let path = pointed(&spot.path, spot.node, &wrong.pointer);
+                refuse(node, path, wrong.error, problems);
+            }
+            None
+        }
+    }
+}
+
+/// A text that is one expression.
+pub(crate) fn expression(
+    spot: &Spot<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Expression> {
+    let text = spot.text(problems)?;
+    let lookup = |id: &str| scope.steps.get(id).copied();
+    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
+    match template::compile_expression(text, &names) {
+        Ok(expression) => check_reads(&expression.reads, spot, scope, problems).then_some(expression),
+        Err(error) => {
+            refuse(spot.node, spot.path.clone(), error, problems);
+            None
+        }
+    }
+}
+
+/// Refuses a value that has an expression in it where none is evaluated.
+pub(crate) fn fixed(spot: &Spot<'_>, problems: &mut Problems<'_>) -> bool {
+    let mut computed = None;
+    each_text(spot.node, &mut |node, text| {
+        if let Some(offset) = text.find("${") {
+            computed.get_or_insert((node.clone(), offset));
+        }
+    });
+    let Some((node, offset)) = computed else { return true };
+    problems
+        .error_inside(&node, offset, &spot.path, "no expressions are evaluated here")
+        .hint("give the value in `with`, which is what an emulated step puts out by default");
+    false
+}
+
+fn refuse(node: &Node, path: String, error: ExpressionError, problems: &mut Problems<'_>) {
+    problems.error_inside(node, error.offset, path, error.message).maybe_hint(error.hint);
+}
+
+/// Whether everything that is read can be there by then; reports what cannot.
+fn check_reads(reads: &Reads, spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> bool {
+    let mut possible = true;
+    for read in &reads.steps {
+        let id = scope.ids.get(usize::from(read.0)).copied().unwrap_or_default();
+        let (message, hint) = match scope.done {
+            Done::Everything => continue,
+            Done::Before(step, ancestors) if ancestors.contains(step, *read) => continue,
+            Done::Nothing => (
+                format!("reads step `{id}`, and is computed before any step has run"),
+                Some("`input` and `run` can be read here".to_owned()),
+            ),
+            Done::Before(step, _) if step == *read => {
+                (format!("reads its own step `{id}`, which has no output yet"), None)
+            }
+            Done::Before(step, ancestors) => {
+                let own = scope.ids.get(usize::from(step.0)).copied().unwrap_or_default();
+                let hint = if ancestors.contains(*read, step) {
+                    format!("`{id}` comes after `{own}`, through `needs`")
+                } else {
+                    format!("add `{id}` to the `needs` of `{own}`")
+                };
+                (format!("reads step `{id}`, which may not have run yet"), Some(hint))
+            }
+        };
+        possible = false;
+        let (node, offset) = mention(spot.node, id);
+        problems.error_inside(node, offset, &spot.path, message).maybe_hint(hint);
+    }
+    possible
+}
+
+/// Where a value mentions a step: the text, and the offset in it.
+fn mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
+    let ways = [format!("steps.{id}"), format!("steps['{id}']"), format!("steps[\"{id}\"]")];
+    let mut found = None;
+    each_text(node, &mut |node, text| {
+        let whole = |(place, way): (usize, &String)| {
+            let rest = &text[place + way.len()..];
+            let goes_on =
+                rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && !way.ends_with(']');
+            (!goes_on).then_some(place)
+        };
+        let places =
+            ways.iter().flat_map(|way| text.match_indices(way.as_str()).map(move |(place, _)| (place, way)));
+        if let Some(place) = places.filter_map(whole).min() {
+            found.get_or_insert((node, place));
+        }
+    });
+    found.unwrap_or((node, 0))
+}
+
+fn each_text<'a>(node: &'a Node, visit: &mut dyn FnMut(&'a Node, &'a str)) {
+    match &node.content {
+        Content::Text(text) => visit(node, text),
+        Content::List(nodes) => nodes.iter().for_each(|node| each_text(node, visit)),
+        Content::Map(entries) => entries.iter().for_each(|entry| each_text(&entry.node, visit)),
+        Content::Null | Content::Bool(_) | Content::Number(_) => {}
+    }
+}
+
+/// The path of the field that a JSON pointer leads to.
+pub(crate) fn pointed(path: &str, node: &Node, pointer: &str) -> String {
+    let mut path = path.to_owned();
+    let mut node = node;
+    for part in pointer.split('/').skip(1) {
+        let key = part.replace("~1", "/").replace("~0", "~");
+        path = match &node.content {
+            Content::List(_) => format!("{path}[{key}]"),
+            Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_) => {
+                join(&path, &key)
+            }
+        };
+        node = node.at_pointer(&format!("/{part}"));
+    }
+    path
+}

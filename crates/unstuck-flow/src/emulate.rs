@@ -1,0 +1,167 @@
+//! The `emulate` kind: which condition is brought about at which attempt.
+
+use unstuck_core::json::Json;
+use unstuck_core::model::emulation::{Behaviour, Emulation, Plan, WaitUntil};
+use unstuck_core::time::Millis;
+
+use crate::computed;
+use crate::fields;
+use crate::moment::{self, Moment};
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::tree::Content;
+
+/// How long an attempt drags where nothing else is said: longer than a worker's lease, so that it is seen to be
+/// kept alive.
+const DRAG: Millis = Millis::seconds(45);
+/// How many attempts a sequence may list.
+const MAX_SEQUENCE: usize = 1_000;
+
+const WORDS: [(&str, Behaviour); 7] = [
+    ("pass", Behaviour::Pass),
+    ("stall", Behaviour::Stall),
+    ("fail", Behaviour::Fail),
+    ("crash", Behaviour::Crash),
+    ("drag", Behaviour::Drag),
+    ("stick", Behaviour::Stick),
+    ("choke", Behaviour::Choke),
+];
+
+/// Reads a behaviour, or a plan of them.
+pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
+    let once = |behaviour| Emulation {
+        plan: Plan::Sequence(vec![behaviour]),
+        duration: Millis::ZERO,
+        drag: DRAG,
+        cause: None,
+        output: None,
+    };
+    if !matches!(spot.node.content, Content::Map(_)) {
+        return behaviour(spot, problems).map(once);
+    }
+    let object = Object::read(spot, fields::EMULATE, "`emulate`", problems)?;
+    let duration = object.spot("duration").and_then(|spot| spot.duration(problems));
+    let drag = object.spot("drag").and_then(|spot| spot.duration(problems));
+    let cause = object.spot("cause").filter(|spot| computed::fixed(spot, problems));
+    let cause = cause.and_then(|spot| spot.text(problems));
+    let output = object.spot("output").filter(|spot| computed::fixed(spot, problems));
+    Some(Emulation {
+        plan: plan(&object, problems)?,
+        duration: duration.unwrap_or(Millis::ZERO),
+        drag: drag.unwrap_or(DRAG),
+        cause: cause.map(str::to_owned),
+        output: output.map(|spot| Json::of(&spot.node.value())),
+    })
+}
+
+fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Plan> {
+    let seed = object.spot("seed");
+    if let Some(spot) = seed.as_ref().filter(|_| object.get("odds").is_none()) {
+        spot.refuse(problems, "`seed` goes with `odds`").hint("leave it out: nothing here is left to chance");
+    }
+    match (object.spot("sequence"), object.spot("odds"), object.spot("wait")) {
+        (Some(spot), None, None) => sequence(&spot, problems).map(Plan::Sequence),
+        (None, Some(spot), None) => {
+            let seed = seed.map_or(Some(0), |spot| spot.whole(0, "a whole number of at least 0", problems));
+            Some(Plan::Odds { odds: odds(&spot, problems)?, seed: seed? })
+        }
+        (None, None, Some(spot)) => wait(&spot, problems).map(|wait| Plan::Sequence(vec![wait])),
+        (None, None, None) => {
+            problems
+                .error(object.at, &object.path, "the emulation does not say what happens")
+                .hint("give it a `sequence`, for example `{sequence: [stall, pass]}`, or `odds`");
+            None
+        }
+        _ => {
+            problems
+                .error(object.at, &object.path, "an emulation has one of `sequence`, `odds` and `wait`")
+                .hint("a `sequence` can have `{wait: 5s}` in it");
+            None
+        }
+    }
+}
+
+fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviour>> {
+    let Content::List(nodes) = &spot.node.content else {
+        spot.expected(problems, "a list such as `[stall, pass]`");
+        return None;
+    };
+    if nodes.is_empty() || nodes.len() > MAX_SEQUENCE {
+        spot.refuse(problems, format!("a sequence has 1 to {MAX_SEQUENCE} behaviours, not {}", nodes.len()))
+            .hint("the last one repeats");
+        return None;
+    }
+    let behaviours: Vec<Option<Behaviour>> = nodes
+        .iter()
+        .enumerate()
+        .map(|(place, node)| behaviour(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .collect();
+    behaviours.into_iter().collect()
+}
+
+fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
+    if let Content::Map(_) = spot.node.content {
+        let wait_only: Vec<_> =
+            fields::EMULATE.iter().copied().filter(|field| field.name == "wait").collect();
+        let object = Object::read(spot, &wait_only, "a behaviour", problems)?;
+        let Some(until) = object.spot("wait") else {
+            spot.expected(problems, "a behaviour such as `pass` or `{wait: 5s}`");
+            return None;
+        };
+        return wait(&until, problems);
+    }
+    if spot.node.text() == Some("wait") {
+        spot.refuse(problems, "`wait` needs to know for how long").hint("write `{wait: 5s}`");
+        return None;
+    }
+    spot.one_of(&WORDS, problems)
+}
+
+fn wait(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
+    let until = match moment::read(spot, problems)? {
+        Moment::After(span) => WaitUntil::After(span),
+        Moment::At(time) => WaitUntil::At(time),
+    };
+    Some(Behaviour::Wait { until })
+}
+
+fn odds(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<(Behaviour, f64)>> {
+    let Content::Map(entries) = &spot.node.content else {
+        spot.expected(problems, "a map such as `{stall: 0.1, pass: 0.9}`");
+        return None;
+    };
+    let mut weights = [None; WORDS.len()];
+    let mut right = true;
+    for entry in entries {
+        let path = format!("{}.{}", spot.path, entry.key);
+        let Some(place) = WORDS.iter().position(|(word, _)| *word == entry.key) else {
+            let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
+            let message = format!("expected {}, not `{}`", crate::suggest::list(&words, "or"), entry.key);
+            let nearest = crate::suggest::nearest(&entry.key, words.iter().copied());
+            problems
+                .error(entry.at, path, message)
+                .maybe_hint(nearest.map(|word| format!("did you mean `{word}`?")));
+            right = false;
+            continue;
+        };
+        weights[place] = Spot { node: &entry.node, path }.number(0.0, problems);
+        right &= weights[place].is_some();
+    }
+    if !right {
+        return None;
+    }
+    let sum: f64 = weights.iter().flatten().sum();
+    if sum <= 0.0 || !sum.is_finite() {
+        spot.refuse(problems, "the odds must add up to more than zero")
+            .hint("for example `{stall: 1, pass: 9}`");
+        return None;
+    }
+    // In the order of the table, not of the file: the same odds and seed give the same luck however written.
+    Some(
+        WORDS
+            .iter()
+            .zip(weights)
+            .filter_map(|((_, behaviour), weight)| Some((*behaviour, weight?)))
+            .collect(),
+    )
+}

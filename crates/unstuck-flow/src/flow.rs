@@ -1,0 +1,200 @@
+//! One flow: from its outline to the model.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use unstuck_core::id::FlowId;
+use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, Step, StepIx};
+use unstuck_core::model::recovery::RetryStrategy;
+use unstuck_core::time::Millis;
+
+use crate::computed::{self, Done, Scope};
+use crate::given::Given;
+use crate::moment::{self, Moment};
+use crate::outline::Outline;
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::references::Reference;
+use crate::step::Compiler;
+use crate::tree::Content;
+use crate::{canonical, fields, input, recovery, step, warnings};
+
+/// Compiles a flow, and tells which flows its steps speak of. The flow is `None` only where a problem was
+/// reported.
+pub(crate) fn compile(
+    outline: &Outline<'_>,
+    directory: &str,
+    problems: &mut Problems<'_>,
+) -> (Option<Flow>, Vec<Reference>) {
+    let object = &outline.object;
+    let ids: Vec<&str> =
+        outline.order.file_places.iter().map(|place| outline.steps[*place].id.unwrap_or_default()).collect();
+    let places: HashMap<&str, StepIx> = outline
+        .steps
+        .iter()
+        .zip(&outline.order.places)
+        .filter_map(|(step, place)| Some((step.id?, *place)))
+        .collect();
+    let defaults = object
+        .spot("defaults")
+        .and_then(|spot| Object::read(&spot, fields::DEFAULTS, "`defaults`", problems));
+    if let Some(defaults) = &defaults {
+        check_defaults(defaults, problems);
+    }
+    let references = Vec::new();
+    let mut compiler =
+        Compiler { outline, defaults: defaults.as_ref(), steps: &places, ids: &ids, references };
+    let steps: Vec<Option<Step>> =
+        (0..outline.steps.len()).map(|place| compiler.step(place, problems)).collect();
+    let references = compiler.references;
+    let scope = |done| Scope { steps: &places, ids: &ids, done, item: false };
+    let head = head(object, &scope(Done::Nothing), &scope(Done::Everything), problems);
+    let steps: Option<Vec<Step>> = steps.into_iter().collect();
+    let (Some(steps), Some(name)) = (steps, outline.name) else { return (None, references) };
+    if let Some(defaults) = &defaults {
+        warn_unused(defaults, &steps, problems);
+    }
+    warnings::stuck_for_hours(outline, &steps, head.deadline, problems);
+    let flow = Flow {
+        id: FlowId(0),
+        name: name.into(),
+        version: head.version.into(),
+        description: head.description,
+        input: head.input,
+        output: head.output,
+        deadline: head.deadline,
+        concurrency: head.concurrency,
+        labels: head.labels,
+        dependents: dependents(&steps),
+        steps,
+        source: canonical::source(outline.node, problems.text).into(),
+        directory: directory.into(),
+    };
+    (Some(flow), references)
+}
+
+/// Everything of a flow but its steps.
+struct Head {
+    version: String,
+    description: Option<String>,
+    input: Option<Arc<dyn CheckInput>>,
+    output: Option<unstuck_core::model::expression::Template>,
+    deadline: Option<Deadline>,
+    concurrency: Option<Concurrency>,
+    labels: BTreeMap<String, String>,
+}
+
+fn head(object: &Object<'_>, before: &Scope<'_>, after: &Scope<'_>, problems: &mut Problems<'_>) -> Head {
+    let version = object.spot("version").and_then(|spot| version(&spot, problems));
+    let description = object.spot("description").and_then(|spot| spot.text(problems));
+    let input = object.spot("input").and_then(|spot| input::read(&spot, problems));
+    Head {
+        version: version.unwrap_or_default(),
+        description: description.map(str::to_owned),
+        input: input.map(|schema| Arc::new(schema) as Arc<dyn CheckInput>),
+        output: object.spot("output").and_then(|spot| computed::template(&spot, after, problems)),
+        deadline: object.spot("deadline").and_then(|spot| deadline(&spot, problems)),
+        concurrency: object.spot("concurrency").and_then(|spot| concurrency(&spot, before, problems)),
+        labels: object.spot("labels").map(|spot| labels(&spot, problems)).unwrap_or_default(),
+    }
+}
+
+fn version(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<String> {
+    let version = match spot.node.content {
+        Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text),
+        Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => None,
+    };
+    match version.map(|version| version.trim().to_owned()) {
+        Some(version) if version.is_empty() || version.len() > 100 => {
+            spot.refuse(problems, "a version has 1 to 100 characters");
+            None
+        }
+        Some(version) => Some(version),
+        None => {
+            spot.expected(problems, "a version, such as `3` or `2026-11`");
+            None
+        }
+    }
+}
+
+fn deadline(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Deadline> {
+    match moment::read(spot, problems)? {
+        Moment::After(Millis::ZERO) => {
+            spot.refuse(problems, "must be longer than zero").hint("leave it out for no deadline");
+            None
+        }
+        Moment::After(span) => Some(Deadline::After(span)),
+        Moment::At(time) => Some(Deadline::At(time)),
+    }
+}
+
+fn concurrency(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Concurrency> {
+    let what = "a whole number of at least 1";
+    if !matches!(spot.node.content, Content::Map(_)) {
+        let limit = spot.whole(1, what, problems)?;
+        return Some(Concurrency { limit, key: None, strict: false });
+    }
+    let object = Object::read(spot, fields::CONCURRENCY, "`concurrency`", problems)?;
+    let key = object.spot("key").and_then(|spot| computed::expression(&spot, scope, problems));
+    let strict = object.spot("strict").and_then(|spot| spot.boolean(problems)).unwrap_or(false);
+    let Some(limit) = object.spot("limit") else {
+        spot.refuse(problems, "`concurrency` has no `limit`").hint("for example `limit: 1`");
+        return None;
+    };
+    Some(Concurrency { limit: limit.whole(1, what, problems)?, key, strict })
+}
+
+fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let Content::Map(entries) = &spot.node.content else {
+        spot.expected(problems, "a map such as `{team: media}`");
+        return labels;
+    };
+    for entry in entries {
+        let spot = Spot { node: &entry.node, path: format!("{}.{}", spot.path, entry.key) };
+        match entry.node.spelling(problems.text) {
+            Some(text) => {
+                labels.insert(entry.key.clone(), text);
+            }
+            None => spot.expected(problems, "a text"),
+        }
+    }
+    labels
+}
+
+fn dependents(steps: &[Step]) -> Vec<Vec<StepIx>> {
+    let mut dependents = vec![Vec::new(); steps.len()];
+    for (place, step) in steps.iter().enumerate() {
+        for needed in &step.needs {
+            dependents[usize::from(needed.0)].push(StepIx(u16::try_from(place).unwrap_or(u16::MAX)));
+        }
+    }
+    dependents
+}
+
+/// Defaults are held to the same rules as the steps that may or may not take them over.
+fn check_defaults(defaults: &Object<'_>, problems: &mut Problems<'_>) {
+    let nothing = Object::empty(defaults.at, &defaults.path);
+    let given = Given { own: &nothing, defaults: Some(defaults), kind: "action" };
+    recovery::limits(&given, problems);
+    recovery::defer(&given, problems);
+    recovery::retry(&given, problems);
+    recovery::failure(&given, problems);
+    step::dispatch(&given, problems);
+}
+
+/// A default that is for retries, in a flow where nothing is retried.
+fn warn_unused(defaults: &Object<'_>, steps: &[Step], problems: &mut Problems<'_>) {
+    let retried = steps.iter().any(|step| !matches!(step.retry, RetryStrategy::None));
+    for name in ["maxAttempts", "backOff"] {
+        if let Some(entry) = defaults.get(name).filter(|_| !retried) {
+            problems
+                .warning(
+                    entry.at,
+                    format!("{}.{name}", defaults.path),
+                    format!("`{name}` has no effect: no step has a retry strategy"),
+                )
+                .hint("set `retryStrategy: retry`, or leave it out");
+        }
+    }
+}

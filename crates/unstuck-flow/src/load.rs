@@ -1,0 +1,63 @@
+//! Loading a file: every flow in it, or every problem of it.
+
+use unstuck_core::model::flow::Flow;
+
+use crate::outline::{self, Outline};
+use crate::problem::{Problem, Problems};
+use crate::references::{Neighbours, Reference};
+use crate::{flow, parse};
+
+/// What a file gave.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its flows, in the order of the file.
+    pub flows: Vec<Flow>,
+    /// What is only suspicious.
+    pub warnings: Vec<Problem>,
+}
+
+/// Loads a file with one or more flows: YAML documents, a JSON object, or a list of either.
+///
+/// `file` is the name that problems give, `directory` where local processes start, and `known` tells whether a
+/// flow of a name exists elsewhere. A file is loaded as a whole or not at all, with every problem in one answer.
+pub fn load(
+    text: &str,
+    file: &str,
+    directory: &str,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Loaded, Vec<Problem>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::new(file, text);
+    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    let outlines: Vec<Outline<'_>> =
+        documents.iter().filter_map(|document| outline::read(document, &mut problems)).collect();
+    refuse_duplicates(&outlines, &mut problems);
+    let compiled: Vec<(Option<Flow>, Vec<Reference>)> =
+        outlines.iter().map(|outline| flow::compile(outline, directory, &mut problems)).collect();
+    let names: Vec<&str> = outlines.iter().filter_map(|outline| outline.name).collect();
+    let flows = outlines.iter().zip(&compiled);
+    // A flow whose name is wrong speaks of others all the same.
+    let flows =
+        flows.map(|(outline, (_, references))| (outline.name.unwrap_or_default(), references.as_slice()));
+    let neighbours = Neighbours::new(flows.collect());
+    neighbours.check_existence(&names, known, &mut problems);
+    neighbours.check_handlers(&mut problems);
+    neighbours.check_children(&mut problems);
+    if problems.any_error() {
+        return Err(problems.into_sorted());
+    }
+    let flows = compiled.into_iter().filter_map(|(flow, _)| flow).collect();
+    Ok(Loaded { flows, warnings: problems.into_sorted() })
+}
+
+fn refuse_duplicates(outlines: &[Outline<'_>], problems: &mut Problems<'_>) {
+    for (place, outline) in outlines.iter().enumerate() {
+        let Some(name) = outline.name else { continue };
+        let first = outlines[..place].iter().find(|other| other.name == Some(name));
+        if let (Some(first), Some(spot)) = (first, outline.object.spot("flow")) {
+            let line = first.object.at.line;
+            spot.refuse(problems, format!("another flow of this file is called `{name}`, on line {line}"))
+                .hint("give each flow a name of its own");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The outline of a flow: its name, and its steps with their ids, kinds and needs, before anything is compiled.
+
+use std::collections::HashMap;
+
+use crate::fields;
+use crate::graph::{self, Ancestors, Order};
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::suggest;
+use crate::tree::{Content, Node};
+
+/// How many steps a flow may have.
+const MAX_STEPS: usize = 1_000;
+
+/// A flow of which only the bones are known.
+pub(crate) struct Outline<'a> {
+    /// The document.
+    pub(crate) node: &'a Node,
+    pub(crate) object: Object<'a>,
+    pub(crate) name: Option<&'a str>,
+    /// In the order of the file.
+    pub(crate) steps: Vec<StepOutline<'a>>,
+    pub(crate) order: Order,
+    pub(crate) ancestors: Ancestors,
+}
+
+/// A step of which only the bones are known.
+pub(crate) struct StepOutline<'a> {
+    pub(crate) object: Object<'a>,
+    pub(crate) id: Option<&'a str>,
+    /// One of [`fields::KINDS`].
+    pub(crate) kind: Option<&'static str>,
+    /// Places in the file.
+    pub(crate) needs: Vec<usize>,
+}
+
+/// Reads the outline of one document.
+pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Outline<'a>> {
+    let object = Object::read(&Spot::root(node), fields::FLOW, "a flow", problems)?;
+    let name = object.spot("flow").and_then(|spot| spot.name("name of a flow", problems));
+    if object.get("flow").is_none() {
+        problems.error(object.at, "flow", "the flow has no name").hint("write `flow: <name>`");
+    }
+    let nodes = step_nodes(&object, problems);
+    let mut steps: Vec<StepOutline<'a>> =
+        nodes.iter().enumerate().filter_map(|(place, node)| step(node, place, problems)).collect();
+    let ids = unique_ids(&steps, problems);
+    for place in 0..steps.len() {
+        steps[place].needs = needs(place, &steps, &ids, problems);
+    }
+    let (order, ancestors) = arrange(&steps, problems);
+    Some(Outline { node, object, name, steps, order, ancestors })
+}
+
+fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node] {
+    let Some(spot) = object.spot("steps") else {
+        problems
+            .error(object.at, "steps", "the flow has no steps")
+            .hint("write `steps:` and a list below it");
+        return &[];
+    };
+    let Content::List(nodes) = &spot.node.content else {
+        spot.expected(problems, "a list of steps");
+        return &[];
+    };
+    if nodes.is_empty() {
+        spot.refuse(problems, "the flow has no steps").hint("a flow has at least one step");
+    }
+    if nodes.len() > MAX_STEPS {
+        let message = format!("the flow has {} steps, and the most is {MAX_STEPS}", nodes.len());
+        spot.refuse(problems, message).hint("move some of them into a flow of their own, or use `forEach`");
+        return &nodes[..MAX_STEPS];
+    }
+    nodes
+}
+
+fn step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> Option<StepOutline<'a>> {
+    let by_place = format!("steps[{place}]");
+    let id = match node.entry("id") {
+        Some(entry) => {
+            Spot { node: &entry.node, path: format!("{by_place}.id") }.name("id of a step", problems)
+        }
+        None => None,
+    };
+    let path = id.map_or(by_place, |id| format!("steps.{id}"));
+    let spot = Spot { node, path };
+    let object = Object::read(&spot, fields::STEP, "a step", problems)?;
+    if object.get("id").is_none() {
+        problems
+            .error(object.at, format!("{}.id", object.path), "the step has no id")
+            .hint("write `id: <name>`");
+    }
+    let kind = kind(&object, problems);
+    if let Some(kind) = kind {
+        refuse_meaningless(&object, kind, problems);
+    }
+    Some(StepOutline { object, id, kind, needs: Vec::new() })
+}
+
+fn kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'static str> {
+    let given: Vec<&'static str> =
+        fields::KINDS.iter().copied().filter(|kind| object.get(kind).is_some()).collect();
+    match given.as_slice() {
+        [kind] => Some(kind),
+        [] => {
+            problems
+                .error(object.at, &object.path, "the step does not say what it does")
+                .hint(format!("give it one of {}", suggest::list(fields::KINDS, "or")));
+            None
+        }
+        [_, second, ..] => {
+            let at = object.get(second).map_or(object.at, |entry| entry.at);
+            problems
+                .error(
+                    at,
+                    &object.path,
+                    format!("a step does one thing, not {}", suggest::list(&given, "and")),
+                )
+                .hint("make it several steps");
+            None
+        }
+    }
+}
+
+fn refuse_meaningless(object: &Object<'_>, kind: &str, problems: &mut Problems<'_>) {
+    for (name, at) in object.names() {
+        if fields::has_meaning(name, kind) {
+            continue;
+        }
+        let path = format!("{}.{name}", object.path);
+        if name == "forEach" {
+            problems
+                .error(
+                    at,
+                    path,
+                    "`forEach` cannot be used with `signal`: a signal belongs to the run, not to an item",
+                )
+                .hint("make it a step before the `forEach`, or start a child with `flow` for each item");
+            continue;
+        }
+        let kinds: Vec<&str> =
+            fields::KINDS.iter().copied().filter(|kind| fields::has_meaning(name, kind)).collect();
+        problems
+            .error(at, path, format!("`{name}` has no meaning for a `{kind}` step"))
+            .hint(format!("it is for {} steps", suggest::list(&kinds, "and")));
+    }
+}
+
+/// The first step of each id.
+fn unique_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> HashMap<&'a str, usize> {
+    let mut ids = HashMap::new();
+    for (place, step) in steps.iter().enumerate() {
+        let Some(id) = step.id else { continue };
+        if let Some(first) = ids.get(id) {
+            let first: &StepOutline<'_> = &steps[*first];
+            let line = first.object.at.line;
+            let at = step.object.get("id").map_or(step.object.at, |entry| entry.node.at);
+            problems
+                .error(
+                    at,
+                    format!("{}.id", step.object.path),
+                    format!("another step has the id `{id}`, on line {line}"),
+                )
+                .hint("an id is unique in its flow");
+        } else {
+            ids.insert(id, place);
+        }
+    }
+    ids
+}
+
+fn needs(
+    place: usize,
+    steps: &[StepOutline<'_>],
+    ids: &HashMap<&str, usize>,
+    problems: &mut Problems<'_>,
+) -> Vec<usize> {
+    let Some(spot) = steps[place].object.spot("needs") else {
+        return place.checked_sub(1).into_iter().collect();
+    };
+    let nodes = match &spot.node.content {
+        Content::Text(_) => std::slice::from_ref(spot.node),
+        Content::List(nodes) => nodes,
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
+            spot.expected(problems, "the id of a step, or a list of ids");
+            return Vec::new();
+        }
+    };
+    let mut needs = Vec::new();
+    for node in nodes {
+        let spot = Spot { node, path: spot.path.clone() };
+        let Some(id) = spot.text(problems) else { continue };
+        match ids.get(id) {
+            Some(needed) if needs.contains(needed) => {
+                problems.warning(node.at, &spot.path, format!("`{id}` is listed twice"));
+            }
+            Some(needed) => needs.push(*needed),
+            None => {
+                let others = steps.iter().filter_map(|step| step.id).filter(|id| steps[place].id != Some(id));
+                spot.refuse(problems, format!("there is no step `{id}`"))
+                    .maybe_hint(suggest::hint(id, others));
+            }
+        }
+    }
+    needs
+}
+
+fn arrange(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (Order, Ancestors) {
+    let needs: Vec<Vec<usize>> = steps.iter().map(|step| step.needs.clone()).collect();
+    match graph::order(&needs) {
+        Ok(order) => {
+            let sorted: Vec<_> = order
+                .file_places
+                .iter()
+                .map(|place| needs[*place].iter().map(|needed| order.places[*needed]).collect())
+                .collect();
+            (order, Ancestors::new(&sorted))
+        }
+        Err(circles) => {
+            for circle in &circles {
+                report_circle(steps, circle, problems);
+            }
+            (Order::as_written(steps.len()), Ancestors::unknown(steps.len()))
+        }
+    }
+}
+
+fn report_circle(steps: &[StepOutline<'_>], circle: &[usize], problems: &mut Problems<'_>) {
+    let Some(first) = circle.iter().min().copied() else { return };
+    let start = circle.iter().position(|step| *step == first).unwrap_or(0);
+    let id = |place: usize| steps[place].id.unwrap_or("?");
+    let mut names: Vec<&str> =
+        circle.iter().cycle().skip(start).take(circle.len()).map(|step| id(*step)).collect();
+    names.push(id(first));
+    let step = &steps[first];
+    let at = step.object.get("needs").map_or(step.object.at, |entry| entry.at);
+    let (message, hint) = match names.as_slice() {
+        [name, _] => (format!("step `{name}` needs itself"), "leave it out"),
+        _ => (
+            format!("the steps need each other in a circle: {}", names.join(" needs ")),
+            "take one of them out of the `needs` of another; without `needs`, a step needs the one before it",
+        ),
+    };
+    problems.error(at, format!("{}.needs", step.object.path), message).hint(hint);
+}

@@ -1,0 +1,188 @@
+//! The recovery fields of a step: limits, deferral, retry strategy, back-off, and what a failure means.
+//!
+//! A value that cannot be read is reported and stood in for by the default: the file is refused anyway, and
+//! whatever else is wrong with it is found in the same go.
+
+use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
+
+use crate::fields;
+use crate::given::Given;
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::tree::Content;
+
+/// How many attempts of a round may stall where `retry` gives no number.
+const RETRY_ATTEMPTS: u32 = 2;
+
+/// When an attempt is given up on.
+pub(crate) fn limits(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Limits {
+    let default = Limits::default();
+    let waits = matches!(given.kind, "flow" | "wait" | "signal");
+    let max_stuck =
+        given.spot("maxStuck").and_then(|spot| spot.whole(1, "a whole number of at least 1", problems));
+    Limits {
+        start_timeout: given.some_duration("startTimeout", problems).unwrap_or(default.start_timeout),
+        heartbeat_timeout: given.some_duration("heartbeatTimeout", problems),
+        timeout: given.some_duration("timeout", problems).or(if waits { None } else { default.timeout }),
+        queue_timeout: given.some_duration("queueTimeout", problems),
+        max_stuck: max_stuck.unwrap_or(default.max_stuck),
+        minimum_delay: given.duration("minimumDelay", problems).unwrap_or(default.minimum_delay),
+    }
+}
+
+/// How a deferral waits.
+pub(crate) fn defer(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Defer {
+    let default = Defer::default();
+    let Some(spot) = given.spot("defer") else { return default };
+    let Some(object) = Object::read(&spot, fields::DEFER, "`defer`", problems) else { return default };
+    let delay = object.spot("delay").and_then(|spot| spot.some_duration(problems)).unwrap_or(default.delay);
+    let limit = object.spot("limit").and_then(|spot| spot.duration(problems)).unwrap_or(default.limit);
+    let multiplier = object.spot("multiplier").and_then(|spot| spot.number(1.0, problems));
+    let max_delay = object.spot("maxDelay").and_then(|spot| {
+        let max_delay = spot.duration(problems)?;
+        if max_delay < delay {
+            spot.refuse(problems, format!("`maxDelay` ({max_delay}) is below `delay` ({delay})"));
+        }
+        Some(max_delay)
+    });
+    Defer {
+        delay,
+        multiplier: multiplier.unwrap_or(default.multiplier),
+        // A longer first wait than the usual cap lifts the cap.
+        max_delay: max_delay.unwrap_or(default.max_delay.max(delay)),
+        limit,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Strategy {
+    None,
+    Retry,
+    Hold,
+}
+
+/// What a step does about its own errors.
+pub(crate) fn retry(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> RetryStrategy {
+    let words = [("none", Strategy::None), ("retry", Strategy::Retry), ("hold", Strategy::Hold)];
+    let strategy = given.spot("retryStrategy").and_then(|spot| spot.one_of(&words, problems));
+    let attempts = given.spot("maxAttempts").map(|spot| (max_attempts(&spot, problems), spot));
+    let back_off = given.spot("backOff").and_then(|spot| back_off(&spot, problems));
+    match strategy.unwrap_or(Strategy::None) {
+        Strategy::None => {
+            // The strategy itself was wrong: what goes with it is not to blame.
+            if strategy.is_some() || !given.is_own("retryStrategy") {
+                without_effect(
+                    given,
+                    "maxAttempts",
+                    "nothing is retried with `retryStrategy: none`",
+                    problems,
+                );
+                without_effect(given, "backOff", "nothing is retried with `retryStrategy: none`", problems);
+            }
+            RetryStrategy::None
+        }
+        Strategy::Retry => {
+            if let Some((Some(Attempts::Unlimited), spot)) = &attempts
+                && given.spot("backOff").is_none()
+            {
+                spot.refuse(problems, "attempts without a limit need a `backOff`")
+                    .hint("add for example `backOff: {delay: 10s, multiplier: 2, maxDelay: 10m}`");
+            }
+            if let Some((Some(Attempts::AtMost(1)), spot)) = &attempts
+                && given.is_own("maxAttempts")
+            {
+                problems
+                    .warning(spot.node.at, &spot.path, "one attempt leaves nothing to retry")
+                    .hint("2 is one try and one retry");
+            }
+            RetryStrategy::Retry { max_attempts: limit(attempts.as_ref(), Some(RETRY_ATTEMPTS)), back_off }
+        }
+        Strategy::Hold => {
+            without_effect(given, "backOff", "a held step waits for an operator", problems);
+            RetryStrategy::Hold { max_attempts: limit(attempts.as_ref(), None) }
+        }
+    }
+}
+
+enum Attempts {
+    AtMost(u32),
+    Unlimited,
+}
+
+fn limit(given: Option<&(Option<Attempts>, Spot<'_>)>, default: Option<u32>) -> Option<u32> {
+    match given {
+        Some((Some(Attempts::AtMost(n)), _)) => Some(*n),
+        Some((Some(Attempts::Unlimited), _)) => None,
+        Some((None, _)) | None => default,
+    }
+}
+
+fn max_attempts(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Attempts> {
+    if matches!(&spot.node.content, Content::Number(number) if number.as_i64() == Some(-1)) {
+        return Some(Attempts::Unlimited);
+    }
+    spot.whole(1, "a whole number of at least 1, or -1 for no limit", problems).map(Attempts::AtMost)
+}
+
+fn without_effect(given: &Given<'_, '_>, name: &str, why: &str, problems: &mut Problems<'_>) {
+    if let Some(entry) = given.own.get(name) {
+        problems
+            .warning(entry.at, format!("{}.{name}", given.own.path), format!("`{name}` has no effect: {why}"))
+            .hint("set `retryStrategy: retry`, or leave it out");
+    }
+}
+
+/// How long to wait before trying again: a duration, or its parts.
+pub(crate) fn back_off(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<BackOff> {
+    if !matches!(spot.node.content, Content::Map(_)) {
+        return spot.duration(problems).map(BackOff::fixed);
+    }
+    let object = Object::read(spot, fields::BACK_OFF, "`backOff`", problems)?;
+    let random = object.spot("random").and_then(|spot| spot.boolean(problems)).unwrap_or(false);
+    let multiplier = object.spot("multiplier").and_then(|spot| spot.number(1.0, problems));
+    let max_delay = object.spot("maxDelay").and_then(|spot| spot.duration(problems));
+    let Some(delay) = object.spot("delay") else {
+        spot.refuse(problems, "`backOff` needs a `delay`").hint("for example `delay: 10s`");
+        return None;
+    };
+    let delay = delay.duration(problems)?;
+    if let (Some(max_delay), Some(spot)) = (max_delay, object.spot("maxDelay"))
+        && max_delay < delay
+    {
+        spot.refuse(problems, format!("`maxDelay` ({max_delay}) is below `delay` ({delay})"));
+    }
+    if random && object.get("maxDelay").is_none() {
+        let at = object.get("random").map_or(object.at, |entry| entry.at);
+        problems
+            .error(at, format!("{}.random", object.path), "`random` needs a `maxDelay`")
+            .hint("the delay is drawn between `delay` and `maxDelay`");
+    }
+    if let Some(entry) = object.get("multiplier")
+        && random
+    {
+        let path = format!("{}.multiplier", object.path);
+        problems.warning(entry.at, path, "`multiplier` has no effect together with `random: true`");
+    }
+    Some(BackOff { delay, max_delay, multiplier, random })
+}
+
+/// Whether the step's failure is the run's, and the flow that runs then. What the step says itself overrules a
+/// default that contradicts it.
+pub(crate) fn failure<'a>(given: &Given<'a, '_>, problems: &mut Problems<'_>) -> (bool, Option<Spot<'a>>) {
+    let fail_on_error = given.spot("failOnError").and_then(|spot| spot.boolean(problems)).unwrap_or(true);
+    let handler = given.spot("exceptionHandler");
+    let named = handler.as_ref().and_then(|spot| spot.name("name of a flow", problems));
+    let Some(spot) = handler.filter(|_| named.is_some()) else { return (fail_on_error, None) };
+    if fail_on_error {
+        return (true, Some(spot));
+    }
+    match (given.is_own("failOnError"), given.is_own("exceptionHandler")) {
+        (true, false) => (false, None),
+        (false, true) => (true, Some(spot)),
+        (true, true) | (false, false) => {
+            spot.refuse(problems, "an exception handler never runs together with `failOnError: false`")
+                .hint("leave one of the two out");
+            (false, None)
+        }
+    }
+}

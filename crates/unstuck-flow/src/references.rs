@@ -1,0 +1,140 @@
+//! Flows that speak of other flows: whether these exist, and whether the way ever ends.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use crate::problem::Problems;
+use crate::suggest;
+use crate::tree::Place;
+
+/// A step that names another flow.
+pub(crate) struct Reference {
+    pub(crate) to: String,
+    pub(crate) relation: Relation,
+    pub(crate) at: Place,
+    pub(crate) path: String,
+}
+
+/// What the other flow is for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// It runs when the step has failed.
+    Handler,
+    /// It runs as the step.
+    Child {
+        /// Whether the step may have nothing to do.
+        conditional: bool,
+    },
+}
+
+/// The flows of one file, each with the flows that it speaks of.
+pub(crate) struct Neighbours<'a> {
+    flows: Vec<(&'a str, &'a [Reference])>,
+    places: HashMap<&'a str, usize>,
+}
+
+impl<'a> Neighbours<'a> {
+    pub(crate) fn new(flows: Vec<(&'a str, &'a [Reference])>) -> Neighbours<'a> {
+        let places = flows.iter().enumerate().rev().map(|(place, (name, _))| (*name, place)).collect();
+        Neighbours { flows, places }
+    }
+
+    /// Refuses flows that are neither in the file (where `names` are) nor known elsewhere.
+    pub(crate) fn check_existence(
+        &self,
+        names: &[&str],
+        known: &dyn Fn(&str) -> bool,
+        problems: &mut Problems<'_>,
+    ) {
+        for reference in self.flows.iter().flat_map(|(_, references)| *references) {
+            let name = &reference.to;
+            if names.contains(&name.as_str()) || known(name) {
+                continue;
+            }
+            let what = match reference.relation {
+                Relation::Handler => "the exception handler",
+                Relation::Child { .. } => "the flow",
+            };
+            let hint = suggest::nearest(name, names.iter().copied()).map_or_else(
+                || "write it as a further document of this file, after `---`, or load it first".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            problems
+                .error(reference.at, &reference.path, format!("{what} `{name}` does not exist"))
+                .hint(hint);
+        }
+    }
+
+    /// Refuses handlers whose errors would lead back to themselves. Children count too: a handler that starts
+    /// the flow it handles has the same error to handle again.
+    pub(crate) fn check_handlers(&self, problems: &mut Problems<'_>) {
+        let starts = |reference: &Reference| reference.relation == Relation::Handler;
+        for (circle, reference) in self.circles(&starts, &|_| true) {
+            problems
+                .error(reference.at, &reference.path, format!("handlers in a circle: {}", circle.join(" -> ")))
+                .hint("an error there would be handled for ever: end the circle with a flow that has no handler");
+        }
+    }
+
+    /// Refuses children that start themselves whatever happens. With an `if` or a `forEach` on the way it may
+    /// end, and walking a tree is written that way.
+    pub(crate) fn check_children(&self, problems: &mut Problems<'_>) {
+        let endless = |reference: &Reference| reference.relation == Relation::Child { conditional: false };
+        for (circle, reference) in self.circles(&endless, &endless) {
+            problems
+                .error(
+                    reference.at,
+                    &reference.path,
+                    format!("starts itself without end: {}", circle.join(" -> ")),
+                )
+                .hint("give one of the steps an `if` that ends it");
+        }
+    }
+
+    /// Every circle that begins with one of the chosen references and comes back along the allowed ones; the
+    /// same flows in a circle are named once.
+    fn circles(
+        &self,
+        starts: &dyn Fn(&Reference) -> bool,
+        allowed: &dyn Fn(&Reference) -> bool,
+    ) -> Vec<(Vec<&'a str>, &'a Reference)> {
+        let mut seen = BTreeSet::new();
+        let mut circles = Vec::new();
+        for (place, (name, references)) in self.flows.iter().enumerate() {
+            for reference in references.iter().filter(|reference| starts(reference)) {
+                let Some(next) = self.places.get(reference.to.as_str()) else { continue };
+                let Some(way) = self.way(*next, place, allowed) else { continue };
+                if seen.insert(way.iter().copied().collect::<BTreeSet<_>>()) {
+                    let circle = std::iter::once(*name).chain(way.iter().map(|place| self.flows[*place].0));
+                    circles.push((circle.collect(), reference));
+                }
+            }
+        }
+        circles
+    }
+
+    /// The shortest way from one flow to another, both included.
+    fn way(&self, from: usize, to: usize, allowed: &dyn Fn(&Reference) -> bool) -> Option<Vec<usize>> {
+        let mut before: HashMap<usize, usize> = HashMap::new();
+        let mut open = VecDeque::from([from]);
+        let mut reached = BTreeSet::from([from]);
+        while let Some(flow) = open.pop_front() {
+            if flow == to {
+                let mut way = vec![to];
+                while let Some(previous) = way.last().and_then(|flow| before.get(flow)) {
+                    way.push(*previous);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            for reference in self.flows[flow].1.iter().filter(|reference| allowed(reference)) {
+                if let Some(next) = self.places.get(reference.to.as_str()).copied()
+                    && reached.insert(next)
+                {
+                    before.insert(next, flow);
+                    open.push_back(next);
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,79 @@
+//! The published JSON Schema of flow files.
+
+use serde_json::{Value, json};
+
+use crate::fields::{self, Field};
+
+/// Where the fields of each table are in the schema.
+const OBJECTS: [(&str, &[Field]); 8] = [
+    ("", fields::FLOW),
+    ("/$defs/step", fields::STEP),
+    ("/$defs/defaults", fields::DEFAULTS),
+    ("/$defs/backOff", fields::BACK_OFF),
+    ("/$defs/defer", fields::DEFER),
+    ("/$defs/forEach", fields::FOR_EACH),
+    ("/$defs/concurrency", fields::CONCURRENCY),
+    ("/$defs/emulate", fields::EMULATE),
+];
+
+/// The JSON Schema (draft 2020-12) of one flow document, with every name that a field goes by.
+pub fn schema() -> Value {
+    let mut schema = written();
+    for (place, table) in OBJECTS {
+        let Some(Value::Object(properties)) = schema.pointer_mut(&format!("{place}/properties")) else {
+            continue;
+        };
+        for field in table {
+            for alias in field.other_names() {
+                let same = json!({
+                    "description": format!("Another name of `{}`.", field.name),
+                    "$ref": format!("#{place}/properties/{}", field.name),
+                });
+                properties.insert(alias, same);
+            }
+        }
+    }
+    schema
+}
+
+/// The schema as it is written, with each field under its own name.
+fn written() -> Value {
+    serde_json::from_str(include_str!("../schema/flow.json")).expect("the schema is JSON, as a test shows")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_field_is_in_the_schema_and_the_other_way_round() {
+        let schema = written();
+        for (place, table) in OBJECTS {
+            let properties = &schema.pointer(place).expect("the object is there")["properties"];
+            let described: BTreeSet<&str> =
+                properties.as_object().expect("it has fields").keys().map(String::as_str).collect();
+            let known: BTreeSet<&str> = table.iter().map(|field| field.name).collect();
+            assert_eq!(described, known, "{place}");
+        }
+    }
+
+    #[test]
+    fn every_field_is_described() {
+        let schema = schema();
+        for (place, _) in OBJECTS {
+            let properties = schema.pointer(place).expect("the object is there")["properties"].clone();
+            for (name, field) in properties.as_object().expect("it has fields") {
+                let referred = field["$ref"].as_str().and_then(|place| schema.pointer(&place[1..]));
+                let described = |field: &Value| field["description"].is_string();
+                assert!(described(field) || referred.is_some_and(described), "{place}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_is_a_schema() {
+        jsonschema::draft202012::meta::validate(&schema()).expect("valid");
+        jsonschema::draft202012::options().offline().build(&schema()).expect("compiles");
+    }
+}

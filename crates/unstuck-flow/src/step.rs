@@ -1,0 +1,219 @@
+//! One step: from its outline to the model.
+
+use std::sync::Arc;
+
+use unstuck_core::json::Json;
+use unstuck_core::model::expression::{Expression, Template};
+use unstuck_core::model::flow::{ForEach, Kind, Step, StepIx, WaitFor};
+
+use crate::computed::{self, Done, Scope};
+use crate::given::Given;
+use crate::moment::{self, Moment};
+use crate::outline::{Outline, StepOutline};
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::references::{Reference, Relation};
+use crate::tree::Content;
+use crate::{command, emulate, fields, recovery};
+
+/// What the steps of one flow share while they are compiled.
+pub(crate) struct Compiler<'a, 'b> {
+    pub(crate) outline: &'b Outline<'a>,
+    pub(crate) defaults: Option<&'b Object<'a>>,
+    /// Of all steps, in order: every one of them may be named.
+    pub(crate) steps: &'b std::collections::HashMap<&'a str, StepIx>,
+    pub(crate) ids: &'b [&'a str],
+    /// The flows that steps speak of.
+    pub(crate) references: Vec<Reference>,
+}
+
+impl Compiler<'_, '_> {
+    /// Compiles the step at this place of the order. `None` only where a problem was reported.
+    pub(crate) fn step(&mut self, place: usize, problems: &mut Problems<'_>) -> Option<Step> {
+        let file_place = self.outline.order.file_places[place];
+        let outline = &self.outline.steps[file_place];
+        let ix = self.outline.order.places[file_place];
+        // What a step without a kind has besides is looked at as if it were for a worker.
+        let given =
+            Given { own: &outline.object, defaults: self.defaults, kind: outline.kind.unwrap_or("action") };
+        let has_items = outline.object.get("forEach").is_some();
+        let scope = |item| Scope {
+            steps: self.steps,
+            ids: self.ids,
+            done: Done::Before(ix, &self.outline.ancestors),
+            item,
+        };
+        let when = when(&outline.object, &scope(false), problems);
+        let for_each = given.spot("forEach").map(|spot| for_each(&spot, &scope(false), problems));
+        let with = given.spot("with").map(|spot| computed::template(&spot, &scope(has_items), problems));
+        let kind = outline.kind.and_then(|_| kind(&given, &scope(has_items), problems));
+        let (fail_on_error, handler) = recovery::failure(&given, problems);
+        let Dispatch { action_type, load, priority } = dispatch(&given, problems);
+        describe(&outline.object, problems);
+        let limits = recovery::limits(&given, problems);
+        let defer = recovery::defer(&given, problems);
+        let retry = recovery::retry(&given, problems);
+        self.refer(outline, handler.as_ref());
+        let kind = kind?;
+        Some(Step {
+            id: outline.id?.into(),
+            queue: kind.queue(),
+            full_action: self.full_action(outline, &kind).into(),
+            kind,
+            action_type,
+            with: with.map(|with| with.unwrap_or(Template::Fixed(Json::NULL))),
+            needs: outline.needs.iter().map(|needed| self.outline.order.places[*needed]).collect(),
+            when,
+            for_each: match for_each {
+                Some(for_each) => Some(for_each?),
+                None => None,
+            },
+            limits,
+            defer,
+            load,
+            priority,
+            retry,
+            fail_on_error,
+            exception_handler: handler.and_then(|spot| spot.node.text().map(Arc::from)),
+        })
+    }
+
+    /// `flow.action`, or `flow.step` for a step that names no action.
+    fn full_action(&self, outline: &StepOutline<'_>, kind: &Kind) -> String {
+        let flow = self.outline.name.unwrap_or_default();
+        let action = match kind {
+            Kind::Action(name) => name,
+            Kind::Process(_)
+            | Kind::Child(_)
+            | Kind::Wait(_)
+            | Kind::Signal(_)
+            | Kind::Set(_)
+            | Kind::Emulate(_) => outline.id.unwrap_or_default(),
+        };
+        format!("{flow}.{action}")
+    }
+
+    fn refer(&mut self, outline: &StepOutline<'_>, handler: Option<&Spot<'_>>) {
+        let conditional = ["if", "forEach"].iter().any(|field| outline.object.get(field).is_some());
+        let child = outline.object.spot("flow").filter(|_| outline.kind == Some("flow"));
+        let child = child.as_ref().map(|spot| (spot, Relation::Child { conditional }));
+        for (spot, relation) in child.into_iter().chain(handler.map(|spot| (spot, Relation::Handler))) {
+            if let Some(to) = spot.node.text() {
+                let (at, path) = (spot.node.at, spot.path.clone());
+                self.references.push(Reference { to: to.to_owned(), relation, at, path });
+            }
+        }
+    }
+}
+
+fn kind(given: &Given<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
+    let spot = given.own.spot(given.kind)?;
+    match given.kind {
+        "action" => spot.foreign_name("name of an action", problems).map(|name| Kind::Action(name.into())),
+        "run" => command::read(&spot, problems).map(Kind::Process),
+        "flow" => spot.name("name of a flow", problems).map(|name| Kind::Child(name.into())),
+        "wait" => wait(&spot, scope, problems).map(Kind::Wait),
+        "signal" => spot.foreign_name("name of a signal", problems).map(|name| Kind::Signal(name.into())),
+        "set" => computed::template(&spot, scope, problems).map(Kind::Set),
+        _ => emulate::read(&spot, problems).map(Kind::Emulate),
+    }
+}
+
+fn wait(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<WaitFor> {
+    if spot.node.text().is_some_and(|text| text.contains("${")) {
+        return computed::expression(spot, scope, problems).map(WaitFor::Computed);
+    }
+    Some(match moment::read(spot, problems)? {
+        Moment::After(span) => WaitFor::Span(span),
+        Moment::At(time) => WaitFor::Until(time),
+    })
+}
+
+fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Expression> {
+    let spot = object.spot("if")?;
+    match spot.node.content {
+        Content::Bool(true) => None,
+        Content::Bool(false) => {
+            problems
+                .warning(spot.node.at, &spot.path, "the step never runs")
+                .hint("its output is null, and what needs it goes on");
+            let names = crate::expression::Names { steps: &|_| None, step_ids: &[], item: false };
+            crate::template::compile_expression("${false}", &names).ok()
+        }
+        Content::Null | Content::Number(_) | Content::List(_) | Content::Map(_) => {
+            spot.expected(problems, "an expression such as `${input.ready}`");
+            None
+        }
+        Content::Text(_) => computed::expression(&spot, scope, problems),
+    }
+}
+
+fn for_each(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<ForEach> {
+    let mut parallel = None;
+    let mut max_items = None;
+    let mut items = spot.clone();
+    if let Content::Map(_) = spot.node.content {
+        let object = Object::read(spot, fields::FOR_EACH, "`forEach`", problems)?;
+        let mut count =
+            |name| object.spot(name).and_then(|spot| spot.whole(1, "a whole number of at least 1", problems));
+        parallel = count("parallel");
+        max_items = count("maxItems");
+        let Some(list) = object.spot("items") else {
+            spot.refuse(problems, "`forEach` has no `items`").hint("for example `items: ${input.files}`");
+            return None;
+        };
+        items = list;
+    }
+    let max_items = max_items.unwrap_or(ForEach::MAX_ITEMS);
+    match &items.node.content {
+        Content::List(nodes) if nodes.is_empty() => {
+            problems
+                .warning(items.node.at, &items.path, "the list is empty: the step never runs")
+                .hint("its output is an empty list");
+        }
+        Content::List(nodes) if nodes.len() > usize::try_from(max_items).unwrap_or(usize::MAX) => {
+            items
+                .refuse(problems, format!("{} items, and the most is {max_items}", nodes.len()))
+                .hint("raise `maxItems`");
+        }
+        Content::List(_) => {}
+        Content::Text(text) if text.contains("${") => {
+            // With text around it, it would be a text.
+            let items = Template::Computed(computed::expression(&items, scope, problems)?);
+            return Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items });
+        }
+        Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_) => {
+            items.expected(problems, "a list, or an expression such as `${input.files}`");
+            return None;
+        }
+    }
+    let items = computed::template(&items, scope, problems)?;
+    Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items })
+}
+
+/// What matters when an attempt is handed out.
+pub(crate) struct Dispatch {
+    action_type: Option<Arc<str>>,
+    load: u32,
+    priority: i32,
+}
+
+/// Reads what matters when an attempt is handed out.
+pub(crate) fn dispatch(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Dispatch {
+    let action_type = given.spot("type").and_then(|spot| spot.foreign_name("type", problems));
+    let load = given.spot("load").and_then(|spot| spot.whole(0, "a whole number of at least 0", problems));
+    let priority = given.spot("priority");
+    let priority = priority.and_then(|spot| spot.whole(i128::from(i32::MIN), "a whole number", problems));
+    Dispatch {
+        action_type: action_type.map(Arc::from),
+        load: load.unwrap_or(1),
+        priority: priority.unwrap_or(0),
+    }
+}
+
+/// A description is for people: it stays in the definition, and only has to be one.
+fn describe(object: &Object<'_>, problems: &mut Problems<'_>) {
+    if let Some(spot) = object.spot("description") {
+        spot.text(problems);
+    }
+}

@@ -1,0 +1,56 @@
+//! What is accepted, and worth a second look.
+
+use unstuck_core::model::emulation::{Behaviour, Plan};
+use unstuck_core::model::flow::{Deadline, Kind, Step};
+use unstuck_core::time::Millis;
+
+use crate::outline::Outline;
+use crate::problem::Problems;
+use crate::suggest;
+
+/// From here on, an attempt that hangs is noticed late.
+const LATE: Millis = Millis::hours(1);
+/// So many steps are named in one warning.
+const NAMED: usize = 8;
+
+/// Points at steps whose attempts may hang for hours before anybody notices, all of a flow in one go. A worker
+/// has a lease and is missed soon; a process holds its lease for as long as it lives.
+pub(crate) fn stuck_for_hours(
+    outline: &Outline<'_>,
+    steps: &[Step],
+    deadline: Option<Deadline>,
+    problems: &mut Problems<'_>,
+) {
+    if matches!(deadline, Some(Deadline::After(span)) if span < LATE) {
+        return;
+    }
+    let silent: Vec<&Step> = steps.iter().filter(|step| may_hang(step)).collect();
+    let longest = silent.iter().filter_map(|step| step.limits.timeout).max();
+    let (Some(first), Some(longest)) = (silent.first(), longest) else { return };
+    let written = outline.steps.iter().find(|step| step.id == Some(&*first.id));
+    let Some(written) = written else { return };
+    let mut names: Vec<&str> = silent.iter().map(|step| &*step.id).take(NAMED).collect();
+    let more = format!("{} more", silent.len().saturating_sub(NAMED));
+    if silent.len() > NAMED {
+        names.push(&more);
+    }
+    let message =
+        format!("an attempt that hangs would be noticed after {longest}: {}", suggest::list(&names, "and"));
+    problems
+        .warning(written.object.at, &written.object.path, message)
+        .hint("set a `timeout` that fits, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress");
+}
+
+fn may_hang(step: &Step) -> bool {
+    let hangs = match &step.kind {
+        Kind::Process(_) => true,
+        Kind::Emulate(emulation) => match &emulation.plan {
+            Plan::Sequence(sequence) => sequence.contains(&Behaviour::Stick),
+            Plan::Odds { odds, .. } => odds.iter().any(|(behaviour, _)| *behaviour == Behaviour::Stick),
+        },
+        Kind::Action(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => false,
+    };
+    hangs
+        && step.limits.heartbeat_timeout.is_none()
+        && step.limits.timeout.is_some_and(|timeout| timeout >= LATE)
+}
