@@ -1,0 +1,222 @@
+//! What is wrong with what a step does.
+
+use crate::{Case, refused};
+
+const CASES: &[Case] = &[
+    (
+        "a bad action",
+        "\
+flow: a
+steps:
+  - id: x
+    action: do it
+",
+        &[
+            "4:13: steps.x.action: `do it` is no name of an action: it starts with a letter and has letters, digits, `_`, `-`, `.`, `:` and `/` (for example `do-it`)",
+        ],
+    ),
+    (
+        "an empty command",
+        "\
+flow: a
+steps:
+  - id: x
+    run: []
+",
+        &["4:10: steps.x.run: there is no program to run (for example `run: [make, all]`)"],
+    ),
+    (
+        "a command that is no command",
+        "\
+flow: a
+steps:
+  - id: x
+    run: {a: 1}
+",
+        &["4:10: steps.x.run: expected a list of a program and its arguments, or a shell line, not a map"],
+    ),
+    (
+        "inputs in a shell line",
+        "\
+flow: a
+steps:
+  - id: x
+    run: 'cat ${input.file}'
+",
+        &[
+            "4:15: steps.x.run: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+        ],
+    ),
+    (
+        "inputs in an argument",
+        "\
+flow: a
+steps:
+  - id: x
+    run: [cat, --, '${ steps.x.output }']
+",
+        &[
+            "4:21: steps.x.run[2]: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+        ],
+    ),
+    (
+        "inputs in a longer shell line",
+        "\
+flow: a
+steps:
+  - id: x
+    run: |
+      set -e
+      echo ${HOME}
+      cat ${input.file}
+",
+        &[
+            "7:11: steps.x.run: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+        ],
+    ),
+    (
+        "a bad wait",
+        "\
+flow: a
+steps:
+  - id: x
+    wait: a while
+",
+        &[
+            "4:11: steps.x.wait: `a while` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds (or an instant, such as `2030-01-31T08:30:00Z`)",
+        ],
+    ),
+    (
+        "a negative wait",
+        "\
+flow: a
+steps:
+  - id: x
+    wait: -5
+",
+        &["4:11: steps.x.wait: `-5` is negative, and a duration counts forward: write it without the sign"],
+    ),
+    (
+        "a bad signal",
+        "\
+flow: a
+steps:
+  - id: x
+    signal: ''
+",
+        &["4:13: steps.x.signal: must not be empty"],
+    ),
+    (
+        "an unknown behaviour",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: stal
+",
+        &[
+            "4:14: steps.x.emulate: expected `pass`, `stall`, `fail`, `crash`, `drag`, `stick` or `choke`, not `stal` (did you mean `stall`?)",
+        ],
+    ),
+    (
+        "an unknown behaviour in a sequence",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {sequence: [pass, fial]}
+",
+        &[
+            "4:32: steps.x.emulate.sequence[1]: expected `pass`, `stall`, `fail`, `crash`, `drag`, `stick` or `choke`, not `fial` (did you mean `fail`?)",
+        ],
+    ),
+    (
+        "a wait without its time",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: wait
+",
+        &["4:14: steps.x.emulate: `wait` needs to know for how long (write `{wait: 5s}`)"],
+    ),
+    (
+        "an empty sequence",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {sequence: []}
+",
+        &[
+            "4:25: steps.x.emulate.sequence: a sequence has 1 to 1000 behaviours, not 0 (the last one repeats)",
+        ],
+    ),
+    (
+        "an emulation of nothing",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {seed: 3}
+",
+        &[
+            "4:14: steps.x.emulate: the emulation does not say what happens (give it a `sequence`, for example `{sequence: [stall, pass]}`, or `odds`)",
+            "4:21: steps.x.emulate.seed: `seed` goes with `odds` (leave it out: nothing here is left to chance)",
+        ],
+    ),
+    (
+        "an emulation of two plans",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {sequence: [pass], odds: {pass: 1}}
+",
+        &[
+            "4:14: steps.x.emulate: an emulation has one of `sequence`, `odds` and `wait` (a `sequence` can have `{wait: 5s}` in it)",
+        ],
+    ),
+    (
+        "bad odds",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {odds: {pas: 1, stall: -1}}
+",
+        &[
+            "4:22: steps.x.emulate.odds.pas: expected `pass`, `stall`, `fail`, `crash`, `drag`, `stick` or `choke`, not `pas` (did you mean `pass`?)",
+            "4:37: steps.x.emulate.odds.stall: expected a number of at least 0, not `-1`",
+        ],
+    ),
+    (
+        "odds of nothing",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {odds: {pass: 0}}
+",
+        &[
+            "4:21: steps.x.emulate.odds: the odds must add up to more than zero (for example `{stall: 1, pass: 9}`)",
+        ],
+    ),
+    (
+        "an expression in an emulation",
+        "\
+flow: a
+steps:
+  - id: x
+    emulate: {sequence: [pass], output: {a: '${input.b}'}}
+",
+        &[
+            "4:46: steps.x.emulate.output: no expressions are evaluated here (give the value in `with`, which is what an emulated step puts out by default)",
+        ],
+    ),
+];
+
+#[test]
+fn a_wrong_kind_is_refused_with_its_place() {
+    refused(CASES);
+}
