@@ -1,0 +1,145 @@
+//! Conversions: `string(...)`, `int(...)` and the others, and a result back to JSON.
+
+use serde_json::{Number, Value};
+
+use super::meter::{Fault, Meter};
+use super::value::{Val, key_name};
+use super::{MAX_RESULT_DEPTH, moment};
+
+/// The result of an expression as JSON.
+pub(super) fn to_json(value: &Val<'_>, meter: &Meter) -> Result<Value, Fault> {
+    json_at(value, meter, 0)
+}
+
+/// What a part of a result costs, beside its text.
+const PART_BYTES: usize = std::mem::size_of::<Value>();
+
+fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault> {
+    if depth > MAX_RESULT_DEPTH {
+        return Err(Fault::Limit(format!("the value is nested deeper than {MAX_RESULT_DEPTH} levels")));
+    }
+    meter.make(PART_BYTES)?;
+    Ok(match value {
+        Val::Null => Value::Null,
+        Val::Bool(value) => Value::Bool(*value),
+        Val::Integer(n) => Value::from(*n),
+        Val::Large(n) => Value::from(*n),
+        Val::Double(n) => match Number::from_f64(*n) {
+            Some(number) => Value::Number(number),
+            None => {
+                return Fault::wrong(format!(
+                    "the value is {n}, which JSON has no number for; was something divided by 0?"
+                ));
+            }
+        },
+        Val::Text(text) => {
+            meter.make(text.as_str().len())?;
+            Value::from(text.as_str())
+        }
+        Val::List(list) => {
+            let items: Result<Vec<Value>, Fault> =
+                list.iter().map(|item| json_at(&item, meter, depth + 1)).collect();
+            Value::Array(items?)
+        }
+        Val::Map(map) => {
+            let mut entries = serde_json::Map::new();
+            for key in map.keys() {
+                let name = key_name(&key);
+                meter.make(PART_BYTES + name.len())?;
+                let value =
+                    map.get(&key).map_or(Ok(Value::Null), |value| json_at(&value, meter, depth + 1))?;
+                entries.insert(name, value);
+            }
+            Value::Object(entries)
+        }
+        Val::Duration(span) => Value::from(moment::duration_text(*span)),
+        Val::Timestamp(at) => Value::from(at.to_string()),
+        Val::Type(kind) => Value::from(kind.name()),
+        Val::Optional(_) => {
+            return Fault::wrong(format!(
+                "the value is {}; give it a default with `.orValue(...)`",
+                value.described()
+            ));
+        }
+    })
+}
+
+/// `string(x)`
+pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+    let text = match &value {
+        Val::Text(_) => return Ok(value),
+        Val::Bool(value) => value.to_string(),
+        Val::Integer(n) => n.to_string(),
+        Val::Large(n) => n.to_string(),
+        Val::Double(n) => n.to_string(),
+        Val::Duration(span) => moment::duration_text(*span),
+        Val::Timestamp(at) => at.to_string(),
+        Val::Type(kind) => kind.name().to_owned(),
+        Val::Null | Val::List(_) | Val::Map(_) | Val::Optional(_) => {
+            return Fault::wrong(format!(
+                "`string` cannot take {}; text around a `${{ ... }}` prints it as JSON",
+                value.described()
+            ));
+        }
+    };
+    meter.make(text.len())?;
+    Ok(Val::text(text))
+}
+
+/// `int(x)`: of a double the whole part, of a timestamp the seconds since 1970.
+pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, Fault> {
+    match &value {
+        Val::Integer(_) | Val::Large(_) => Ok(value),
+        Val::Double(n) => match double_to_integer(*n) {
+            Some(n) => Ok(Val::Integer(n)),
+            None => Fault::wrong(format!("{} is not within the integers of 64 bits", value.described())),
+        },
+        Val::Text(text) => match text.as_str().trim().parse() {
+            Ok(n) => Ok(Val::Integer(n)),
+            Err(_) => {
+                Fault::wrong(format!("`int` takes a string of digits, and this is {}", value.described()))
+            }
+        },
+        Val::Timestamp(at) => Ok(Val::Integer(at.as_second())),
+        _ => Fault::wrong(format!(
+            "`int` takes a number or a string of digits, and this is {}",
+            value.described()
+        )),
+    }
+}
+
+/// `double(x)`
+pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
+    let number = match value {
+        Val::Text(text) => text.as_str().trim().parse::<f64>().ok().filter(|n| n.is_finite()),
+        other => super::arithmetic::double(other),
+    };
+    number.map(Val::Double).ok_or_else(|| {
+        Fault::Wrong(format!(
+            "`double` takes a number or a string with one, and this is {}",
+            value.described()
+        ))
+    })
+}
+
+/// `bool(x)`
+pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
+    let truth = match value {
+        Val::Bool(truth) => Some(*truth),
+        Val::Text(text) => match text.as_str() {
+            "true" | "True" | "TRUE" | "t" | "1" => Some(true),
+            "false" | "False" | "FALSE" | "f" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    truth.map(Val::Bool).ok_or_else(|| {
+        Fault::Wrong(format!("`bool` takes \"true\" or \"false\", and this is {}", value.described()))
+    })
+}
+
+/// The whole part; none where it does not fit.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is checked")]
+pub(super) fn double_to_integer(n: f64) -> Option<i64> {
+    (n.is_finite() && n > i64::MIN as f64 && n < i64::MAX as f64).then_some(n as i64)
+}

@@ -1,0 +1,91 @@
+//! The limits of an evaluation: every operation and every byte made is paid for, and large ones in advance.
+
+use std::cell::Cell;
+
+use super::{MAX_OPERATIONS, MAX_RESULT_BYTES};
+
+/// Why an evaluation has no value.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// A value did not fit; `&&` and `||` may do without it.
+    Wrong(String),
+    /// A limit was reached; nothing does without that.
+    Limit(String),
+}
+
+impl Fault {
+    pub(super) fn wrong<T>(message: impl Into<String>) -> Result<T, Fault> {
+        Err(Fault::Wrong(message.into()))
+    }
+
+    pub(super) fn into_sentence(self) -> String {
+        match self {
+            Fault::Wrong(sentence) | Fault::Limit(sentence) => sentence,
+        }
+    }
+}
+
+/// What an evaluation may still use.
+pub(crate) struct Meter {
+    operations: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        Meter { operations: Cell::new(MAX_OPERATIONS), bytes: Cell::new(MAX_RESULT_BYTES) }
+    }
+
+    /// Fills up the operations, not the bytes: for the next expression of the same value.
+    pub(crate) fn next_expression(&self) {
+        self.operations.set(MAX_OPERATIONS);
+    }
+
+    /// Pays for so many operations.
+    pub(super) fn spend(&self, operations: usize) -> Result<(), Fault> {
+        match self.operations.get().checked_sub(operations) {
+            Some(left) => {
+                self.operations.set(left);
+                Ok(())
+            }
+            None => Err(Fault::Limit(format!(
+                "this takes more than {MAX_OPERATIONS} operations; shorten the lists, or let a step do it"
+            ))),
+        }
+    }
+
+    /// Pays for looking at so many bytes of text.
+    pub(super) fn look(&self, bytes: usize) -> Result<(), Fault> {
+        self.spend(1 + bytes / 16)
+    }
+
+    /// Pays for so many bytes, before they are made.
+    pub(crate) fn make(&self, bytes: usize) -> Result<(), TooLarge> {
+        match self.bytes.get().checked_sub(bytes) {
+            Some(left) => {
+                self.bytes.set(left);
+                Ok(())
+            }
+            None => Err(TooLarge),
+        }
+    }
+}
+
+/// More bytes than an evaluation may make.
+#[derive(Debug)]
+pub(crate) struct TooLarge;
+
+impl TooLarge {
+    pub(crate) fn sentence() -> String {
+        format!(
+            "the value grows over {} MiB; let a step make it, and pass a reference",
+            MAX_RESULT_BYTES >> 20
+        )
+    }
+}
+
+impl From<TooLarge> for Fault {
+    fn from(_: TooLarge) -> Fault {
+        Fault::Limit(TooLarge::sentence())
+    }
+}

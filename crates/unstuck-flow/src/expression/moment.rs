@@ -1,0 +1,99 @@
+//! Durations and timestamps in expressions. There is no `now`: the same expression always gives the same value.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Zoned};
+use unstuck_core::duration::{parse_duration, parse_instant};
+
+use super::arithmetic::no_operator;
+use super::function::Function;
+use super::meter::Fault;
+use super::syntax::Operator;
+use super::value::Val;
+
+/// Reads what `duration('...')` is given: the same texts as everywhere in a flow file, and a sign.
+pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
+    let (negative, span) = match text.trim().strip_prefix('-') {
+        Some(span) => (true, span),
+        None => (false, text),
+    };
+    let millis = i64::try_from(parse_duration(span)?.0).unwrap_or(i64::MAX);
+    Ok(SignedDuration::from_millis(if negative { -millis } else { millis }))
+}
+
+/// Reads what `timestamp('...')` is given.
+pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {
+    let instant = parse_instant(text)?;
+    Ok(text.trim().parse().unwrap_or_else(|_| instant.timestamp()))
+}
+
+/// `3600s`, `1.5s`: what both CEL and a flow file read.
+pub(super) fn duration_text(span: SignedDuration) -> String {
+    let (seconds, nanos) = (span.as_secs().unsigned_abs(), span.subsec_nanos().unsigned_abs());
+    let sign = if span.is_negative() { "-" } else { "" };
+    let fraction = format!("{nanos:09}");
+    match fraction.trim_end_matches('0') {
+        "" => format!("{sign}{seconds}s"),
+        digits => format!("{sign}{seconds}.{digits}s"),
+    }
+}
+
+/// `+` and `-` where a duration or a timestamp takes part.
+pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<Val<'a>, Fault> {
+    let result = match (operator, a, b) {
+        (Operator::Add, Val::Duration(a), Val::Duration(b)) => a.checked_add(*b).map(Val::Duration),
+        (Operator::Subtract, Val::Duration(a), Val::Duration(b)) => a.checked_sub(*b).map(Val::Duration),
+        (Operator::Add, Val::Timestamp(at), Val::Duration(span))
+        | (Operator::Add, Val::Duration(span), Val::Timestamp(at)) => {
+            at.checked_add(*span).ok().map(Val::Timestamp)
+        }
+        (Operator::Subtract, Val::Timestamp(at), Val::Duration(span)) => {
+            at.checked_sub(*span).ok().map(Val::Timestamp)
+        }
+        (Operator::Subtract, Val::Timestamp(a), Val::Timestamp(b)) => {
+            Some(Val::Duration(a.duration_since(*b)))
+        }
+        _ => return Err(no_operator(operator, a, b)),
+    };
+    result.ok_or_else(|| {
+        Fault::Wrong(format!(
+            "{} {} {} is out of the range of the calendar",
+            a.described(),
+            operator.symbol(),
+            b.described()
+        ))
+    })
+}
+
+/// `getHours()` and its like: of a timestamp in UTC, or of a duration as a whole.
+pub(super) fn part<'a>(function: Function, of: &Val<'a>) -> Result<Val<'a>, Fault> {
+    match of {
+        Val::Timestamp(at) => Ok(Val::Integer(calendar(function, &at.to_zoned(TimeZone::UTC)))),
+        Val::Duration(span) => match function {
+            Function::Hours => Ok(Val::Integer(span.as_hours())),
+            Function::Minutes => Ok(Val::Integer(span.as_mins())),
+            Function::Seconds => Ok(Val::Integer(span.as_secs())),
+            Function::Milliseconds => Ok(Val::Integer(i64::from(span.subsec_millis()))),
+            _ => Fault::wrong(format!("{} is no timestamp, and has no date", of.described())),
+        },
+        other => Fault::wrong(format!(
+            "{} is no timestamp; make one of a string with `timestamp(...)`",
+            other.described()
+        )),
+    }
+}
+
+/// As CEL counts: months, days of the month and of the year from 0, `getDate` from 1, Sunday is 0.
+fn calendar(function: Function, at: &Zoned) -> i64 {
+    match function {
+        Function::FullYear => i64::from(at.year()),
+        Function::Month => i64::from(at.month()) - 1,
+        Function::Date => i64::from(at.day()),
+        Function::DayOfMonth => i64::from(at.day()) - 1,
+        Function::DayOfWeek => i64::from(at.weekday().to_sunday_zero_offset()),
+        Function::DayOfYear => i64::from(at.day_of_year()) - 1,
+        Function::Hours => i64::from(at.hour()),
+        Function::Minutes => i64::from(at.minute()),
+        Function::Seconds => i64::from(at.second()),
+        _ => i64::from(at.millisecond()),
+    }
+}

@@ -1,0 +1,346 @@
+//! The words of an expression: text to tokens, each with its place.
+
+use super::{ExpressionError, MAX_SOURCE_BYTES};
+
+/// One word and where it stands, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token<'s> {
+    pub(super) word: Word<'s>,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Word<'s> {
+    /// A name, or a keyword: what it is depends on where it stands.
+    Name(&'s str),
+    /// A field name in backticks, for names that are no words.
+    Quoted(&'s str),
+    /// An integer without its sign: the smallest one has a magnitude that the largest has not.
+    Integer(u64),
+    Double(f64),
+    Text(String),
+    /// An operator or a bracket.
+    Symbol(&'static str),
+    /// After the last one.
+    End,
+}
+
+/// The tokens of an expression, and where it ended.
+pub(super) struct Scan<'s> {
+    /// The last one is always [`Word::End`].
+    pub(super) tokens: Vec<Token<'s>>,
+    /// The byte of the closing brace, or the length of the text.
+    pub(super) end: usize,
+}
+
+/// Splits `text` up; with `braced`, only up to the `}` that closes the `${` before it.
+pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError> {
+    let mut scanner = Scanner { text, at: 0 };
+    let mut tokens = Vec::new();
+    let mut open = 0_usize;
+    loop {
+        scanner.skip_space();
+        if scanner.at > MAX_SOURCE_BYTES {
+            return Err(too_long(braced));
+        }
+        let start = scanner.at;
+        let word = scanner.word()?;
+        match word {
+            Word::Symbol("{") => open += 1,
+            Word::Symbol("}") if open == 0 && braced => {
+                tokens.push(Token { word: Word::End, start, end: start });
+                return Ok(Scan { tokens, end: start });
+            }
+            Word::Symbol("}") => open = open.saturating_sub(1),
+            Word::End if braced => {
+                return Err(ExpressionError::new(0, "this `${` has no `}` that closes it")
+                    .hint("add the `}`; for the characters `${` themselves, write `$${`"));
+            }
+            Word::End => {
+                tokens.push(Token { word, start, end: start });
+                return Ok(Scan { tokens, end: start });
+            }
+            Word::Name(_)
+            | Word::Quoted(_)
+            | Word::Integer(_)
+            | Word::Double(_)
+            | Word::Text(_)
+            | Word::Symbol(_) => {}
+        }
+        tokens.push(Token { word, start, end: scanner.at });
+    }
+}
+
+fn too_long(braced: bool) -> ExpressionError {
+    let message = format!("an expression has at most {MAX_SOURCE_BYTES} bytes, and this one is longer");
+    let hint = if braced {
+        "compute a part of it in a `set` step, or see whether its `}` is missing"
+    } else {
+        "compute a part of it in a `set` step"
+    };
+    ExpressionError::new(0, message).hint(hint)
+}
+
+/// Longest first, so that `<=` is not read as `<`.
+const SYMBOLS: [&str; 24] = [
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")",
+    "[", "]", "{", "}",
+];
+
+struct Scanner<'s> {
+    text: &'s str,
+    at: usize,
+}
+
+impl<'s> Scanner<'s> {
+    fn rest(&self) -> &'s str {
+        &self.text[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']).len();
+    }
+
+    fn word(&mut self) -> Result<Word<'s>, ExpressionError> {
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return Ok(Word::End) };
+        if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
+            return self.number();
+        }
+        if let Some(quote) = Quote::at(rest) {
+            return self.quoted(&quote).map(Word::Text);
+        }
+        if first.is_ascii_alphabetic() || first == '_' {
+            return Ok(Word::Name(self.take_while(is_name)));
+        }
+        if first == '`' {
+            return self.backticked();
+        }
+        match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+            Some(&"/") if rest.starts_with("//") => Err(self
+                .wrong("`//` would start a comment, and an expression has none")
+                .hint("write comments outside of the `${ ... }`; `/` alone divides")),
+            Some(symbol) => {
+                self.at += symbol.len();
+                Ok(Word::Symbol(symbol))
+            }
+            None => Err(self.unknown(first)),
+        }
+    }
+
+    fn take_while(&mut self, of: impl Fn(char) -> bool) -> &'s str {
+        let rest = self.rest();
+        let length = rest.find(|c| !of(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn number(&mut self) -> Result<Word<'s>, ExpressionError> {
+        let start = self.at;
+        if let Some(digits) = self.rest().strip_prefix("0x").or_else(|| self.rest().strip_prefix("0X")) {
+            let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+            self.at += 2 + length;
+            self.end_of_number(start)?;
+            return match u64::from_str_radix(&digits[..length], 16) {
+                Ok(value) => Ok(Word::Integer(value)),
+                Err(_) => Err(not_64_bits(start, &self.text[start..self.at])),
+            };
+        }
+        let whole = self.take_while(|c| c.is_ascii_digit());
+        let mut fraction = false;
+        if self.rest().starts_with('.') && self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) {
+            self.at += 1;
+            self.take_while(|c| c.is_ascii_digit());
+            fraction = true;
+        }
+        fraction |= self.exponent();
+        self.end_of_number(start)?;
+        let text = &self.text[start..self.at];
+        if !fraction {
+            return whole.parse().map(Word::Integer).map_err(|_| not_64_bits(start, text));
+        }
+        match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Word::Double(value)),
+            _ => Err(ExpressionError::new(
+                start,
+                format!("`{text}` is larger than any number that can be computed with"),
+            )),
+        }
+    }
+
+    /// Takes `e10`, `E-3`; an `e` that no digits follow is left alone.
+    fn exponent(&mut self) -> bool {
+        let Some(power) = self.rest().strip_prefix(['e', 'E']) else { return false };
+        let digits = power.strip_prefix(['+', '-']).unwrap_or(power);
+        let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        if length == 0 {
+            return false;
+        }
+        self.at += 1 + (power.len() - digits.len()) + length;
+        true
+    }
+
+    /// A number that runs into a word is a slip: `1u`, `30s`, `2x`.
+    fn end_of_number(&mut self, start: usize) -> Result<(), ExpressionError> {
+        let tail = self.take_while(is_name);
+        if tail.is_empty() {
+            return Ok(());
+        }
+        let number = &self.text[start..self.at - tail.len()];
+        let error = ExpressionError::new(start, format!("`{number}{tail}` is neither a number nor a name"));
+        Err(match tail {
+            "u" | "U" => error.hint(format!("all integers are of one kind here: write `{number}`")),
+            "ms" | "s" | "m" | "h" | "d" | "w" => {
+                error.hint(format!("a duration is written `duration('{number}{tail}')`"))
+            }
+            _ => error.hint("a name begins with a letter; a field with such a name is written `input['2x']`"),
+        })
+    }
+
+    fn backticked(&mut self) -> Result<Word<'s>, ExpressionError> {
+        let inner = &self.rest()[1..];
+        match inner.find('`') {
+            Some(0) => Err(self.wrong("there is no name between these backticks")),
+            Some(length) => {
+                self.at += length + 2;
+                Ok(Word::Quoted(&inner[..length]))
+            }
+            None => Err(self.wrong("this backtick is not closed")),
+        }
+    }
+
+    fn quoted(&mut self, quote: &Quote) -> Result<String, ExpressionError> {
+        let start = self.at;
+        if quote.bytes {
+            return Err(self
+                .wrong("there are no bytes in expressions")
+                .hint("leave out the `b` before the quote for a string"));
+        }
+        self.at += quote.prefix + quote.mark.len();
+        let mut value = String::new();
+        loop {
+            let rest = self.rest();
+            if rest.starts_with(quote.mark) {
+                self.at += quote.mark.len();
+                return Ok(value);
+            }
+            match rest.chars().next() {
+                Some('\\') if !quote.raw => value.push(self.escape()?),
+                Some('\n' | '\r') if quote.mark.len() == 1 => {
+                    return Err(ExpressionError::new(start, "this string is not closed on its line")
+                        .hint("close it, write a line break as `\\n`, or put three quotes around the text"));
+                }
+                Some(c) => {
+                    value.push(c);
+                    self.at += c.len_utf8();
+                }
+                None => {
+                    return Err(ExpressionError::new(
+                        start,
+                        format!("this string is not closed: a `{}` is missing", quote.mark),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// One character after a backslash.
+    fn escape(&mut self) -> Result<char, ExpressionError> {
+        let start = self.at;
+        let mut rest = self.rest()[1..].chars();
+        let kind = rest.next();
+        self.at += 1 + kind.map_or(0, char::len_utf8);
+        let simple = match kind {
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('a') => '\u{7}',
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('v') => '\u{b}',
+            Some(c @ ('\\' | '\'' | '"' | '`' | '?')) => c,
+            Some('x' | 'X') => return self.code(start, 2, 16),
+            Some('u') => return self.code(start, 4, 16),
+            Some('U') => return self.code(start, 8, 16),
+            Some('0'..='3') => {
+                self.at -= 1;
+                return self.code(start, 3, 8);
+            }
+            other => {
+                let shown = other.map(String::from).unwrap_or_default();
+                return Err(ExpressionError::new(
+                    start,
+                    format!("`\\{shown}` is not an escape that a string knows"),
+                )
+                .hint("write `\\\\` for a backslash, or `r'...'` for a string without escapes"));
+            }
+        };
+        Ok(simple)
+    }
+
+    fn code(&mut self, start: usize, digits: usize, radix: u32) -> Result<char, ExpressionError> {
+        let code = self.rest().get(..digits).filter(|text| text.chars().all(|c| c.is_digit(radix)));
+        let value = code.and_then(|text| u32::from_str_radix(text, radix).ok()).and_then(char::from_u32);
+        self.at += code.map_or(0, str::len);
+        value.ok_or_else(|| {
+            ExpressionError::new(start, format!("`{}` is not a character", &self.text[start..self.at]))
+                .hint(format!("{digits} digits must follow, and name a character"))
+        })
+    }
+
+    fn unknown(&self, c: char) -> ExpressionError {
+        let error = self.wrong(format!("`{c}` has no meaning in an expression"));
+        match c {
+            '=' => error.hint("write `==` to compare; nothing is assigned in an expression"),
+            '&' => error.hint("write `&&` for \"and\""),
+            '|' => error.hint("write `||` for \"or\"; there are no filters"),
+            '$' => error.hint("inside of `${ ... }` names stand alone: `input.x`"),
+            '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' => {
+                error.hint("write straight quotes, `'` or `\"`")
+            }
+            c if c.is_alphabetic() => {
+                error.hint(format!("a field whose name has such letters is written `input['...{c}...']`"))
+            }
+            _ => error,
+        }
+    }
+
+    fn wrong(&self, message: impl Into<String>) -> ExpressionError {
+        ExpressionError::new(self.at, message)
+    }
+}
+
+/// Says that an integer is too large.
+pub(super) fn not_64_bits(at: usize, number: &str) -> ExpressionError {
+    ExpressionError::new(at, format!("`{number}` is not an integer of 64 bits"))
+        .hint("put it in quotes, or write it with `.0` if it need not be exact")
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// How a string literal opens: `'`, `"`, three of them, with `r` (raw) or `b` (bytes) before.
+struct Quote {
+    mark: &'static str,
+    prefix: usize,
+    raw: bool,
+    bytes: bool,
+}
+
+impl Quote {
+    fn at(text: &str) -> Option<Quote> {
+        let marks = ["\"\"\"", "'''", "\"", "'"];
+        let letters = text.bytes().take(2).take_while(|b| matches!(b, b'r' | b'R' | b'b' | b'B')).count();
+        for prefix in 0..=letters {
+            let mark = marks.into_iter().find(|mark| text[prefix..].starts_with(mark));
+            if let Some(mark) = mark {
+                let has = |letter| text.as_bytes()[..prefix].iter().any(|b| b.eq_ignore_ascii_case(letter));
+                return Some(Quote { mark, prefix, raw: has(&b'r'), bytes: has(&b'b') });
+            }
+        }
+        None
+    }
+}
