@@ -12,6 +12,7 @@ use crate::computed::{self, Done, Scope};
 use crate::given::Given;
 use crate::moment::{self, Moment};
 use crate::outline::Outline;
+use crate::parse::MAX_BYTES;
 use crate::problem::Problems;
 use crate::read::{Object, Spot};
 use crate::references::Reference;
@@ -55,6 +56,12 @@ pub(crate) fn compile(
         warn_unused(defaults, &steps, problems);
     }
     warnings::stuck_for_hours(outline, &steps, head.deadline, problems);
+    let source = canonical::source(outline.node, problems.text);
+    if source.len() > MAX_BYTES {
+        let message =
+            format!("written out, the flow has {} bytes, and the most is {MAX_BYTES}", source.len());
+        problems.error(object.at, "", message).hint("aliases count as what they stand for");
+    }
     let flow = Flow {
         id: FlowId(0),
         name: name.into(),
@@ -67,7 +74,7 @@ pub(crate) fn compile(
         labels: head.labels,
         dependents: dependents(&steps),
         steps,
-        source: canonical::source(outline.node, problems.text).into(),
+        source: source.into(),
         directory: directory.into(),
     };
     (Some(flow), references)

@@ -75,7 +75,7 @@ fn refuse(spot: &Spot<'_>, pointer: &str, message: &str, problems: &mut Problems
     let hint = if message.contains("://") {
         "nothing is fetched: put the schema under `$defs`"
     } else if message.contains("regex") {
-        "patterns have no look-around and no back-references"
+        "patterns have no look-around and no back-references, and a bounded size"
     } else {
         "`input` is a JSON Schema of draft 2020-12"
     };

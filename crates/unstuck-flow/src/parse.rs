@@ -9,6 +9,8 @@ use crate::tree::{Content, Entry, Node, Place};
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// How deep lists and maps may nest.
 const MAX_DEPTH: usize = 64;
+/// The longest key. As JSON it may be six times as long, and still be read again.
+const MAX_KEY_CHARS: usize = 1_000;
 /// Some 32 KiB for each level, were it not optimised at all, and as much again.
 const STACK_BYTES: usize = MAX_DEPTH * 64 * 1024;
 /// How many values a file may have, and how many its aliases may stand for.
@@ -104,6 +106,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             max_nodes: MAX_VALUES,
+            simple_key_max_lookahead: MAX_KEY_CHARS * 8,
             // What aliases stand for is bounded above; many uses of one anchor are no harm by themselves.
             enforce_alias_anchor_ratio: false,
         },
@@ -124,6 +127,11 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
             let mut first: std::collections::HashMap<String, Place> = std::collections::HashMap::new();
             for mut entry in entries.drain(..) {
                 let path = join(path, &entry.key);
+                if entry.key.chars().count() > MAX_KEY_CHARS {
+                    let message = format!("a key has at most {MAX_KEY_CHARS} characters");
+                    problems.error(entry.at, crate::read::shortened(&path), message);
+                    continue;
+                }
                 if let Some(before) = first.get(&entry.key) {
                     let Place { line, .. } = *before;
                     problems

@@ -99,18 +99,15 @@ impl<'a> Spot<'a> {
 
     /// Refuses it for being of the wrong sort.
     pub(crate) fn expected(&self, problems: &mut Problems<'_>, what: &str) {
+        let hint = self.node.text().and_then(|text| hint_about(text, what));
         let found = match &self.node.content {
+            Content::Text(text) if hint == Some(UNQUOTE) => format!("`\"{text}\"`"),
             Content::Text(text) => format!("`{}`", shortened(text)),
             Content::Bool(value) => format!("`{value}`"),
             Content::Number(number) => format!("`{number}`"),
             Content::Null | Content::List(_) | Content::Map(_) => self.node.word().to_owned(),
         };
-        let computed = self.node.text().is_some_and(|text| text.contains("${"));
-        let hint = computed.then(|| {
-            "this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`"
-                .to_owned()
-        });
-        self.refuse(problems, format!("expected {what}, not {found}")).maybe_hint(hint);
+        self.refuse(problems, format!("expected {what}, not {found}")).maybe_hint(hint.map(str::to_owned));
     }
 
     /// A text that is not empty.
@@ -251,6 +248,25 @@ impl<'a> Spot<'a> {
             return None;
         }
         Some(text)
+    }
+}
+
+const UNQUOTE: &str = "leave the quotes out";
+
+/// What is probably the matter with a text that stands where something else was expected.
+fn hint_about(text: &str, expected: &str) -> Option<&'static str> {
+    if text.contains("${") {
+        return Some(
+            "this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`",
+        );
+    }
+    let boolean = expected.contains("`true`");
+    match text.to_lowercase().as_str() {
+        "yes" | "on" if boolean => Some("write `true`"),
+        "no" | "off" if boolean => Some("write `false`"),
+        "true" | "false" if boolean => Some(UNQUOTE),
+        number if expected.contains("number") && number.parse::<f64>().is_ok() => Some(UNQUOTE),
+        _ => None,
     }
 }
 

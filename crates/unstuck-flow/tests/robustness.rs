@@ -1,6 +1,7 @@
 //! Whatever a file has in it, loading it gives flows or problems, and never a panic.
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use unstuck_flow::{Severity, load};
 
 const FLOW: &str = r#"flow: everything
@@ -46,13 +47,18 @@ fn check(text: &str) {
         Ok(loaded) => {
             assert!(!loaded.flows.is_empty());
             assert!(loaded.warnings.iter().all(|problem| problem.severity == Severity::Warning));
+            for flow in loaded.flows {
+                let again = load(&flow.source, "source", "/flows", &|_| true);
+                let again = again.unwrap_or_else(|problems| panic!("{}: {problems:#?}", flow.source));
+                assert_eq!(again.flows[0].source, flow.source, "what is kept is the same flow");
+            }
         }
         Err(problems) => {
             assert!(problems.iter().any(|problem| problem.severity == Severity::Error));
             let lines = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
             for problem in problems {
                 assert!((1..=lines + 1).contains(&problem.line) && problem.column >= 1, "{problem}");
-                assert!(!problem.message.is_empty());
+                assert!(!problem.message.is_empty() && !problem.message.contains("gave up"), "{problem}");
             }
         }
     }
@@ -88,6 +94,10 @@ fn what_is_as_deep_as_it_may_be_fits_a_small_stack() {
             "flow: a\ninput: {}\nsteps: [{{id: x, set: 1}}]\n",
             deep("{allOf: [", "]}", 30).replace('1', "{}")
         ),
+        format!(
+            "flow: a\nsteps: [{{id: x, set: {}}}]\n",
+            deep("[", "]", 60).replace('1', "'${((((((input.a))))))}'")
+        ),
         "- ".repeat(5_000),
         "? ".repeat(5_000),
         "{a: ".repeat(5_000),
@@ -109,6 +119,25 @@ fn salt() -> impl Strategy<Value = String> {
     prop::sample::select(words)
 }
 
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_filter("JSON knows finite numbers", |n| n.is_finite()).prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        salt().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(any::<String>(), inner, 0..6)
+                .prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
 fn cut(text: &str, place: prop::sample::Index) -> usize {
     let places: Vec<usize> = text.char_indices().map(|(place, _)| place).collect();
     if places.is_empty() { 0 } else { *place.get(&places) }
@@ -120,6 +149,22 @@ proptest! {
     #[test]
     fn random_text_never_panics(text in any::<String>()) {
         check(&text);
+    }
+
+    #[test]
+    fn every_json_value_is_kept_as_it_is(value in json(), key in any::<String>()) {
+        let document = json!({"flow": "a", "steps": [{"id": "x", "emulate": {"sequence": ["pass"], "output": {key: value}}}]});
+        for text in [document.to_string(), format!("{document:#}")] {
+            let expression = text.contains("${");
+            match load(&text, "file", "/flows", &|_| false) {
+                Ok(loaded) => prop_assert_eq!(
+                    serde_json::from_str::<Value>(&loaded.flows[0].source).expect("JSON"),
+                    document.clone()
+                ),
+                Err(problems) => prop_assert!(expression, "{:#?}", problems),
+            }
+            check(&text);
+        }
     }
 
     #[test]

@@ -140,7 +140,7 @@ steps: [{id: x, set: 1}]
 ",
         &[
             "2:14: concurrency: `concurrency` has no `limit` (for example `limit: 1`)",
-            "2:23: concurrency.strict: expected `true` or `false`, not `yes`",
+            "2:23: concurrency.strict: expected `true` or `false`, not `yes` (write `true`)",
         ],
     ),
     (
@@ -189,7 +189,7 @@ input:
 steps: [{id: x, set: 1}]
 ",
         &[
-            "4:18: input.properties.n.pattern: not a JSON Schema: \"(?=x)y\" is not a \"regex\" (patterns have no look-around and no back-references)",
+            "4:18: input.properties.n.pattern: not a JSON Schema: \"(?=x)y\" is not a \"regex\" (patterns have no look-around and no back-references, and a bounded size)",
         ],
     ),
     (

@@ -117,6 +117,14 @@ fn what_is_too_large_is_refused() {
             "f:6:40: aliases stand for more than 200000 values (an alias of aliases grows fast: write the values out, or use `defaults`)",
         ),
         (
+            format!("flow: a\nsteps: [{{id: x, set: [&a {}{}]}}]\n", "x".repeat(100_000), ", *a".repeat(20)),
+            "f:1:1: written out, the flow has 2100104 bytes, and the most is 1048576 (aliases count as what they stand for)",
+        ),
+        (
+            format!("flow: a\nsteps: [{{id: x, set: {{{}: 1}}}}]\n", "x".repeat(1_001)),
+            "f:2:23: steps[0].set.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...: a key has at most 1000 characters",
+        ),
+        (
             format!("flow: a\nsteps: [{}]\n", "1,".repeat(210_000)),
             "f:2:399999: the file has more than 200000 values (split it into several files)",
         ),

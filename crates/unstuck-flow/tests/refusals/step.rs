@@ -159,10 +159,27 @@ steps:
             "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `many`",
             "7:11: steps.x.load: expected a whole number of at least 0, not `-1`",
             "8:15: steps.x.priority: expected a whole number, not `1.5`",
-            "9:18: steps.x.failOnError: expected `true` or `false`, not `yes`",
+            "9:18: steps.x.failOnError: expected `true` or `false`, not `yes` (write `true`)",
             "10:11: steps.x.type: expected a text, not a map",
             "11:9: steps.x.if: expected an expression such as `${input.ready}`, not `3`",
             "12:14: steps.x.forEach: expected a list, or an expression such as `${input.files}`, not `3`",
+        ],
+    ),
+    (
+        "quotes around what is no text",
+        "\
+flow: a
+steps:
+  - id: x
+    action: work
+    failOnError: 'true'
+    maxStuck: '3'
+    load: \"2\"
+",
+        &[
+            "5:18: steps.x.failOnError: expected `true` or `false`, not `\"true\"` (leave the quotes out)",
+            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `\"3\"` (leave the quotes out)",
+            "7:11: steps.x.load: expected a whole number of at least 0, not `\"2\"` (leave the quotes out)",
         ],
     ),
     (

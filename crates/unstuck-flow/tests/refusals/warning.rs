@@ -19,6 +19,23 @@ steps:
         ],
     ),
     (
+        "names from elsewhere",
+        "\
+flow: a
+steps:
+  - id: x
+    action: work
+    retry-strategy: none
+    max-attempts: 2
+    fail-on-error: true
+    exception-handler-workflow: known
+    description: Failing operation
+",
+        &[
+            "6:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or leave it out)",
+        ],
+    ),
+    (
         "attempts without a strategy",
         "\
 flow: a
@@ -201,6 +218,11 @@ steps:
     if: ${input.n > 0}
     with: {n: '${input.n - 1}'}
 ",
+        &[],
+    ),
+    (
+        "quoted keys that look like others",
+        "{\"flow\": \"a\", \"steps\": [{\"id\": \"x\", \"set\": {\"<<\": {\"a\": 1}, \"~\": 1, \"null\": 2, \"1\": 3, \"01\": 4, \"\": 5}}]}",
         &[],
     ),
     (
