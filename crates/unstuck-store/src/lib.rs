@@ -1,3 +1,8 @@
 //! The storage contract, the in-memory store that keeps it, and the conformance suite for every store.
 
+mod by_run;
 pub mod contract;
+pub mod memory;
+pub mod ready;
+pub mod slots;
+pub mod timers;

@@ -1,0 +1,176 @@
+//! Something for each place of a run, found by the run: most runs have one, and that one needs no tree.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+
+/// A place of a run: a unit, or the run itself.
+pub(crate) type Place = Option<UnitRef>;
+
+/// What the places of runs have.
+#[derive(Clone, Debug)]
+pub(crate) struct ByRun<V> {
+    runs: FxHashMap<RunId, Places<V>>,
+}
+
+/// What the places of one run have.
+#[derive(Clone, Debug)]
+pub(crate) enum Places<V> {
+    None,
+    One(Place, V),
+    Many(BTreeMap<Place, V>),
+}
+
+impl<V> Default for ByRun<V> {
+    fn default() -> ByRun<V> {
+        ByRun { runs: FxHashMap::default() }
+    }
+}
+
+impl<V> ByRun<V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(crate) fn get(&self, run: RunId, place: Place) -> Option<&V> {
+        match self.runs.get(&run)? {
+            Places::None => None,
+            Places::One(at, value) => (*at == place).then_some(value),
+            Places::Many(values) => values.get(&place),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, run: RunId, place: Place) -> Option<&mut V> {
+        match self.runs.get_mut(&run)? {
+            Places::None => None,
+            Places::One(at, value) => (*at == place).then_some(value),
+            Places::Many(values) => values.get_mut(&place),
+        }
+    }
+
+    /// Sets what a place has, and gives what it had.
+    pub(crate) fn insert(&mut self, run: RunId, place: Place, value: V) -> Option<V> {
+        match self.runs.entry(run) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Places::One(place, value));
+                None
+            }
+            Entry::Occupied(mut occupied) => occupied.get_mut().insert(place, value),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, run: RunId, place: Place) -> Option<V> {
+        let Entry::Occupied(mut occupied) = self.runs.entry(run) else { return None };
+        let removed = occupied.get_mut().remove(place);
+        if occupied.get().is_empty() {
+            occupied.remove();
+        }
+        removed
+    }
+
+    /// Takes all that the run has.
+    pub(crate) fn take(&mut self, run: RunId) -> Places<V> {
+        self.runs.remove(&run).unwrap_or(Places::None)
+    }
+
+    /// Everything, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.runs.values().flat_map(|places| match places {
+            Places::None => Values::One(None),
+            Places::One(_, value) => Values::One(Some(value)),
+            Places::Many(values) => Values::Many(values.values()),
+        })
+    }
+}
+
+impl<V> Places<V> {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Places::None => true,
+            Places::One(..) => false,
+            Places::Many(values) => values.is_empty(),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, place: Place, value: V) -> Option<V> {
+        match self {
+            Places::Many(values) => values.insert(place, value),
+            Places::One(at, old) if *at == place => Some(std::mem::replace(old, value)),
+            Places::None | Places::One(..) => {
+                *self = match std::mem::replace(self, Places::None) {
+                    Places::One(at, old) => Places::Many(BTreeMap::from([(at, old), (place, value)])),
+                    Places::None | Places::Many(_) => Places::One(place, value),
+                };
+                None
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) -> Option<V> {
+        match self {
+            Places::Many(values) => values.remove(&place),
+            Places::One(at, _) if *at == place => match std::mem::replace(self, Places::None) {
+                Places::One(_, value) => Some(value),
+                Places::None | Places::Many(_) => None,
+            },
+            Places::None | Places::One(..) => None,
+        }
+    }
+
+    /// Gives each away, in order of place.
+    pub(crate) fn drain(self, mut each: impl FnMut(Place, V)) {
+        match self {
+            Places::None => {}
+            Places::One(place, value) => each(place, value),
+            Places::Many(values) => values.into_iter().for_each(|(place, value)| each(place, value)),
+        }
+    }
+}
+
+enum Values<'a, V> {
+    One(Option<&'a V>),
+    Many(std::collections::btree_map::Values<'a, Place, V>),
+}
+
+impl<'a, V> Iterator for Values<'a, V> {
+    type Item = &'a V;
+
+    fn next(&mut self) -> Option<&'a V> {
+        match self {
+            Values::One(value) => value.take(),
+            Values::Many(values) => values.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unstuck_core::model::flow::StepIx;
+
+    use super::*;
+
+    #[test]
+    fn places_of_a_run_come_and_go() {
+        let (run, other) = (RunId(1), RunId(2));
+        let unit = |step| Some(UnitRef::step(StepIx(step)));
+        let mut by_run = ByRun::default();
+        assert_eq!(by_run.insert(run, None, 'a'), None);
+        assert_eq!(by_run.insert(run, None, 'b'), Some('a'));
+        assert_eq!(by_run.insert(run, unit(1), 'c'), None);
+        assert_eq!(by_run.insert(run, unit(0), 'd'), None);
+        assert_eq!(by_run.insert(other, unit(0), 'e'), None);
+        assert_eq!(by_run.get(run, unit(1)), Some(&'c'));
+        assert_eq!(by_run.remove(run, unit(1)), Some('c'));
+        assert_eq!(by_run.remove(run, unit(1)), None);
+        assert_eq!(by_run.remove(other, unit(1)), None);
+        let mut left = Vec::new();
+        by_run.take(run).drain(|place, value| left.push((place, value)));
+        assert_eq!(left, [(None, 'b'), (unit(0), 'd')]);
+        assert_eq!(by_run.values().collect::<Vec<_>>(), [&'e']);
+        assert_eq!(by_run.remove(other, unit(0)), Some('e'));
+        assert!(by_run.is_empty());
+    }
+}

@@ -1,0 +1,257 @@
+//! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
+
+mod check;
+mod deferred;
+mod flows;
+mod history;
+mod state;
+
+use std::sync::Arc;
+
+use unstuck_core::command::Notice;
+use unstuck_core::event::Event;
+use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::Run;
+use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
+
+use crate::contract::{
+    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
+    Store, StoreError,
+};
+use crate::memory::deferred::Deferred;
+use crate::memory::state::State;
+
+/// A store in memory.
+///
+/// A locked run is moved out and comes back with the stage: nothing is copied. When it does not come back, it is made
+/// again from its history.
+#[derive(Debug)]
+pub struct MemoryStore {
+    /// What everybody sees.
+    state: State,
+    /// What would survive a crash, where that is not the same.
+    deferred: Option<Box<Deferred>>,
+    transaction: Transaction,
+    settled: Vec<Settled>,
+    last_stage: u64,
+    last_notice: u64,
+    refuse_next: Option<StoreError>,
+    broken: Option<StoreError>,
+}
+
+/// Where the one transaction stands.
+#[derive(Debug, PartialEq)]
+enum Transaction {
+    /// There is none.
+    None,
+    /// It has begun.
+    Open,
+    /// What it was built on has failed.
+    Void(StoreError),
+}
+
+impl MemoryStore {
+    /// A store in which whatever is staged is durable at once.
+    pub fn new() -> MemoryStore {
+        MemoryStore::with(State::new(true), None)
+    }
+
+    /// As [`MemoryStore::new`], without history: for benchmarks. It cannot take back what happened in a transaction
+    /// that went wrong, and is broken then.
+    pub fn without_history() -> MemoryStore {
+        MemoryStore::with(State::new(false), None)
+    }
+
+    /// A store in which stages stay outstanding until [`MemoryStore::make_durable`] or [`MemoryStore::fail_next`].
+    pub fn deferred() -> MemoryStore {
+        MemoryStore::with(State::new(true), Some(Box::new(Deferred::new())))
+    }
+
+    /// The next stage is refused with this error.
+    pub fn refuse_stage(&mut self, error: StoreError) {
+        self.refuse_next = Some(error);
+    }
+
+    fn with(state: State, deferred: Option<Box<Deferred>>) -> MemoryStore {
+        MemoryStore {
+            state,
+            deferred,
+            transaction: Transaction::None,
+            settled: Vec::new(),
+            last_stage: 0,
+            last_notice: 0,
+            refuse_next: None,
+            broken: None,
+        }
+    }
+
+    fn usable(&self) -> Result<(), StoreError> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn in_transaction(&self) -> Result<(), StoreError> {
+        match &self.transaction {
+            Transaction::Open => Ok(()),
+            Transaction::None => Err(StoreError::Conflict("no transaction is open: begin one first".into())),
+            Transaction::Void(error) => {
+                Err(StoreError::Conflict(format!("what the transaction was built on has failed ({error})")))
+            }
+        }
+    }
+
+    /// Ends the transaction; the runs that did not come back are as they were before.
+    fn take_back(&mut self) {
+        self.transaction = Transaction::None;
+        if let Err(error) = self.state.take_back() {
+            self.broken = Some(error);
+        }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new()
+    }
+}
+
+impl Store for MemoryStore {
+    fn begin(&mut self) -> Result<(), StoreError> {
+        self.usable()?;
+        if self.transaction != Transaction::None {
+            return Err(StoreError::Conflict("a transaction is open: end it before the next".into()));
+        }
+        self.transaction = Transaction::Open;
+        self.state.ready.put_back();
+        Ok(())
+    }
+
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        self.in_transaction()?;
+        self.state.lock(runs)
+    }
+
+    fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        self.usable()?;
+        Ok(self.state.run_of_key(flow, key))
+    }
+
+    fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
+        self.usable()?;
+        Ok(ids.iter().map(|id| self.state.payloads.get(id).cloned()).collect())
+    }
+
+    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
+        self.usable()?;
+        Ok(self.state.ready.pick(offers, limit))
+    }
+
+    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.usable()?;
+        Ok(self.state.ready.highest_waiting(queues))
+    }
+
+    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.usable()?;
+        Ok(self.state.slots.admissible(limit))
+    }
+
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.due(now, limit))
+    }
+
+    fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.usable()?;
+        Ok(self.state.notices.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect())
+    }
+
+    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
+        let kept = self.deferred.as_ref().map(|_| stage.clone());
+        let notices = stage.notices.len() as u64;
+        let allowed = self.usable().and_then(|()| self.in_transaction());
+        let result = match allowed.and_then(|()| self.refuse_next.take().map_or(Ok(()), Err)) {
+            Ok(()) => self.state.stage(stage, self.last_notice),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            self.take_back();
+            return Err(error);
+        }
+        self.transaction = Transaction::None;
+        self.last_stage += 1;
+        let id = StageId(self.last_stage);
+        match (&mut self.deferred, kept) {
+            (Some(deferred), Some(kept)) => deferred.hold(id, kept, self.last_notice),
+            (None | Some(_), _) => self.settled.push(Settled { stage: id, result: Ok(()) }),
+        }
+        self.last_notice += notices;
+        Ok(id)
+    }
+
+    fn abandon(&mut self, locked: Vec<Run>) {
+        self.state.give_back(locked);
+        self.take_back();
+    }
+
+    fn rollback(&mut self) {
+        self.take_back();
+    }
+
+    fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        if wait && self.settled.is_empty() {
+            self.make_durable(1);
+        }
+        std::mem::take(&mut self.settled)
+    }
+
+    fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.next())
+    }
+
+    fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_time)
+    }
+
+    fn last_id(&mut self) -> Result<u64, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_id)
+    }
+
+    fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
+        self.usable()?;
+        self.state.run(run)
+    }
+
+    fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.usable()?;
+        Ok(self.state.history(run, after, limit))
+    }
+
+    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        self.usable()?;
+        self.state.list(filter, before, limit)
+    }
+
+    fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
+        self.usable()?;
+        let record = self.state.flows.put(flow)?;
+        if let Some(deferred) = &mut self.deferred {
+            deferred.keep_flows(&self.state.flows);
+        }
+        Ok(record)
+    }
+
+    fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.get(flow))
+    }
+
+    fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.newest(name))
+    }
+}

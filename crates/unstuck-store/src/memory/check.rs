@@ -1,0 +1,75 @@
+//! The invariants that a change must keep, looked at a second time before anything is changed.
+
+use unstuck_core::event::{Event, Fact};
+use unstuck_core::id::RunId;
+
+use crate::contract::{RunChange, StoreError};
+
+/// What is remembered of a run while it is out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The number of its last event.
+    pub(super) seq: u64,
+    pub(super) generation: u32,
+    pub(super) is_final: bool,
+}
+
+/// The mark of a run that is not there yet.
+pub(super) const NOT_YET: Mark = Mark { seq: 0, generation: 0, is_final: false };
+
+/// Whether the events of a change may follow what is there.
+pub(super) fn check_events(before: Mark, change: &RunChange) -> Result<(), StoreError> {
+    let run = &change.run;
+    let mut seq = before.seq;
+    let mut is_final = before.is_final;
+    for event in &change.events {
+        seq += 1;
+        if event.seq != seq {
+            return Err(gap(run.id, seq, event));
+        }
+        if is_final && !matches!(event.facts.first(), Some(Fact::Reran { .. })) {
+            let id = run.id;
+            return Err(StoreError::Conflict(format!(
+                "event {seq} would change {id}, whose generation is final: only a rerun may follow"
+            )));
+        }
+        for fact in &event.facts {
+            is_final = is_final_after(is_final, fact);
+        }
+    }
+    let generation_moved = run.generation != before.generation;
+    if run.seq != seq || run.is_final() != is_final || (change.events.is_empty() && generation_moved) {
+        let id = run.id;
+        return Err(StoreError::Conflict(format!(
+            "the state of {id} is not what its events up to {seq} give"
+        )));
+    }
+    Ok(())
+}
+
+fn gap(run: RunId, wanted: u64, event: &Event) -> StoreError {
+    let found = event.seq;
+    StoreError::Conflict(format!(
+        "the next event of {run} has number {wanted}, not {found}: it was decided on another state"
+    ))
+}
+
+/// Whether the generation is over once this is so.
+fn is_final_after(before: bool, fact: &Fact) -> bool {
+    match fact {
+        Fact::Completed { .. } | Fact::RunFailed { .. } | Fact::RunCancelled { .. } => true,
+        Fact::Started(_) | Fact::Reran { .. } => false,
+        Fact::Admitted
+        | Fact::Paused { .. }
+        | Fact::Unpaused
+        | Fact::SignalKept { .. }
+        | Fact::SignalTaken { .. }
+        | Fact::Failing { .. }
+        | Fact::HandlerStarted { .. }
+        | Fact::HandlerChanged { .. }
+        | Fact::ItemsKnown { .. }
+        | Fact::ItemsCompleted { .. }
+        | Fact::ItemsEnded { .. }
+        | Fact::Unit { .. } => before,
+    }
+}

@@ -1,0 +1,105 @@
+//! Durable apart from visible: stages that are seen but would not survive a crash, and how they settle or fail.
+
+use std::collections::VecDeque;
+
+use unstuck_core::id::RunId;
+
+use crate::contract::{Settled, Stage, StageId, StoreError};
+use crate::memory::flows::Flows;
+use crate::memory::state::State;
+use crate::memory::{MemoryStore, Transaction};
+
+/// What is durable, and what waits to be.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    durable: State,
+    outstanding: VecDeque<Outstanding>,
+}
+
+/// A stage that is not durable yet.
+#[derive(Debug)]
+struct Outstanding {
+    id: StageId,
+    stage: Stage,
+    last_notice: u64,
+}
+
+impl MemoryStore {
+    /// How many stages are neither durable nor failed.
+    pub fn outstanding(&self) -> usize {
+        self.deferred.as_ref().map_or(0, |deferred| deferred.outstanding.len())
+    }
+
+    /// The oldest `n` outstanding stages become durable.
+    pub fn make_durable(&mut self, n: usize) {
+        let Some(deferred) = &mut self.deferred else { return };
+        for _ in 0..n {
+            let Some(Outstanding { id, stage, last_notice }) = deferred.outstanding.pop_front() else {
+                return;
+            };
+            let result = deferred.durable.take_over(stage, last_notice);
+            self.settled.push(Settled { stage: id, result });
+        }
+    }
+
+    /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
+    /// Gives how many failed.
+    pub fn fail_next(&mut self, error: &StoreError) -> usize {
+        let Some(deferred) = &mut self.deferred else { return 0 };
+        let failed = deferred.outstanding.len();
+        if failed == 0 {
+            return 0;
+        }
+        for Outstanding { id, .. } in deferred.outstanding.drain(..) {
+            self.settled.push(Settled { stage: id, result: Err(error.clone()) });
+        }
+        self.state = deferred.durable.clone();
+        if self.transaction != Transaction::None {
+            self.transaction = Transaction::Void(error.clone());
+        }
+        failed
+    }
+
+    /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
+    /// locked anything, turns begin anew.
+    #[must_use]
+    pub fn crash(mut self) -> MemoryStore {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.outstanding.clear();
+            self.state = deferred.durable.clone();
+        }
+        let broken = self.state.take_back().err();
+        self.state.ready.forget_turns();
+        MemoryStore {
+            last_stage: self.last_stage,
+            last_notice: self.last_notice,
+            broken,
+            ..MemoryStore::with(self.state, self.deferred)
+        }
+    }
+}
+
+impl Deferred {
+    pub(super) fn new() -> Deferred {
+        Deferred { durable: State::new(true), outstanding: VecDeque::new() }
+    }
+
+    pub(super) fn hold(&mut self, id: StageId, stage: Stage, last_notice: u64) {
+        self.outstanding.push_back(Outstanding { id, stage, last_notice });
+    }
+
+    /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.
+    pub(super) fn keep_flows(&mut self, flows: &Flows) {
+        self.durable.flows = flows.clone();
+    }
+}
+
+impl State {
+    /// Takes over a stage that was accepted before, in a transaction of its own.
+    fn take_over(&mut self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
+        let changed = stage.runs.iter().map(|change| change.run.id);
+        let runs: Vec<RunId> = changed.chain(stage.unchanged.iter().map(|run| run.id)).collect();
+        self.lock(&runs)?;
+        self.stage(stage, last_notice)
+    }
+}

@@ -1,0 +1,64 @@
+//! The flows that are kept, with all their versions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use unstuck_core::id::FlowId;
+
+use crate::contract::{FlowRecord, NewFlow, PutFlowError};
+
+/// The kept flows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flows {
+    /// By id, which counts from 1.
+    records: Vec<FlowRecord>,
+    /// The versions of a flow, the newest last.
+    versions: HashMap<Arc<str>, Vec<FlowId>>,
+}
+
+impl Flows {
+    pub(super) fn put(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
+        let known = match &flow.version {
+            Some(version) => self.of_name(&flow.name).find(|record| record.version == *version),
+            None => self.of_name(&flow.name).next_back().filter(|newest| newest.source == flow.source),
+        };
+        if let Some(known) = known {
+            if known.source != flow.source {
+                return Err(PutFlowError::VersionTaken { name: flow.name, version: known.version.clone() });
+            }
+            let place = place(known.id);
+            self.records[place].directory = flow.directory;
+            return Ok(self.records[place].clone());
+        }
+        let version = flow.version.unwrap_or_else(|| self.next_number(&flow.name));
+        let id = FlowId(self.records.len() as u64 + 1);
+        self.versions.entry(flow.name.clone()).or_default().push(id);
+        let record =
+            FlowRecord { id, name: flow.name, version, source: flow.source, directory: flow.directory };
+        self.records.push(record.clone());
+        Ok(record)
+    }
+
+    pub(super) fn get(&self, flow: FlowId) -> Option<FlowRecord> {
+        self.records.get(place(flow)).cloned()
+    }
+
+    pub(super) fn newest(&self, name: &str) -> Option<FlowRecord> {
+        self.of_name(name).next_back().cloned()
+    }
+
+    fn of_name(&self, name: &str) -> impl DoubleEndedIterator<Item = &FlowRecord> {
+        let ids = self.versions.get(name).map(Vec::as_slice).unwrap_or_default();
+        ids.iter().map(|id| &self.records[place(*id)])
+    }
+
+    /// One more than the highest version that is a number.
+    fn next_number(&self, name: &str) -> Arc<str> {
+        let numbers = self.of_name(name).filter_map(|record| record.version.parse::<u64>().ok());
+        (numbers.max().unwrap_or(0).saturating_add(1)).to_string().into()
+    }
+}
+
+fn place(flow: FlowId) -> usize {
+    usize::try_from(flow.0.wrapping_sub(1)).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,361 @@
+//! All that a store keeps, and how a stage changes it: everything or nothing.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::command::Notice;
+use unstuck_core::event::{Event, Fact};
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::Run;
+use unstuck_core::time::Time;
+
+use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
+use crate::memory::check::{Mark, NOT_YET, check_events};
+use crate::memory::flows::Flows;
+use crate::memory::history::History;
+use crate::ready::ReadyQueues;
+use crate::slots::Slots;
+use crate::timers::Timers;
+
+/// All that a store keeps. Ids are ours and grow, so their hash need not withstand anybody; keys are the users', and
+/// theirs must.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    keeps_history: bool,
+    runs: FxHashMap<RunId, Kept>,
+    /// The runs in order of id. Ids grow, so a new one belongs at the end, or close to it.
+    order: Vec<RunId>,
+    /// By flow, then by key.
+    keys: HashMap<Arc<str>, HashMap<Arc<str>, RunId>>,
+    pub(super) payloads: FxHashMap<PayloadId, Json>,
+    pub(super) ready: ReadyQueues,
+    pub(super) timers: Timers,
+    pub(super) slots: Slots,
+    pub(super) notices: BTreeMap<NoticeId, Notice>,
+    pub(super) flows: Flows,
+    pub(super) last_time: Option<Time>,
+    pub(super) last_id: u64,
+    /// The runs that are out.
+    locked: Vec<RunId>,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+struct Kept {
+    run: Whereabouts,
+    flow: Arc<str>,
+    history: History,
+}
+
+/// Where a run is.
+#[derive(Clone, Debug)]
+enum Whereabouts {
+    Here(Box<Run>),
+    /// Locked, or about to be made.
+    Out(Mark),
+    /// On its way back in a stage that is being looked at.
+    Returning,
+}
+
+/// What a stage has done before it was found wanting.
+#[derive(Default)]
+struct Undo {
+    runs: Vec<RunId>,
+    keys: Vec<(Arc<str>, Arc<str>)>,
+    payloads: Vec<PayloadId>,
+}
+
+impl State {
+    pub(super) fn new(keeps_history: bool) -> State {
+        State {
+            keeps_history,
+            runs: FxHashMap::default(),
+            order: Vec::new(),
+            keys: HashMap::new(),
+            payloads: FxHashMap::default(),
+            ready: ReadyQueues::default(),
+            timers: Timers::default(),
+            slots: Slots::default(),
+            notices: BTreeMap::new(),
+            flows: Flows::default(),
+            last_time: None,
+            last_id: 0,
+            locked: Vec::new(),
+        }
+    }
+
+    pub(super) fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        let mut given = Vec::with_capacity(runs.len());
+        for id in runs {
+            let Some(kept) = self.runs.get_mut(id) else {
+                given.push(Locked::Absent);
+                continue;
+            };
+            let Whereabouts::Here(run) = &kept.run else {
+                return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
+            };
+            let mark = Mark { seq: run.seq, generation: run.generation, is_final: run.is_final() };
+            self.locked.push(*id);
+            if let Whereabouts::Here(run) = std::mem::replace(&mut kept.run, Whereabouts::Out(mark)) {
+                given.push(Locked::Here(run));
+            }
+        }
+        Ok(given)
+    }
+
+    /// Ends the transaction with these changes, or changes nothing but what is out.
+    pub(super) fn stage(&mut self, mut stage: Stage, last_notice: u64) -> Result<(), StoreError> {
+        let mut undo = Undo::default();
+        if let Err(error) = self.check(&mut stage, &mut undo) {
+            self.undo(undo);
+            return Err(error);
+        }
+        self.locked.clear();
+        for change in stage.runs {
+            self.change(change, stage.at);
+        }
+        for run in stage.unchanged {
+            self.put(Box::new(run));
+        }
+        for (number, notice) in (last_notice + 1..).zip(stage.notices) {
+            self.notices.insert(NoticeId(number), notice);
+        }
+        for id in stage.delivered {
+            self.notices.remove(&id);
+        }
+        self.last_time = self.last_time.max(Some(stage.at));
+        self.last_id = self.last_id.max(stage.last_id);
+        self.ready.put_back();
+        Ok(())
+    }
+
+    /// Puts unchanged runs back; one that was changed stays out.
+    pub(super) fn give_back(&mut self, runs: Vec<Run>) {
+        for run in runs {
+            if let Some(kept) = self.runs.get_mut(&run.id)
+                && matches!(kept.run, Whereabouts::Out(mark) if mark.seq == run.seq)
+            {
+                kept.run = Whereabouts::Here(Box::new(run));
+            }
+        }
+    }
+
+    /// Ends the transaction: whatever is out is made again from its history.
+    pub(super) fn take_back(&mut self) -> Result<(), StoreError> {
+        self.ready.put_back();
+        for id in std::mem::take(&mut self.locked) {
+            let Some(kept) = self.runs.get_mut(&id) else { continue };
+            if matches!(kept.run, Whereabouts::Here(_)) {
+                continue;
+            }
+            let Some(run) = kept.history.replay() else {
+                return Err(StoreError::Broken(format!(
+                    "{id} was changed in a transaction that went wrong, and there is no history to make it again from"
+                )));
+            };
+            kept.run = Whereabouts::Here(Box::new(run));
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_of_key(&self, flow: &str, key: &str) -> Option<RunId> {
+        self.keys.get(flow)?.get(key).copied()
+    }
+
+    pub(super) fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        self.runs.get(&id).map(|kept| here(id, kept).cloned()).transpose()
+    }
+
+    pub(super) fn history(&self, run: RunId, after: u64, limit: usize) -> Vec<Event> {
+        self.runs.get(&run).map(|kept| kept.history.after(after, limit).collect()).unwrap_or_default()
+    }
+
+    pub(super) fn list(
+        &self,
+        filter: &Filter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Run>, StoreError> {
+        let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
+        let mut found = Vec::new();
+        for id in self.order[..end].iter().rev() {
+            if found.len() >= limit {
+                break;
+            }
+            let Some(kept) = self.runs.get(id) else { continue };
+            let run = here(*id, kept)?;
+            let wanted = filter.state.is_none_or(|state| run.state() == state)
+                && filter.flow.as_ref().is_none_or(|flow| kept.flow == *flow)
+                && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent));
+            if wanted {
+                found.push(run.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
+    fn check(&mut self, stage: &mut Stage, undo: &mut Undo) -> Result<(), StoreError> {
+        let mut returned = 0;
+        for change in &mut stage.runs {
+            returned += usize::from(self.check_run(change, undo)?);
+            for (id, json) in change.payloads.drain(..) {
+                let Entry::Vacant(vacant) = self.payloads.entry(id) else {
+                    return Err(StoreError::Conflict(format!(
+                        "payload {id} is there already: it is written once"
+                    )));
+                };
+                vacant.insert(json);
+                undo.payloads.push(id);
+            }
+        }
+        for run in &stage.unchanged {
+            self.check_unchanged(run)?;
+            returned += 1;
+        }
+        if returned == self.locked.len() {
+            return Ok(());
+        }
+        let out = self.locked.iter().find(|id| matches!(self.runs[*id].run, Whereabouts::Out(_)));
+        let id = out.map(ToString::to_string).unwrap_or_default();
+        Err(StoreError::Conflict(format!("{id} was locked and has not come back with the stage")))
+    }
+
+    /// Looks at the change of one run. Gives whether the run was locked; else it is new.
+    fn check_run(&mut self, change: &RunChange, undo: &mut Undo) -> Result<bool, StoreError> {
+        let id = change.run.id;
+        let is_start =
+            matches!(change.events.first().and_then(|event| event.facts.first()), Some(Fact::Started(_)));
+        let vacant = match self.runs.entry(id) {
+            Entry::Vacant(vacant) => vacant,
+            Entry::Occupied(mut occupied) => {
+                let kept = occupied.get_mut();
+                let mark = match &kept.run {
+                    Whereabouts::Out(mark) => *mark,
+                    Whereabouts::Here(_) if is_start => return Err(conflict(id, "is there already")),
+                    Whereabouts::Here(_) => return Err(conflict(id, "was not locked")),
+                    Whereabouts::Returning => return Err(conflict(id, "comes back twice in one stage")),
+                };
+                if kept.flow != change.flow {
+                    return Err(conflict(id, &format!("is of flow `{}`, not `{}`", kept.flow, change.flow)));
+                }
+                check_events(mark, change)?;
+                kept.run = Whereabouts::Returning;
+                return Ok(true);
+            }
+        };
+        if !is_start {
+            return Err(conflict(id, "is not there, and does not begin with its start"));
+        }
+        check_events(NOT_YET, change)?;
+        vacant.insert(Kept {
+            run: Whereabouts::Returning,
+            flow: change.flow.clone(),
+            history: History::default(),
+        });
+        undo.runs.push(id);
+        if let Some(key) = &change.run.key {
+            self.take_key(&change.flow, key, id)?;
+            undo.keys.push((change.flow.clone(), key.clone()));
+        }
+        Ok(false)
+    }
+
+    fn check_unchanged(&mut self, run: &Run) -> Result<(), StoreError> {
+        let kept = self.runs.get_mut(&run.id).ok_or_else(|| conflict(run.id, "is not there"))?;
+        match &kept.run {
+            Whereabouts::Out(mark) if mark.seq == run.seq => {
+                kept.run = Whereabouts::Returning;
+                Ok(())
+            }
+            Whereabouts::Out(_) => Err(conflict(run.id, "is said to be unchanged, and has changed")),
+            Whereabouts::Here(_) => Err(conflict(run.id, "was not locked")),
+            Whereabouts::Returning => Err(conflict(run.id, "comes back twice in one stage")),
+        }
+    }
+
+    fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) -> Result<(), StoreError> {
+        match self.keys.entry(flow.clone()).or_default().entry(key.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(run);
+                Ok(())
+            }
+            Entry::Occupied(has) => {
+                let has = has.get();
+                Err(StoreError::Conflict(format!(
+                    "key `{key}` of flow `{flow}` belongs to {has}, not to {run}"
+                )))
+            }
+        }
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        for run in undo.runs {
+            self.runs.remove(&run);
+        }
+        for (flow, key) in undo.keys {
+            if let Some(keys) = self.keys.get_mut(&flow) {
+                keys.remove(&key);
+            }
+        }
+        for payload in undo.payloads {
+            self.payloads.remove(&payload);
+        }
+    }
+
+    fn change(&mut self, change: RunChange, at: Time) {
+        let id = change.run.id;
+        // Leases first: one that was moved belongs to the attempt before whatever else has happened since.
+        for lease in change.leases {
+            self.timers.move_lease(id, lease);
+        }
+        if change.replaces_all {
+            let dues = change.wakeups.iter().filter_map(|(place, wakeup)| Some((*place, wakeup.due?)));
+            self.timers.set_all(id, dues);
+            self.ready.set_all(id, change.wakeups.iter().filter_map(|(_, wakeup)| wakeup.ready.as_ref()));
+        } else {
+            for (place, wakeup) in &change.wakeups {
+                self.timers.set(id, *place, wakeup.due);
+                if let Some(unit) = place {
+                    self.ready.set(id, *unit, wakeup.ready.as_ref());
+                }
+            }
+        }
+        self.slots.set(id, &change.slot, at);
+        if self.keeps_history
+            && let Some(kept) = self.runs.get_mut(&id)
+        {
+            kept.history.append(change.events);
+        }
+        self.put(change.run);
+    }
+
+    /// Puts a run where it belongs.
+    fn put(&mut self, run: Box<Run>) {
+        let id = run.id;
+        if let Some(kept) = self.runs.get_mut(&id) {
+            kept.run = Whereabouts::Here(run);
+        }
+        if self.order.last().is_none_or(|last| *last < id) {
+            self.order.push(id);
+        } else if let Err(place) = self.order.binary_search(&id) {
+            self.order.insert(place, id);
+        }
+    }
+}
+
+fn here(id: RunId, kept: &Kept) -> Result<&Run, StoreError> {
+    match &kept.run {
+        Whereabouts::Here(run) => Ok(run),
+        Whereabouts::Out(_) | Whereabouts::Returning => {
+            Err(conflict(id, "is locked: it can be read when the transaction has ended"))
+        }
+    }
+}
+
+fn conflict(run: RunId, what: &str) -> StoreError {
+    StoreError::Conflict(format!("{run} {what}"))
+}

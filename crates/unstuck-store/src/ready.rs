@@ -1,0 +1,150 @@
+//! What may be handed out now: by queue, by priority, by turns over the flows, the front first, then by age.
+//!
+//! What an offer has no room for keeps its place and costs nothing: entries of the same load stand together, so that
+//! one look tells whether any of them fits. A pick costs a few steps for every distinct priority and load that waits
+//! in a queue, however many entries wait there.
+
+mod level;
+mod pick;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::offer::Offer;
+use unstuck_core::wakeup::Ready;
+
+use crate::by_run::ByRun;
+use crate::contract::Candidate;
+use crate::ready::level::{KEPT_EMPTY, Level};
+
+/// Everything that waits to be handed out.
+///
+/// Turns are not kept over a restart: they begin anew, with the oldest flow.
+#[derive(Clone, Debug, Default)]
+pub struct ReadyQueues {
+    names: FxHashMap<Arc<str>, usize>,
+    queues: Vec<Queue>,
+    waiting: ByRun<Waiting>,
+    /// Picked, and not put back yet.
+    picked: Vec<(RunId, UnitRef)>,
+    /// How many turns there have been.
+    turn: u64,
+}
+
+/// One queue.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    levels: BTreeMap<Reverse<i32>, Level>,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+struct Waiting {
+    ready: Ready,
+    /// Picked: it has left its line, for now.
+    picked: bool,
+}
+
+impl ReadyQueues {
+    /// Sets, or removes, the entry of a unit. The same entry again keeps its place.
+    pub fn set(&mut self, run: RunId, unit: UnitRef, ready: Option<&Ready>) {
+        let Some(ready) = ready else { return self.remove(run, unit) };
+        match self.waiting.get(run, Some(unit)) {
+            Some(waiting) if waiting.ready == *ready => return,
+            Some(_) => self.remove(run, unit),
+            None => {}
+        }
+        self.line_up(ready);
+        self.waiting.insert(run, Some(unit), Waiting { ready: ready.clone(), picked: false });
+    }
+
+    /// Sets the entries of a run to these, each unit once, and removes the others.
+    pub fn set_all<'a>(&mut self, run: RunId, entries: impl Iterator<Item = &'a Ready>) {
+        let mut old = self.waiting.take(run);
+        for ready in entries {
+            let unit = Some(ready.unit);
+            let waiting = match old.remove(unit) {
+                Some(waiting) if waiting.ready == *ready => waiting,
+                before => {
+                    before.inspect(|before| self.leave(before));
+                    self.line_up(ready);
+                    Waiting { ready: ready.clone(), picked: false }
+                }
+            };
+            self.waiting.insert(run, unit, waiting);
+        }
+        old.drain(|_, waiting| self.leave(&waiting));
+    }
+
+    /// Removes the entry of a unit.
+    pub fn remove(&mut self, run: RunId, unit: UnitRef) {
+        if let Some(waiting) = self.waiting.remove(run, Some(unit)) {
+            self.leave(&waiting);
+        }
+    }
+
+    /// Attempts for these offers, at most `limit`, best first; each goes to the first offer that takes it. What was
+    /// picked is not picked again, nor does it count as waiting, until it is [put back](ReadyQueues::put_back).
+    pub fn pick(&mut self, offers: &[Offer], limit: usize) -> Vec<Candidate> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        pick::pick(self, offers, limit)
+    }
+
+    /// What was picked and is still there waits again, where it stood.
+    pub fn put_back(&mut self) {
+        for (run, unit) in std::mem::take(&mut self.picked) {
+            if let Some(waiting) = self.waiting.get_mut(run, Some(unit))
+                && waiting.picked
+            {
+                waiting.picked = false;
+                let ready = waiting.ready.clone();
+                self.line_up(&ready);
+            }
+        }
+    }
+
+    /// The highest priority that waits in any of these queues.
+    pub fn highest_waiting(&self, queues: &[Arc<str>]) -> Option<i32> {
+        let levels = queues.iter().filter_map(|name| {
+            let queue = &self.queues[*self.names.get(name)?];
+            queue.levels.iter().find(|(_, level)| !level.is_empty()).map(|(priority, _)| priority.0)
+        });
+        levels.max()
+    }
+
+    /// Turns begin anew, as after a restart.
+    pub fn forget_turns(&mut self) {
+        let mut anew = ReadyQueues::default();
+        for waiting in self.waiting.values() {
+            anew.set(waiting.ready.run, waiting.ready.unit, Some(&waiting.ready));
+        }
+        *self = anew;
+    }
+
+    fn line_up(&mut self, ready: &Ready) {
+        let queue = self.names.get(&ready.queue).copied().unwrap_or_else(|| {
+            self.names.insert(ready.queue.clone(), self.queues.len());
+            self.queues.push(Queue::default());
+            self.queues.len() - 1
+        });
+        let level = self.queues[queue].levels.entry(Reverse(ready.priority)).or_default();
+        level.insert(ready, self.turn);
+    }
+
+    fn leave(&mut self, waiting: &Waiting) {
+        let Waiting { ready, picked: false } = waiting else { return };
+        let Some(queue) = self.names.get(&ready.queue) else { return };
+        let levels = &mut self.queues[*queue].levels;
+        let Some(level) = levels.get_mut(&Reverse(ready.priority)) else { return };
+        level.remove(ready);
+        if level.is_empty() && levels.len() > KEPT_EMPTY {
+            levels.remove(&Reverse(ready.priority));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Limits on how many runs go on at once: who has a slot, who wants one, and who is next.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Limit;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::SlotUse;
+
+/// The slots of all limits.
+#[derive(Clone, Debug, Default)]
+pub struct Slots {
+    limits: HashMap<Arc<str>, Taken>,
+    runs: FxHashMap<RunId, Use>,
+    /// The first of every line that has room, so that nobody looks at the others.
+    open: BTreeSet<(Want, LineName)>,
+}
+
+/// Since when a run wants a slot, and how badly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Want {
+    priority: Reverse<i32>,
+    since: Time,
+    run: RunId,
+}
+
+/// A line: those who want a slot of one limit, and agree on how many there are. (Versions of a flow may differ in that.)
+type LineName = (Arc<str>, u32);
+
+/// One limit.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    /// How many have a slot.
+    count: u32,
+    lines: BTreeMap<u32, BTreeSet<Want>>,
+}
+
+/// What one run has or wants.
+#[derive(Clone, Debug)]
+enum Use {
+    Has(Arc<str>),
+    Wants(LineName, Want),
+}
+
+impl Slots {
+    /// Sets what a run has or wants. `at` is the age of a want that is new; one that was there keeps its own.
+    pub fn set(&mut self, run: RunId, slot: &SlotUse, at: Time) {
+        if matches!(slot, SlotUse::None) && self.runs.is_empty() || self.is_already(run, slot) {
+            return;
+        }
+        let mut since = at;
+        match self.runs.remove(&run) {
+            None => {}
+            Some(Use::Has(limit)) => self.give_back(&limit),
+            Some(Use::Wants(line, want)) => {
+                self.leave(&line, want);
+                if matches!(slot, SlotUse::Wants { limit, .. } if limit.name == line.0) {
+                    since = want.since;
+                }
+            }
+        }
+        match slot {
+            SlotUse::None => {}
+            SlotUse::Has { limit } => {
+                self.take(limit);
+                self.runs.insert(run, Use::Has(limit.name.clone()));
+            }
+            SlotUse::Wants { limit, priority } => {
+                let want = Want { priority: Reverse(*priority), since, run };
+                let line = (limit.name.clone(), limit.max);
+                self.join(&line, want);
+                self.runs.insert(run, Use::Wants(line, want));
+            }
+        }
+    }
+
+    /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for: by
+    /// priority, then by age, then by id.
+    pub fn admissible(&self, limit: usize) -> Vec<RunId> {
+        // Whoever is among the first `limit` stands in a line whose first is among the first `limit`.
+        let mut next: BinaryHeap<Reverse<(Want, &LineName)>> =
+            self.open.iter().take(limit).map(|(want, line)| Reverse((*want, line))).collect();
+        let mut given: HashMap<&str, u32> = HashMap::new();
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(Reverse((want, line))) = next.pop()
+        {
+            let (name, max) = line;
+            let Some(taken) = self.limits.get(name) else { continue };
+            let given = given.entry(name).or_default();
+            if taken.count.saturating_add(*given) >= *max {
+                continue;
+            }
+            *given += 1;
+            found.push(want.run);
+            let after = (std::ops::Bound::Excluded(want), std::ops::Bound::Unbounded);
+            let behind = taken.lines.get(max).and_then(|wants| wants.range(after).next());
+            next.extend(behind.map(|want| Reverse((*want, line))));
+        }
+        found
+    }
+
+    /// Since when this run has wanted the slot that it has not got.
+    pub fn wanted_since(&self, run: RunId) -> Option<Time> {
+        match self.runs.get(&run)? {
+            Use::Has(_) => None,
+            Use::Wants(_, want) => Some(want.since),
+        }
+    }
+
+    /// Whether nothing would change: what most transitions of a run with a slot come to.
+    fn is_already(&self, run: RunId, slot: &SlotUse) -> bool {
+        match (self.runs.get(&run), slot) {
+            (None, SlotUse::None) => true,
+            (Some(Use::Has(has)), SlotUse::Has { limit }) => *has == limit.name,
+            (Some(Use::Wants((name, max), want)), SlotUse::Wants { limit, priority }) => {
+                *name == limit.name && *max == limit.max && want.priority.0 == *priority
+            }
+            (None | Some(Use::Has(_) | Use::Wants(..)), _) => false,
+        }
+    }
+
+    fn take(&mut self, limit: &Limit) {
+        let taken = self.limits.entry(limit.name.clone()).or_default();
+        taken.count += 1;
+        // The line that this was the last slot for has no room now.
+        if let Some(first) = taken.first(taken.count) {
+            self.open.remove(&(first, (limit.name.clone(), taken.count)));
+        }
+    }
+
+    fn give_back(&mut self, name: &Arc<str>) {
+        let Some(taken) = self.limits.get_mut(name) else { return };
+        // The line that had no room until now has some.
+        if let Some(first) = taken.first(taken.count) {
+            self.open.insert((first, (name.clone(), taken.count)));
+        }
+        taken.count = taken.count.saturating_sub(1);
+        self.drop_unused(name);
+    }
+
+    fn join(&mut self, line: &LineName, want: Want) {
+        let taken = self.limits.entry(line.0.clone()).or_default();
+        let before = taken.first(line.1);
+        taken.lines.entry(line.1).or_default().insert(want);
+        let after = taken.first(line.1);
+        let has_room = taken.count < line.1;
+        self.reopen(line, has_room, before, after);
+    }
+
+    fn leave(&mut self, line: &LineName, want: Want) {
+        let Some(taken) = self.limits.get_mut(&line.0) else { return };
+        let before = taken.first(line.1);
+        if let Some(wants) = taken.lines.get_mut(&line.1) {
+            wants.remove(&want);
+            if wants.is_empty() {
+                taken.lines.remove(&line.1);
+            }
+        }
+        let after = taken.first(line.1);
+        let has_room = taken.count < line.1;
+        self.reopen(line, has_room, before, after);
+        self.drop_unused(&line.0);
+    }
+
+    /// The first of a line has changed.
+    fn reopen(&mut self, line: &LineName, has_room: bool, before: Option<Want>, after: Option<Want>) {
+        if has_room && before != after {
+            if let Some(before) = before {
+                self.open.remove(&(before, line.clone()));
+            }
+            if let Some(after) = after {
+                self.open.insert((after, line.clone()));
+            }
+        }
+    }
+
+    fn drop_unused(&mut self, name: &Arc<str>) {
+        if self.limits.get(name).is_some_and(|taken| taken.count == 0 && taken.lines.is_empty()) {
+            self.limits.remove(name);
+        }
+    }
+}
+
+impl Taken {
+    fn first(&self, max: u32) -> Option<Want> {
+        self.lines.get(&max).and_then(|wants| wants.first()).copied()
+    }
+}

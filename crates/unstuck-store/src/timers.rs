@@ -1,0 +1,112 @@
+//! What is due when: one entry for each place of a run, found in order of time.
+
+use std::collections::BTreeSet;
+
+use unstuck_core::decide::LeaseMove;
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+
+use crate::by_run::{ByRun, Place};
+use crate::contract::Due;
+
+/// The timers of runs and units.
+#[derive(Clone, Debug, Default)]
+pub struct Timers {
+    order: BTreeSet<(Time, RunId, Place)>,
+    places: ByRun<Timer>,
+}
+
+/// The timer of one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// When it is due.
+    pub due: Time,
+    /// When it was due before a sign of life moved it.
+    pub set: Time,
+    /// The last sign of life that moved it.
+    pub heard: Option<Time>,
+}
+
+impl Timers {
+    /// Sets, or removes, the timer of a place. One that was set to the same time before stays as signs of life
+    /// have moved it: the attempt is the same one, and its lease lives.
+    pub fn set(&mut self, run: RunId, unit: Option<UnitRef>, due: Option<Time>) {
+        let Some(due) = due else { return self.remove(run, unit) };
+        if let Some(timer) = self.places.get_mut(run, unit) {
+            if timer.set == due {
+                return;
+            }
+            self.order.remove(&(timer.due, run, unit));
+            *timer = Timer { due, set: due, heard: None };
+        } else {
+            self.places.insert(run, unit, Timer { due, set: due, heard: None });
+        }
+        self.order.insert((due, run, unit));
+    }
+
+    /// Sets the timers of a run to these, each place once, and removes the others.
+    pub fn set_all(&mut self, run: RunId, timers: impl Iterator<Item = (Option<UnitRef>, Time)>) {
+        let mut old = self.places.take(run);
+        for (unit, due) in timers {
+            let timer = match old.remove(unit) {
+                Some(timer) if timer.set == due => timer,
+                Some(timer) => {
+                    self.order.remove(&(timer.due, run, unit));
+                    Timer { due, set: due, heard: None }
+                }
+                None => Timer { due, set: due, heard: None },
+            };
+            self.order.insert((timer.due, run, unit));
+            self.places.insert(run, unit, timer);
+        }
+        old.drain(|unit, timer| {
+            self.order.remove(&(timer.due, run, unit));
+        });
+    }
+
+    /// A sign of life moves the timer of a unit; a unit without a timer has no lease to move.
+    pub fn move_lease(&mut self, run: RunId, lease: LeaseMove) {
+        let unit = Some(lease.unit);
+        if let Some(timer) = self.places.get_mut(run, unit) {
+            self.order.remove(&(timer.due, run, unit));
+            timer.due = lease.due;
+            timer.heard = timer.heard.max(Some(lease.heard));
+            self.order.insert((timer.due, run, unit));
+        }
+    }
+
+    /// Puts a timer back as it was, from what a store has kept.
+    pub fn restore(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
+        self.remove(run, unit);
+        self.order.insert((timer.due, run, unit));
+        self.places.insert(run, unit, timer);
+    }
+
+    /// Removes the timer of a place.
+    pub fn remove(&mut self, run: RunId, unit: Option<UnitRef>) {
+        if let Some(timer) = self.places.remove(run, unit) {
+            self.order.remove(&(timer.due, run, unit));
+        }
+    }
+
+    /// The timer of a place.
+    pub fn get(&self, run: RunId, unit: Option<UnitRef>) -> Option<Timer> {
+        self.places.get(run, unit).copied()
+    }
+
+    /// What is due at `now`, at most `limit`: by time, then by run and place.
+    pub fn due(&self, now: Time, limit: usize) -> Vec<Due> {
+        let due = self.order.iter().take_while(|(due, ..)| *due <= now).take(limit);
+        due.map(|&(due, run, unit)| {
+            let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
+            Due { due, run, unit, heard }
+        })
+        .collect()
+    }
+
+    /// When the next one is due.
+    pub fn next(&self) -> Option<Time> {
+        self.order.first().map(|(due, ..)| *due)
+    }
+}
