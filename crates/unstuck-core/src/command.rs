@@ -7,7 +7,7 @@ use crate::id::RunId;
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
-use crate::model::run::{Origin, RunState};
+use crate::model::run::{Origin, RunState, Serves};
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
@@ -203,15 +203,15 @@ pub struct Notice {
 pub enum NoticeBody {
     /// To a run that does not exist yet: start.
     StartChild(Box<StartChild>),
-    /// To a child: go on as this generation.
+    /// To a child: go on as the next generation.
     ContinueChild {
-        /// The generation to become.
-        generation: u32,
+        /// For this attempt.
+        serves: Serves,
     },
-    /// To a child: cancel, if this is still the generation.
+    /// To a child: cancel, if it still works for this attempt.
     CancelChild {
-        /// The generation.
-        generation: u32,
+        /// Which.
+        serves: Serves,
     },
     /// To a child: pause.
     PauseChild,
@@ -253,8 +253,6 @@ pub struct StartChild {
 pub struct ChildRef {
     /// The child.
     pub run: RunId,
-    /// Its generation.
-    pub generation: u32,
     /// Where the parent keeps it.
     pub origin: Origin,
 }

@@ -134,7 +134,7 @@ pub fn decide(
     command: Command,
     context: &mut Context<'_>,
 ) -> Result<Decision, Refusal> {
-    let before = run.as_ref().map(Run::state);
+    let before = run.as_ref().map(|run| (run.generation, run.state()));
     let by = command.actor();
     let mut draft = Draft::new(run, context);
     let answer = match command {
@@ -159,8 +159,8 @@ pub fn decide(
 fn notice_of(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
     match notice {
         NoticeBody::StartChild(child) => start::start_child(draft, *child),
-        NoticeBody::ContinueChild { generation } => rerun::continue_child(draft, generation),
-        NoticeBody::CancelChild { generation } => cancel::cancel_child(draft, generation),
+        NoticeBody::ContinueChild { serves } => rerun::continue_child(draft, serves),
+        NoticeBody::CancelChild { serves } => cancel::cancel_child(draft, serves),
         NoticeBody::PauseChild => pause::pause_child(draft),
         NoticeBody::UnpauseChild => pause::unpause_child(draft),
         NoticeBody::ChildChanged { child, state } => child::changed(draft, &child, state),

@@ -9,7 +9,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
-use crate::model::run::{Limit, Origin, PausedBy, RunState};
+use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
 use crate::time::{Millis, Time};
 
@@ -113,6 +113,8 @@ pub enum Fact {
         keep: Vec<StepIx>,
         /// Whether steps that run again continue their child runs, rather than start new ones.
         keep_children: bool,
+        /// The attempt of its parent that it works for now, where that has changed.
+        serves: Option<Serves>,
         /// Its limit, if any.
         limit: Option<Limit>,
     },
@@ -294,8 +296,6 @@ pub enum UnitFact {
         resumed_by: Option<ResumedBy>,
         /// The child.
         run: RunId,
-        /// Its generation.
-        generation: u32,
     },
     /// The child told what it is doing.
     ChildChanged {

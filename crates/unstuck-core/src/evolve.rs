@@ -6,7 +6,7 @@ use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
-use crate::model::run::{End, Ended, Failing, Handler, Limit, Phase, Run, RunState, Slot};
+use crate::model::run::{End, Ended, Failing, Handler, Limit, Origin, Phase, Run, RunState, Slot};
 use crate::model::unit::{
     Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round, SkippedBy, StepRun, Unit,
     UnitRef, UnitState, Waiting,
@@ -167,7 +167,9 @@ fn fail(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
 }
 
 fn rerun(run: &mut Run, fact: &Fact) {
-    let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, limit } = fact else { return };
+    let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, serves, limit } = fact else {
+        return;
+    };
     let mut old = std::mem::take(&mut run.steps);
     run.steps = vec![StepRun::Single(Unit::default()); usize::from(*steps)];
     for step in keep {
@@ -183,6 +185,9 @@ fn rerun(run: &mut Run, fact: &Fact) {
             new.child = new.child.or(old.child);
         }
     }
+    if let (Origin::Child { serves: old, .. }, Some(new)) = (&mut run.origin, serves) {
+        *old = *new;
+    }
     run.generation = *generation;
     run.flow = *flow;
     run.deadline = *deadline;
@@ -197,26 +202,18 @@ fn kept(unit: Unit) -> Unit {
 
 /// A fan-out in the next generation: completed items stay, failed and unlaunched ones are to be launched.
 fn keep_items(items: Items) -> Items {
-    if matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. }) {
-        return items;
+    let units = items.units.into_iter().map(|(item, unit)| {
+        let reused = matches!(unit.state, UnitState::Completed { .. } | UnitState::Skipped { .. });
+        let is_done = matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. });
+        (item, if reused || is_done { kept(unit) } else { Unit { child: unit.child, ..Unit::default() } })
+    });
+    let units = units.collect();
+    match items.end {
+        ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. } => Items { units, ..items },
+        ItemsEnd::Open | ItemsEnd::Failed { .. } | ItemsEnd::Dropped { .. } | ItemsEnd::Cancelled { .. } => {
+            Items { units, next: 0, in_motion: 0, end: ItemsEnd::Open, ..items }
+        }
     }
-    let units = items
-        .units
-        .into_iter()
-        .map(|(item, unit)| match unit.state {
-            UnitState::Completed { .. } | UnitState::Skipped { .. } => (item, kept(unit)),
-            UnitState::Pending
-            | UnitState::Ready(_)
-            | UnitState::Active(_)
-            | UnitState::Waiting(_)
-            | UnitState::Held { .. }
-            | UnitState::Error { .. }
-            | UnitState::Failed { .. }
-            | UnitState::Dropped { .. }
-            | UnitState::Cancelled { .. } => (item, Unit { child: unit.child, ..Unit::default() }),
-        })
-        .collect();
-    Items { units, next: 0, in_motion: 0, end: ItemsEnd::Open, ..items }
 }
 
 fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
@@ -285,9 +282,9 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::SignalAwaited { name, until } => {
             UnitState::Waiting(Waiting::Signal { name: name.clone(), since: at, until: *until })
         }
-        UnitFact::ChildStarted { attempt, resumed_by, run, generation } => {
+        UnitFact::ChildStarted { attempt, resumed_by, run } => {
             unit.attempts = *attempt;
-            unit.child = Some((*run, *generation));
+            unit.child = Some(*run);
             let doing = Doing::Child { started_at: at, state: RunState::Running };
             UnitState::Active(Live { attempt: *attempt, resumed_by: *resumed_by, queued_at: at, doing })
         }

@@ -14,7 +14,7 @@ use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::error::{EXPRESSION_ACTION, Error, OUTPUT_ACTION, RunError};
 use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, ForEach, Kind, StepIx, WaitFor};
-use crate::model::run::{Origin, Phase, Run};
+use crate::model::run::{Origin, Phase, Run, Serves};
 use crate::model::unit::{ItemsEnd, QueuePlace, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting};
 use crate::recovery::failing;
 use crate::recovery::ladder::{self, Verdict};
@@ -189,24 +189,25 @@ fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resume
     // An attempt that was queued while the run had no slot has its number already.
     let attempt = state.attempts + u32::from(!matches!(state.state, UnitState::Ready(_)));
     let input = state.input.clone();
-    let (run, generation) = if let Some((child, generation)) = state.child {
-        let generation = generation + 1;
-        draft.notify(child, NoticeBody::ContinueChild { generation });
-        (child, generation)
+    let serves = Serves { generation: draft.run().generation, attempt };
+    let run = if let Some(child) = state.child {
+        draft.notify(child, NoticeBody::ContinueChild { serves });
+        child
     } else {
         let child = RunId(draft.context.ids.next(draft.now()));
         let parent = draft.run();
+        let in_handler = parent.origin.in_handler();
         let body = StartChild {
             flow: flow.clone(),
             input: input.unwrap_or_else(|| parent.input.clone()),
-            origin: Origin::Child { parent: parent.id, unit, in_handler: parent.origin.in_handler() },
+            origin: Origin::Child { parent: parent.id, unit, serves, in_handler },
             root_flow: parent.root_flow.clone(),
             priority: parent.priority.saturating_add(draft.step(unit).priority),
         };
         draft.notify(child, NoticeBody::StartChild(Box::new(body)));
-        (child, 1)
+        child
     };
-    draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run, generation });
+    draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run });
 }
 
 /// Gives kept signals to the steps that wait for them, first come, first served.

@@ -6,7 +6,7 @@ use crate::command::NoticeBody;
 use crate::decide::{Answer, Draft};
 use crate::event::{Closing, Fact, UnitFact};
 use crate::model::attempt::Cancelled;
-use crate::model::run::{Failing, Handler, Phase, RunState};
+use crate::model::run::{Failing, Handler, Phase, RunState, Serves};
 use crate::model::unit::{ItemsEnd, StepRun};
 use crate::recovery::failing;
 use crate::refusal::Refusal;
@@ -18,14 +18,15 @@ pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Res
         return Ok(Answer::Already);
     }
     draft.open_run()?;
-    for (child, generation) in failing::active_children(draft) {
-        draft.notify(child, NoticeBody::CancelChild { generation });
+    for (child, serves) in failing::active_children(draft) {
+        draft.notify(child, NoticeBody::CancelChild { serves });
     }
     if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) =
         &draft.run().phase
     {
         let handler = *handler;
-        draft.notify(handler, NoticeBody::CancelChild { generation: 1 });
+        let serves = Serves { generation: draft.run().generation, attempt: 0 };
+        draft.notify(handler, NoticeBody::CancelChild { serves });
     }
     failing::void_attempts(draft, Cancelled::RunCancelled);
     for unit in draft.run().units_where(|unit| !unit.state.is_final()) {
@@ -42,10 +43,10 @@ pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Res
     Ok(Answer::Done)
 }
 
-/// The parent no longer needs this generation.
-pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, generation: u32) -> Result<Answer, Refusal> {
+/// The parent no longer needs what was done for this attempt.
+pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
-    if run.is_final() || run.generation != generation {
+    if run.is_final() || run.origin.serves() != Some(serves) {
         return Ok(Answer::Already);
     }
     cancel(draft, Some("its parent no longer needs it".into()))

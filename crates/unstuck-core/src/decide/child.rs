@@ -6,7 +6,7 @@ use crate::event::{Fact, UnitFact};
 use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::{CHILD_ACTION, Error, RunError};
-use crate::model::run::{Failing, Handler, Origin, Phase, RunState};
+use crate::model::run::{Failing, Handler, Origin, Phase, RunState, Serves};
 use crate::model::unit::{Doing, Live, UnitRef, UnitState};
 use crate::recovery::failing;
 use crate::recovery::ladder::{self, Verdict};
@@ -18,7 +18,7 @@ pub fn refuse_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice
     let error = Error::found_by(CHILD_ACTION, cause);
     let how = ChildEnd::Failed(Box::new(RunError { unit: None, fatal: true, error }));
     let parent = child.origin.parent()?;
-    let child = ChildRef { run: to, generation: 1, origin: child.origin.clone() };
+    let child = ChildRef { run: to, origin: child.origin.clone() };
     Some(Notice { to: parent, body: NoticeBody::ChildEnded { child, how } })
 }
 
@@ -104,11 +104,12 @@ fn place_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<Place> {
                 Phase::Failing(_) | Phase::Going | Phase::Ended(_) => None,
             }
         }
-        Origin::Child { unit, .. } => {
+        Origin::Child { unit, serves, .. } => {
             let state = run.unit(*unit)?;
             match &state.state {
                 UnitState::Active(Live { attempt, doing: Doing::Child { state: told, .. }, .. })
-                    if state.child == Some((child.run, child.generation)) =>
+                    if state.child == Some(child.run)
+                        && *serves == Serves { generation: run.generation, attempt: *attempt } =>
                 {
                     Some(Place::Unit { unit: *unit, attempt: *attempt, state: *told })
                 }

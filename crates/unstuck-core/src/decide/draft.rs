@@ -179,7 +179,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// Ends the decision: its event, and what a parent must be told.
-    pub(crate) fn finish(mut self, answer: Answer, before: Option<RunState>, by: Actor) -> Decision {
+    pub(crate) fn finish(mut self, answer: Answer, before: Option<(u32, RunState)>, by: Actor) -> Decision {
         self.decision.answer = answer;
         let Some(run) = self.run.as_mut() else { return self.decision };
         if self.facts.is_empty() {
@@ -192,7 +192,7 @@ impl<'d, 'c> Draft<'d, 'c> {
         self.decision.event = Some(Event { seq, generation, at: self.context.now, by, facts });
         let after = run.state();
         // The parent takes a new child to be running until it hears otherwise.
-        if before.unwrap_or(RunState::Running) != after
+        if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
             && let Some(parent) = run.origin.parent()
         {
             let body = tell_parent(run, after);
@@ -204,7 +204,7 @@ impl<'d, 'c> Draft<'d, 'c> {
 
 /// What a parent is told when its child's state has changed.
 fn tell_parent(run: &Run, state: RunState) -> NoticeBody {
-    let child = ChildRef { run: run.id, generation: run.generation, origin: run.origin.clone() };
+    let child = ChildRef { run: run.id, origin: run.origin.clone() };
     match &run.phase {
         Phase::Ended(ended) => {
             let how = match &ended.how {

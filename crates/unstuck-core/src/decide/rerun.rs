@@ -7,13 +7,17 @@ use crate::decide::start::{kept_input, limit, next_deadline};
 use crate::decide::{Answer, Draft, cancel};
 use crate::event::Fact;
 use crate::model::flow::{Flow, StepIx};
-use crate::model::run::{Run, RunState};
+use crate::model::run::{Run, RunState, Serves};
 use crate::model::unit::{StepRun, UnitState};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
 
 /// Starts the next generation.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, Refusal> {
+    rerun_for(draft, what, None)
+}
+
+fn rerun_for(draft: &mut Draft<'_, '_>, what: &Rerun, serves: Option<Serves>) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
@@ -39,6 +43,7 @@ pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, R
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
         keep,
         keep_children: *what == Rerun::Continue,
+        serves,
         limit,
     };
     draft.emit(reran);
@@ -46,16 +51,16 @@ pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, R
     Ok(Answer::Started(id))
 }
 
-/// A parent retries its step: this run goes on as the given generation.
-pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, generation: u32) -> Result<Answer, Refusal> {
+/// A parent tries its step again: this run goes on as its next generation, for that attempt.
+pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
-    if run.generation >= generation {
+    if run.origin.serves().is_none_or(|known| known >= serves) {
         return Ok(Answer::Already);
     }
     if !run.is_final() {
         cancel::cancel(draft, Some("its parent tries again".into()))?;
     }
-    rerun(draft, &Rerun::Continue)
+    rerun_for(draft, &Rerun::Continue, Some(serves))
 }
 
 /// Whether a step has something that the next generation can reuse: completed steps are never run again, and a

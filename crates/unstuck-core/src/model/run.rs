@@ -67,6 +67,8 @@ pub enum Origin {
         parent: RunId,
         /// Its step or item.
         unit: UnitRef,
+        /// The attempt of that which it works for.
+        serves: Serves,
         /// Whether it runs inside a handler: then nothing rests in `error`.
         in_handler: bool,
     },
@@ -88,6 +90,15 @@ impl Origin {
         }
     }
 
+    /// The attempt of the parent that this run works for.
+    pub fn serves(&self) -> Option<Serves> {
+        match self {
+            Origin::Root => None,
+            Origin::Child { serves, .. } => Some(*serves),
+            Origin::Handler { generation, .. } => Some(Serves { generation: *generation, attempt: 0 }),
+        }
+    }
+
     /// Whether nothing may rest in `error` here.
     pub fn in_handler(&self) -> bool {
         match self {
@@ -96,6 +107,15 @@ impl Origin {
             Origin::Handler { .. } => true,
         }
     }
+}
+
+/// The attempt of its parent that a child works for: a retry of the parent's step continues the same child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Serves {
+    /// The parent's generation.
+    pub generation: u32,
+    /// The attempt of the parent's step; 0 for a handler.
+    pub attempt: u32,
 }
 
 /// Who paused a run.
@@ -376,6 +396,26 @@ impl StepRun {
         match self {
             StepRun::Single(unit) => unit.state.is_final(),
             StepRun::Items(items) => !matches!(items.end, ItemsEnd::Open),
+        }
+    }
+
+    /// The word for its state; a fan-out that is open is the first that applies of `active`, `ready`, `held`,
+    /// `error`, `waiting`, as its items are, else `pending`.
+    pub fn word(&self) -> &'static str {
+        let items = match self {
+            StepRun::Single(unit) => return unit.state.word(),
+            StepRun::Items(items) => items,
+        };
+        match &items.end {
+            ItemsEnd::Completed { .. } => "completed",
+            ItemsEnd::Failed { .. } => "failed",
+            ItemsEnd::Dropped { .. } => "dropped",
+            ItemsEnd::Cancelled { .. } => "cancelled",
+            ItemsEnd::Skipped { .. } => "skipped",
+            ItemsEnd::Open => ["active", "ready", "held", "error", "waiting"]
+                .into_iter()
+                .find(|word| items.units.values().any(|unit| unit.state.word() == *word))
+                .unwrap_or("pending"),
         }
     }
 

@@ -112,7 +112,7 @@ pub struct Unit {
     /// The last ended attempts, in order.
     pub past: Vec<PastAttempt>,
     /// The child run of a `flow` step, kept over its attempts.
-    pub child: Option<(RunId, u32)>,
+    pub child: Option<RunId>,
 }
 
 impl Unit {

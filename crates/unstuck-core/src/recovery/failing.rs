@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::model::attempt::{Cancelled, Outcome};
 use crate::model::error::{DEADLINE_ACTION, Error, Reason, RunError};
 use crate::model::flow::StepIx;
-use crate::model::run::{Failing, Handler, Origin, Phase};
+use crate::model::run::{Failing, Handler, Origin, Phase, Serves};
 use crate::model::unit::{Doing, ItemsEnd, Live, StepRun, UnitRef, UnitState};
 
 /// Rung 4 where the step has a handler, else rung 5: the run fails.
@@ -66,17 +66,18 @@ pub(crate) fn closing(draft: &Draft<'_, '_>) -> Closing {
 
 /// Children of a failing run are cancelled; their steps end when they tell that they have.
 fn cancel_children(draft: &mut Draft<'_, '_>) {
-    for (child, generation) in active_children(draft) {
-        draft.notify(child, NoticeBody::CancelChild { generation });
+    for (child, serves) in active_children(draft) {
+        draft.notify(child, NoticeBody::CancelChild { serves });
     }
 }
 
-/// The children that are under way, with their generations.
-pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, u32)> {
+/// The children that are under way, with the attempts that they work for.
+pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, Serves)> {
+    let generation = draft.run().generation;
     let mut children = Vec::new();
     draft.run().each_unit(|_, unit| {
-        if let UnitState::Active(Live { doing: Doing::Child { .. }, .. }) = &unit.state {
-            children.extend(unit.child);
+        if let UnitState::Active(Live { attempt, doing: Doing::Child { .. }, .. }) = &unit.state {
+            children.extend(unit.child.map(|child| (child, Serves { generation, attempt: *attempt })));
         }
     });
     children

@@ -6,6 +6,7 @@ use crate::event::UnitFact;
 use crate::json::Json;
 use crate::model::attempt::{Outcome, Stuck, StuckLimit};
 use crate::model::error::Error;
+use crate::model::run::Serves;
 use crate::model::unit::{Doing, Live, QueuePlace, UnitRef, UnitState};
 use crate::recovery::failing;
 use crate::recovery::ladder::{self, Verdict};
@@ -56,8 +57,9 @@ fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, limit: S
             }
         }
         Doing::Child { .. } => {
-            if let Some((child, generation)) = draft.unit(unit).child {
-                draft.notify(child, NoticeBody::CancelChild { generation });
+            if let Some(child) = draft.unit(unit).child {
+                let serves = Serves { generation: draft.run().generation, attempt: live.attempt };
+                draft.notify(child, NoticeBody::CancelChild { serves });
             }
         }
     }

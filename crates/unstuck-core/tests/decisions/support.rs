@@ -1,0 +1,351 @@
+//! A small world for tests of the core: flows by hand, runs in a map, notices in a queue, a clock that is owned.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::id::{Ids, PayloadId, RunId};
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Origin, Run, RunState};
+use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::needs::needs;
+use unstuck_core::offer::Offers;
+use unstuck_core::random::Random;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::{Millis, Time};
+use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
+
+/// Where the clock of a world begins.
+pub(crate) const BEGIN: Time = Time(1_800_000_000_000);
+
+/// Everything that the engine and a store would keep.
+pub(crate) struct World {
+    pub(crate) flows: BTreeMap<Arc<str>, Arc<Flow>>,
+    pub(crate) runs: BTreeMap<RunId, Run>,
+    pub(crate) history: BTreeMap<RunId, Vec<Event>>,
+    pub(crate) payloads: HashMap<PayloadId, Json>,
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) effects: Vec<Effect>,
+    /// Leases that heartbeats have moved: the last sign of life.
+    pub(crate) heard: HashMap<(RunId, UnitRef), Time>,
+    pub(crate) now: Time,
+    pub(crate) ids: Ids,
+    pub(crate) random: Random,
+    pub(crate) offers: Offers,
+}
+
+impl World {
+    pub(crate) fn new(flows: Vec<Flow>) -> World {
+        World {
+            flows: flows.into_iter().map(|flow| (flow.name.clone(), Arc::new(flow))).collect(),
+            runs: BTreeMap::new(),
+            history: BTreeMap::new(),
+            payloads: HashMap::new(),
+            notices: VecDeque::new(),
+            effects: Vec::new(),
+            heard: HashMap::new(),
+            now: BEGIN,
+            ids: Ids::new(1, 0),
+            random: Random::new(1),
+            offers: Offers::default(),
+        }
+    }
+
+    /// Starts a run and delivers all notices.
+    pub(crate) fn start(&mut self, flow: &str) -> RunId {
+        self.start_with(flow, None, "null").expect("starts")
+    }
+
+    pub(crate) fn start_with(
+        &mut self,
+        flow: &str,
+        key: Option<&str>,
+        input: &str,
+    ) -> Result<RunId, Refusal> {
+        self.start_again(flow, key, input, OnDuplicate::Return)
+    }
+
+    pub(crate) fn start_again(
+        &mut self,
+        flow: &str,
+        key: Option<&str>,
+        input: &str,
+        on_duplicate: OnDuplicate,
+    ) -> Result<RunId, Refusal> {
+        let flow_id = self.flows[flow].id;
+        let known =
+            self.runs.values().find(|run| run.flow == flow_id && key.is_some() && run.key.as_deref() == key);
+        let run = known.map(|run| run.id).unwrap_or_else(|| RunId(self.ids.next(self.now)));
+        let command = Command::Start(Box::new(Start {
+            run,
+            key: key.map(Into::into),
+            input: StartInput::New(Json::parse(input).expect("valid JSON")),
+            priority: 0,
+            deadline: None,
+            origin: Origin::Root,
+            root_flow: None,
+            on_duplicate,
+            by: Actor::User("tester".into()),
+        }));
+        let flow = self.flows[flow].clone();
+        let answer = self.decide_on(run, command, Some(flow))?.answer;
+        self.deliver();
+        match answer {
+            Answer::Started(run) | Answer::Exists(run) => Ok(run),
+            Answer::Done | Answer::Already => Ok(run),
+        }
+    }
+
+    /// Decides one command on a run, keeps what comes of it, and leaves the notices in the queue.
+    pub(crate) fn decide_on(
+        &mut self,
+        id: RunId,
+        command: Command,
+        flow: Option<Arc<Flow>>,
+    ) -> Result<Decision, Refusal> {
+        let mut run = self.runs.get(&id).cloned();
+        let flow = match (&run, flow) {
+            (Some(run), _) => self.flow_of(run),
+            (None, Some(flow)) => flow,
+            (None, None) => return Err(Refusal::UnknownRun(id)),
+        };
+        let needed = needs(run.as_ref(), &command, &flow);
+        let payloads: HashMap<PayloadId, Json> =
+            needed.iter().map(|id| (*id, self.payloads[id].clone())).collect();
+        let before = run.clone();
+        let mut context = Context {
+            now: self.now,
+            run: id,
+            flow: &flow,
+            payloads: &payloads,
+            ids: &mut self.ids,
+            random: &mut self.random,
+            offers: &mut self.offers,
+        };
+        let result = decide(&mut run, command, &mut context);
+        let mut decision = match result {
+            Ok(decision) => decision,
+            Err(refusal) => {
+                assert_eq!(run, before, "a refused command changes nothing: {refusal}");
+                return Err(refusal);
+            }
+        };
+        if decision.event.is_none() {
+            assert_eq!(run, before, "what is not recorded has not happened");
+        }
+        self.keep(id, run, &mut decision);
+        Ok(decision)
+    }
+
+    fn keep(&mut self, id: RunId, run: Option<Run>, decision: &mut Decision) {
+        if let Some(run) = run {
+            self.runs.insert(id, run);
+        }
+        for (payload, json) in decision.payloads.drain(..) {
+            assert!(self.payloads.insert(payload, json).is_none(), "a payload is written once");
+        }
+        if let Some(event) = &decision.event {
+            self.history.entry(id).or_default().push(event.clone());
+            self.heard.retain(|(run, unit), _| *run != id || !decision.touched.units.contains(unit));
+        }
+        if let Some(lease) = decision.lease {
+            self.heard.insert((id, lease.unit), lease.heard);
+        }
+        self.notices.extend(decision.notices.drain(..));
+        self.effects.append(&mut decision.effects);
+    }
+
+    /// Asks something of a run, and delivers what runs tell each other.
+    pub(crate) fn ask(&mut self, run: RunId, command: Command) -> Result<Answer, Refusal> {
+        let answer = self.decide_on(run, command, None)?.answer;
+        self.deliver();
+        Ok(answer)
+    }
+
+    /// Delivers every notice.
+    pub(crate) fn deliver(&mut self) {
+        while let Some(notice) = self.notices.pop_front() {
+            self.deliver_one(notice);
+        }
+    }
+
+    pub(crate) fn deliver_one(&mut self, notice: Notice) {
+        let Notice { to, body } = notice;
+        let flow = match &body {
+            NoticeBody::StartChild(child) => match self.flows.get(&child.flow) {
+                Some(flow) => Some(flow.clone()),
+                None => {
+                    self.notices.extend(refuse_child(to, child, "there is no such flow"));
+                    return;
+                }
+            },
+            _ => None,
+        };
+        // A stale notice is refused or ignored; either way it is over.
+        let _ = self.decide_on(to, Command::Notice(Box::new(body)), flow);
+    }
+
+    /// Lets time pass, with every timer at its moment.
+    pub(crate) fn pass(&mut self, span: Millis) {
+        let end = self.now + span;
+        while let Some((due, run, unit)) = self.next_due().filter(|(due, _, _)| *due <= end) {
+            self.now = self.now.max(due);
+            let heard = unit.and_then(|unit| self.heard.get(&(run, unit)).copied());
+            let before = (self.next_due(), self.runs[&run].seq);
+            self.ask(run, Command::Due { unit, heard }).expect("a timer is never refused");
+            assert_ne!(
+                before,
+                (self.next_due(), self.runs[&run].seq),
+                "a timer that comes due again and again"
+            );
+        }
+        self.now = end;
+        self.admit();
+    }
+
+    /// The next thing that is due.
+    pub(crate) fn next_due(&self) -> Option<(Time, RunId, Option<UnitRef>)> {
+        let mut all = Vec::new();
+        for run in self.runs.values() {
+            for (unit, wakeup) in wakeups(run, &self.flow_of(run)) {
+                let moved = unit.and_then(|unit| {
+                    let heard = self.heard.get(&(run.id, unit))?;
+                    let flow = self.flow_of(run);
+                    let UnitState::Active(live) = &run.unit(unit)?.state else { return None };
+                    unstuck_core::wakeup::first_limit(flow.step(unit.step), live, Some(*heard))
+                        .map(|(due, _)| due)
+                });
+                all.extend(moved.or(wakeup.due).map(|due| (due, run.id, unit)));
+            }
+        }
+        all.into_iter().min()
+    }
+
+    /// Gives slots to runs that want one, oldest first.
+    pub(crate) fn admit(&mut self) {
+        loop {
+            let mut taken: HashMap<Arc<str>, u32> = HashMap::new();
+            let mut wanting = Vec::new();
+            for run in self.runs.values() {
+                match slot_use(run, &self.flow_of(run)) {
+                    SlotUse::None => {}
+                    SlotUse::Has { limit } => *taken.entry(limit.name).or_default() += 1,
+                    SlotUse::Wants { limit, .. } => wanting.push((run.id, limit)),
+                }
+            }
+            let room = |limit: &unstuck_core::model::run::Limit| {
+                taken.get(&limit.name).copied().unwrap_or(0) < limit.max
+            };
+            let Some((run, _)) = wanting.into_iter().find(|(_, limit)| room(limit)) else { return };
+            self.ask(run, Command::Admit).expect("admitted");
+        }
+    }
+
+    pub(crate) fn flow_of(&self, run: &Run) -> Arc<Flow> {
+        self.flows.values().find(|flow| flow.id == run.flow).expect("the flow exists").clone()
+    }
+
+    pub(crate) fn unit_ref(&self, run: RunId, name: &str) -> UnitRef {
+        let flow = self.flow_of(&self.runs[&run]);
+        match name.split_once('[') {
+            None => UnitRef::step(flow.find(name).expect("the step exists")),
+            Some((step, item)) => {
+                let item = item.trim_end_matches(']').parse().expect("a number");
+                UnitRef::item(flow.find(step).expect("the step exists"), item)
+            }
+        }
+    }
+
+    /// A worker takes the queued attempt of a step and begins.
+    pub(crate) fn claim(&mut self, run: RunId, step: &str, worker: &Worker) -> Result<AttemptId, Refusal> {
+        let unit = self.unit_ref(run, step);
+        self.ask(run, Command::Claim { unit, worker: worker.clone() })?;
+        let state = &self.runs[&run];
+        let attempt = state.unit(unit).expect("claimed").attempts;
+        Ok(AttemptId { run, generation: state.generation, unit, attempt })
+    }
+
+    /// A local worker takes the queued attempt of a step.
+    pub(crate) fn begin(&mut self, run: RunId, step: &str) -> AttemptId {
+        self.claim(run, step, &local("w")).expect("claimed")
+    }
+
+    pub(crate) fn say(&mut self, attempt: AttemptId, says: Says) -> Result<Answer, Refusal> {
+        self.ask(attempt.run, Command::Answer { attempt, says })
+    }
+
+    /// One attempt of a step: taken, and ended like this.
+    pub(crate) fn attempt(&mut self, run: RunId, step: &str, says: Says) -> AttemptId {
+        let attempt = self.begin(run, step);
+        self.say(attempt, says).expect("heard");
+        attempt
+    }
+
+    pub(crate) fn state(&self, run: RunId) -> RunState {
+        self.runs[&run].state()
+    }
+
+    /// The word for a step's or item's state.
+    pub(crate) fn step(&self, run: RunId, step: &str) -> &'static str {
+        let unit = self.unit_ref(run, step);
+        self.runs[&run].unit(unit).map_or("none", |unit| unit.state.word())
+    }
+
+    /// The run that the only child or handler of this one is.
+    pub(crate) fn child(&self, run: RunId) -> RunId {
+        self.runs.values().find(|other| other.origin.parent() == Some(run)).expect("it has a child").id
+    }
+
+    /// The output of a run that has completed.
+    pub(crate) fn output(&self, run: RunId) -> String {
+        use unstuck_core::model::run::{End, Ended, Phase};
+        match &self.runs[&run].phase {
+            Phase::Ended(Ended { how: End::Completed { output }, .. }) => self.json(output).text().to_owned(),
+            other => panic!("{run} has not completed: {other:?}"),
+        }
+    }
+
+    pub(crate) fn json(&self, payload: &Payload) -> Json {
+        match payload {
+            Payload::Inline(json) => json.clone(),
+            Payload::Stored(id) => self.payloads[id].clone(),
+        }
+    }
+}
+
+pub(crate) fn local(name: &str) -> Worker {
+    Worker { name: name.into(), incarnation: 1, local: true }
+}
+
+pub(crate) fn remote(name: &str) -> Worker {
+    Worker { name: name.into(), incarnation: 1, local: false }
+}
+
+pub(crate) fn done() -> Says {
+    output("null")
+}
+
+pub(crate) fn output(json: &str) -> Says {
+    Says::Complete { output: Json::parse(json).expect("valid JSON") }
+}
+
+pub(crate) fn stall(cause: &str) -> Says {
+    Says::Fail { error: Box::new(Error::new(cause)), fatal: false }
+}
+
+pub(crate) fn fatal(cause: &str) -> Says {
+    Says::Fail { error: Box::new(Error::new(cause)), fatal: true }
+}
+
+pub(crate) fn lacking() -> Says {
+    Says::Defer { asked: None, lacking: None }
+}
+
+pub(crate) fn operator() -> Actor {
+    Actor::User("operator".into())
+}
