@@ -29,7 +29,7 @@ pub trait Store {
 
     /// Locks these runs (each at most once per transaction) and gives them, in the same order. Never waits: a
     /// run that somebody else has locked comes back as [`Locked::Busy`]. Every run that is given must come back
-    /// with [`Store::stage`], changed or not, or with [`Store::abandon`].
+    /// with [`Store::stage`], changed or not, or with [`Store::abandon`]. A run that is to be made is not locked.
     fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
 
     /// The run that has this key in this flow, in any state.
@@ -38,25 +38,27 @@ pub trait Store {
     /// These payloads, in the same order.
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
 
-    /// Attempts that may be handed out to these offers, at most `limit`, each at most once: by priority, then by
-    /// turns over the flows, then the ones at the front, then by age. An offer is given no more than it has
-    /// room for. They are not removed: the claim that is staged does that.
+    /// Attempts that may be handed out to these offers, at most `limit`, each at most once in a transaction: by
+    /// priority, then by turns over the flows, then the ones at the front, then by age. An offer is given no more
+    /// than it has room for; of several that take an attempt, the first gets it. They are not removed: the claim
+    /// that is staged does that. Turns begin anew with a restart.
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
 
-    /// The highest priority that waits in any of these queues.
+    /// The highest priority that waits in any of these queues, candidates of this transaction apart.
     fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
 
     /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for:
-    /// by priority, then by age.
+    /// by priority, then by age, which is the time of the stage that it has wanted it since.
     fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
-    /// What is due at `now`, in order of time, at most `limit`. An entry stays until a stage changes it.
+    /// What is due at `now`, in order of time (then of run and unit), at most `limit`. An entry stays until a stage
+    /// changes it.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
-    /// Ends the transaction with these changes. On error nothing of it has happened.
+    /// Ends the transaction with these changes. On error it has ended too, and nothing of it has happened.
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
 
     /// Ends the transaction without changes; the locked runs come back as they were.
@@ -80,23 +82,24 @@ pub trait Store {
     /// The highest id that was ever given out here.
     fn last_id(&mut self) -> Result<u64, StoreError>;
 
-    /// One run as it is now.
+    /// One run as it is now. Runs are read outside of a transaction: one that is locked may be refused.
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;
 
     /// The events of a run after number `after`, in order, at most `limit`.
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Runs, newest first, before the id `before`, at most `limit`.
+    /// Runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as [`Store::run`].
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
 
-    /// Keeps a flow. The same content again returns what is there; the same version with other content is
-    /// refused; without a version it gets the next number.
+    /// Keeps a flow, durable on return. The same content again returns what is there, now with this folder; the same
+    /// version with other content is refused. Without a version it is compared with the newest one, and gets the
+    /// number after the highest where it differs.
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
 
     /// A flow version.
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
 
-    /// The newest version of a flow.
+    /// The newest version of a flow: the one that was kept last for the first time.
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
 }
 
@@ -152,7 +155,7 @@ pub struct Stage {
     pub unchanged: Vec<Run>,
     /// Notices that could not be delivered in the same batch, in order.
     pub notices: Vec<Notice>,
-    /// Stored notices that were delivered.
+    /// Stored notices that were delivered. One that was delivered before is passed over.
     pub delivered: Vec<NoticeId>,
     /// The highest id that was given out.
     pub last_id: u64,
@@ -169,13 +172,15 @@ pub struct RunChange {
     pub events: Vec<Event>,
     /// New payloads.
     pub payloads: Vec<(PayloadId, Json)>,
-    /// Wakeups as they are now; an empty one is removed.
+    /// Wakeups as they are now, each place once; an empty one is removed. One that is due when it was said to be
+    /// before keeps the lease that signs of life have moved since: the attempt is the same.
     pub wakeups: Vec<(Option<UnitRef>, Wakeup)>,
     /// Whether every wakeup that is not listed is to be removed.
     pub replaces_all: bool,
     /// What it has or wants of its limit.
     pub slot: SlotUse,
-    /// Leases that were moved.
+    /// Leases that were moved, before the wakeups: a place without a timer has none to move, and a wakeup that is due
+    /// at another time than before ends it.
     pub leases: Vec<LeaseMove>,
 }
 
