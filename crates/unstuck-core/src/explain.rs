@@ -1,0 +1,157 @@
+//! Why a run is where it is: what happened, what comes next and when, and what an operator could do now.
+
+mod because;
+mod can;
+mod headline;
+mod next;
+mod text;
+
+use crate::event::Event;
+use crate::id::RunId;
+use crate::model::flow::{Flow, Step};
+use crate::model::run::{Run, RunState};
+use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState};
+use crate::reason::{self, DecisionLine, words};
+use crate::time::Time;
+
+/// So many sentences of the history are told; the document of the run has every decision.
+const HAPPENED: usize = 20;
+/// So many items of a fan-out, timers or choices are shown one by one.
+const SHOWN: usize = 20;
+
+/// A run, explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The run.
+    pub run: RunId,
+    /// When it was explained.
+    pub now: Time,
+    /// Its state.
+    pub state: RunState,
+    /// The whole in one sentence.
+    pub headline: String,
+    /// What happened in this generation, the last of it.
+    pub happened: Vec<(Time, String)>,
+    /// How many sentences before that are left out.
+    pub earlier: usize,
+    /// Why each step is where it is.
+    pub because: Vec<UnitBecause>,
+    /// What comes next: in order of time, then what has no time.
+    pub next: Vec<Next>,
+    /// What an operator could do now.
+    pub can: Vec<Possible>,
+}
+
+/// Why a step or item is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitBecause {
+    /// The step or item; the step itself for a fan-out as a whole.
+    pub unit: UnitRef,
+    /// How people write it.
+    pub name: String,
+    /// Its state.
+    pub state: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// Something that comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// When, if that is known.
+    pub at: Option<Time>,
+    /// What.
+    pub what: String,
+}
+
+/// Something that an operator could do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Possible {
+    /// The command, ready to be typed.
+    pub command: String,
+    /// What it does.
+    pub what: String,
+}
+
+/// Explains a run. `history` starts with its first event; `children` says what its child runs and its handler are
+/// doing, where that is known better than the run knows it.
+pub fn explain(
+    run: &Run,
+    flow: &Flow,
+    history: &[Event],
+    now: Time,
+    children: &[(RunId, RunState)],
+) -> Explanation {
+    let decisions = reason::decisions(flow, history);
+    let view = View { run, flow, history, now, children, decisions: &decisions };
+    let told: Vec<(Time, String)> = reason::story(flow, history)
+        .into_iter()
+        .filter(|told| told.generation == run.generation)
+        .map(|told| (told.at, told.what))
+        .collect();
+    let earlier = told.len().saturating_sub(HAPPENED);
+    Explanation {
+        run: run.id,
+        now,
+        state: run.state(),
+        headline: headline::headline(&view),
+        happened: told[earlier..].to_vec(),
+        earlier,
+        because: because::because(&view),
+        next: next::next(&view),
+        can: can::can(&view),
+    }
+}
+
+/// A run as it is looked at now.
+struct View<'a> {
+    run: &'a Run,
+    flow: &'a Flow,
+    history: &'a [Event],
+    now: Time,
+    children: &'a [(RunId, RunState)],
+    decisions: &'a [DecisionLine],
+}
+
+impl<'a> View<'a> {
+    fn step(&self, unit: UnitRef) -> &'a Step {
+        self.flow.step(unit.step)
+    }
+
+    /// How people write a unit, marked as a name.
+    fn quoted(&self, unit: UnitRef) -> String {
+        format!("`{}`", words::name(self.flow, unit))
+    }
+
+    /// What a child run is doing: what is known of it, else what it last told.
+    fn child_state(&self, child: RunId, told: RunState) -> RunState {
+        self.children.iter().find(|(id, _)| *id == child).map_or(told, |(_, state)| *state)
+    }
+
+    /// The child run that a unit is waiting for, and what that is doing.
+    fn child_of(&self, unit: &Unit) -> Option<(RunId, RunState)> {
+        let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &unit.state else {
+            return None;
+        };
+        let child = unit.child?;
+        Some((child, self.child_state(child, *state)))
+    }
+
+    /// The units that `wanted` picks, with their state.
+    fn units(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<(UnitRef, &'a Unit)> {
+        let mut found = Vec::new();
+        self.run.each_unit(|unit, state| {
+            if wanted(state) {
+                found.push((unit, state));
+            }
+        });
+        found
+    }
+
+    /// The last decision about a unit in this generation.
+    fn decision(&self, unit: UnitRef) -> Option<&'a DecisionLine> {
+        let of_unit =
+            |line: &&DecisionLine| line.unit == Some(unit) && line.generation == self.run.generation;
+        self.decisions.iter().rev().find(of_unit)
+    }
+}

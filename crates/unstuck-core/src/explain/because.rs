@@ -1,0 +1,250 @@
+//! Why each step and item is where it is: every state has its sentence.
+
+use crate::explain::{SHOWN, UnitBecause, View};
+use crate::json::Payload;
+use crate::model::attempt::ResumedBy;
+use crate::model::flow::{Kind, Step, StepIx};
+use crate::model::run::{PausedBy, Slot};
+use crate::model::unit::{
+    Doing, Items, Live, QueuePlace, Queued, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting,
+};
+use crate::reason::words::{self, ago, brief, count, lasting, list, until};
+use crate::time::Time;
+
+/// Progress is cut here.
+const LONGEST_PROGRESS: usize = 100;
+/// The states of items in the order in which they are counted up, as people say them.
+const ITEM_STATES: [(&str, &str); 11] = [
+    ("completed", "completed"),
+    ("skipped", "skipped"),
+    ("failed", "failed"),
+    ("active", "active"),
+    ("ready", "ready"),
+    ("waiting", "waiting"),
+    ("held", "held"),
+    ("error", "in error"),
+    ("pending", "pending"),
+    ("dropped", "dropped"),
+    ("cancelled", "cancelled"),
+];
+
+/// Every step, in order; after a fan-out those of its items that are not done.
+pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
+    let mut all = Vec::new();
+    for (place, step) in (0..).map(StepIx).zip(&view.run.steps) {
+        let unit = UnitRef::step(place);
+        let (state, why) = match step {
+            StepRun::Single(single) => (single.state.word(), of_unit(view, unit, single)),
+            StepRun::Items(items) => (step.word(), of_items(view, place, items)),
+        };
+        all.push(UnitBecause { unit, name: words::name(view.flow, unit), state, why });
+        if let StepRun::Items(items) = step {
+            all.extend(open_items(view, place, items));
+        }
+    }
+    all
+}
+
+fn open_items(view: &View<'_>, step: StepIx, items: &Items) -> Vec<UnitBecause> {
+    let open = items.units.iter().filter(|(_, unit)| !is_done(&unit.state));
+    let told = open.take(SHOWN).map(|(item, state)| {
+        let unit = UnitRef::item(step, *item);
+        let why = of_unit(view, unit, state);
+        UnitBecause { unit, name: words::name(view.flow, unit), state: state.state.word(), why }
+    });
+    told.collect()
+}
+
+/// Whether there is nothing more to say about an item than that it is counted.
+fn is_done(state: &UnitState) -> bool {
+    match state {
+        UnitState::Completed { .. } | UnitState::Skipped { .. } | UnitState::Failed { goes_on: true, .. } => {
+            true
+        }
+        UnitState::Dropped { .. } | UnitState::Cancelled { .. } => true,
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Active(_)
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Failed { goes_on: false, .. } => false,
+    }
+}
+
+/// A fan-out as a whole: how many of its items are where.
+fn of_items(view: &View<'_>, step: StepIx, items: &Items) -> String {
+    let launched = items.units.len();
+    let mut parts = Vec::new();
+    for (word, shown) in ITEM_STATES {
+        match items.units.values().filter(|unit| unit.state.word() == word).count() {
+            0 => {}
+            n => parts.push(format!("{n} {shown}")),
+        }
+    }
+    let open = (items.total as usize).saturating_sub(launched);
+    if open > 0 {
+        let parallel = view.flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
+        parts.push(format!("{open} not launched yet (parallel: {parallel})"));
+    }
+    let total = count(items.total as usize, "item", "items");
+    if parts.is_empty() { total } else { format!("{total}: {}", list(&parts)) }
+}
+
+fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
+    let now = view.now;
+    match &state.state {
+        UnitState::Pending => pending(view, unit),
+        UnitState::Ready(queued) => ready(view, unit, queued),
+        UnitState::Active(live) => active(view, state, live),
+        UnitState::Waiting(waiting) => waits(view, state, waiting),
+        UnitState::Held { since } => decided(view, unit, state, *since, "an operator has not chosen yet"),
+        UnitState::Error { since } => decided(view, unit, state, *since, "nobody has resumed it yet"),
+        UnitState::Completed { at, .. } => completed(view, state, *at),
+        UnitState::Skipped { at, why: SkippedBy::Condition } => {
+            format!("its condition was false {}", ago(now, *at))
+        }
+        UnitState::Skipped { at, why: SkippedBy::Operator } => {
+            format!("an operator said so {}", ago(now, *at))
+        }
+        UnitState::Failed { at, goes_on: true } => {
+            decided(view, unit, state, *at, "the flow goes on without it")
+        }
+        UnitState::Failed { at, goes_on: false } => decided(view, unit, state, *at, "the run fails with it"),
+        UnitState::Dropped { at } => format!("the exception handler took over {}", ago(now, *at)),
+        UnitState::Cancelled { at } => format!("its run ended {}", ago(now, *at)),
+    }
+}
+
+fn pending(view: &View<'_>, unit: UnitRef) -> String {
+    let missing: Vec<String> = view
+        .step(unit)
+        .needs
+        .iter()
+        .filter(|need| !view.run.step(**need).lets_others_go_on())
+        .map(|need| view.quoted(UnitRef::step(*need)))
+        .collect();
+    if !missing.is_empty() {
+        return format!("it needs {}", list(&missing));
+    }
+    kept_back(view).unwrap_or_else(|| "it begins next".to_owned())
+}
+
+/// What keeps a run from going on, if anything does.
+fn kept_back(view: &View<'_>) -> Option<String> {
+    match (view.run.paused, &view.run.slot) {
+        (Some(PausedBy::Operator), _) => Some("the run is paused".to_owned()),
+        (Some(PausedBy::Parent), _) => Some("the run is paused with its parent".to_owned()),
+        (None, Slot::Wanted(limit)) => {
+            let runs = count(limit.max as usize, "run", "runs");
+            Some(format!("the run has no slot of limit `{}` ({runs} at once)", limit.name))
+        }
+        (None, Slot::Unlimited | Slot::Taken(_)) => None,
+    }
+}
+
+fn ready(view: &View<'_>, unit: UnitRef, queued: &Queued) -> String {
+    let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
+    match kept_back(view) {
+        Some(why) => format!("{attempt}; {why}"),
+        None => format!("{attempt}, for {}", taker(view.step(unit), queued.place)),
+    }
+}
+
+/// Who takes the attempts of a step.
+pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
+    let who = match &step.kind {
+        Kind::Action(name) => format!("a worker that offers `{name}`"),
+        Kind::Process(_) => "an engine that runs local processes".to_owned(),
+        Kind::Emulate(_) => "an engine that emulates".to_owned(),
+        Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => "the engine".to_owned(),
+    };
+    if place.alone { format!("{who} and runs nothing else") } else { who }
+}
+
+fn active(view: &View<'_>, state: &Unit, live: &Live) -> String {
+    let (now, attempt) = (view.now, live.attempt);
+    match &live.doing {
+        Doing::Dequeued { worker, at } => {
+            format!(
+                "attempt {attempt} was handed to worker {} {}, and has not started",
+                worker.name,
+                ago(now, *at)
+            )
+        }
+        Doing::Working { worker, started_at, heard, progress } => {
+            let worker_text = format!("worker {} works on attempt {attempt}", worker.name);
+            let heard = if heard > started_at {
+                format!(", last heard of {}", ago(now, *heard))
+            } else {
+                String::new()
+            };
+            let progress = progress.as_ref().map_or(String::new(), |progress| match progress {
+                Payload::Inline(json) => format!("; progress: {}", brief(json.text(), LONGEST_PROGRESS)),
+                Payload::Stored(_) => "; it has reported progress".to_owned(),
+            });
+            format!("{worker_text}, started {}{heard}{progress}", ago(now, *started_at))
+        }
+        Doing::Child { started_at, .. } => match view.child_of(state) {
+            Some((child, state)) => {
+                format!("attempt {attempt} is child {child}, which is {}", state.word())
+            }
+            None => format!("attempt {attempt} is a child run, started {}", ago(now, *started_at)),
+        },
+    }
+}
+
+fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
+    let now = view.now;
+    let text = match waiting {
+        Waiting::Again { due, by, .. } => {
+            let again = format!("tried again {}", until(now, *due));
+            let why = match by {
+                ResumedBy::Retry => "by its retry strategy",
+                ResumedBy::Defer => "after its deferral",
+                ResumedBy::Reclaim => "after having been stuck",
+                ResumedBy::Policy => "by a resume policy",
+                ResumedBy::Operator => "as an operator asked",
+                ResumedBy::Rerun => "by a rerun",
+            };
+            match last_end(state) {
+                Some(ended) => format!("{ended}; {again} {why}"),
+                None => format!("{again} {why}"),
+            }
+        }
+        Waiting::Timer { due } => format!("its wait is over {}", until(now, *due)),
+        Waiting::Signal { name, since, .. } => {
+            format!("signal `{name}` has not come yet{}", waited(now, *since))
+        }
+    };
+    if view.run.paused.is_some() { format!("{text}; the run is paused, so this waits") } else { text }
+}
+
+fn waited(now: Time, since: Time) -> String {
+    match lasting(now, since).as_str() {
+        "" => String::new(),
+        span => format!(" (waiting{span})"),
+    }
+}
+
+fn last_end(state: &Unit) -> Option<String> {
+    state.past.last().map(|past| words::ended(past.attempt, &past.outcome))
+}
+
+/// What the ladder decided about it, or at least how its last attempt ended.
+fn decided(view: &View<'_>, unit: UnitRef, state: &Unit, since: Time, still: &str) -> String {
+    let when = ago(view.now, since);
+    match (view.decision(unit), last_end(state)) {
+        (Some(decision), _) => format!("{} ({when})", decision.reason),
+        (None, Some(ended)) => format!("{ended}; {still} ({when})"),
+        (None, None) => format!("{still} ({when})"),
+    }
+}
+
+fn completed(view: &View<'_>, state: &Unit, at: Time) -> String {
+    let when = ago(view.now, at);
+    match state.attempts {
+        0 | 1 => when,
+        n => format!("{when}, after {n} attempts"),
+    }
+}

@@ -1,0 +1,146 @@
+//! What an operator could do now: commands that are ready to be typed, each of which would be accepted.
+
+use std::collections::BTreeSet;
+
+use crate::explain::next::running_handler;
+use crate::explain::{Possible, SHOWN, View};
+use crate::model::flow::Step;
+use crate::model::run::{End, Origin, PausedBy, Phase, RunState};
+use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
+use crate::reason::words;
+
+/// Everything that would help, or could be wanted.
+pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
+    let run = view.run.id;
+    if let Phase::Ended(ended) = &view.run.phase {
+        return for_ended(view, &ended.how);
+    }
+    let mut all = Vec::new();
+    for (unit, state) in view.units(|_| true) {
+        all.extend(for_unit(view, unit, state));
+    }
+    let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
+    if in_error > 1 {
+        all.push(possible(format!("unstuck resume {run}"), format!("resumes all {in_error} steps in error")));
+    }
+    if let Some((handler, state)) = running_handler(view) {
+        let what = format!("explains the exception handler, which is {}", state.word());
+        all.push(possible(format!("unstuck explain {handler}"), what));
+    }
+    let mut seen = BTreeSet::new();
+    all.retain(|possible| seen.insert(possible.command.clone()));
+    all.truncate(SHOWN);
+    all.push(pause(view));
+    all.push(possible(
+        format!("unstuck cancel {run}"),
+        "ends the run for good: its attempts are void, its children are cancelled",
+    ));
+    all
+}
+
+fn possible(command: impl Into<String>, what: impl Into<String>) -> Possible {
+    Possible { command: command.into(), what: what.into() }
+}
+
+fn for_ended(view: &View<'_>, how: &End) -> Vec<Possible> {
+    match (how, view.run.origin.parent()) {
+        (End::Failed { .. } | End::Cancelled { .. }, None) => vec![possible(
+            format!("unstuck rerun {}", view.run.id),
+            "starts the next generation from the point of failure; what is completed is not run again",
+        )],
+        (End::Failed { .. } | End::Cancelled { .. }, Some(parent)) => {
+            vec![possible(
+                format!("unstuck explain {parent}"),
+                "explains its parent, which decides what follows",
+            )]
+        }
+        (End::Superseded { by }, _) => {
+            vec![possible(format!("unstuck explain {by}"), "explains the run that took its place")]
+        }
+        (End::Completed { .. }, _) => Vec::new(),
+    }
+}
+
+fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
+    let run = view.run.id;
+    let word = shell_word(&words::name(view.flow, unit));
+    match &state.state {
+        UnitState::Held { .. } => vec![
+            possible(format!("unstuck choose {run} {word} retry"), "one more attempt in the same round"),
+            possible(format!("unstuck choose {run} {word} none"), given_up(view.step(unit))),
+        ],
+        UnitState::Error { .. } => {
+            vec![possible(
+                format!("unstuck resume {run} {word}"),
+                "tries it again in a new round, with every budget anew",
+            )]
+        }
+        UnitState::Waiting(Waiting::Signal { name, .. }) => vec![possible(
+            format!("unstuck signal {run} {}", shell_word(name)),
+            format!("{} {}; JSON after the name becomes its output", completes(view), view.quoted(unit)),
+        )],
+        UnitState::Active(_) => child(view, unit, state),
+        UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. })
+        | UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => Vec::new(),
+    }
+}
+
+/// What a signal does to the step that waits for it.
+fn completes(view: &View<'_>) -> &'static str {
+    if view.run.may_go_on() { "completes" } else { "completes, once the run goes on," }
+}
+
+/// What `none` would do to a held step.
+fn given_up(step: &Step) -> String {
+    match (&step.exception_handler, step.fail_on_error) {
+        (_, false) => "gives it up: its output is null, and the flow goes on".to_owned(),
+        (Some(handler), true) => format!("gives it up: `{handler}` runs, and then the run is failed"),
+        (None, true) => "gives it up: the run is failed".to_owned(),
+    }
+}
+
+/// A child that does not go on by itself is where the help is needed.
+fn child(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
+    let Some((child, state)) = view.child_of(state) else { return Vec::new() };
+    match state {
+        RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused | RunState::Queued => {
+            let what = format!("explains the child of {}, which is {}", view.quoted(unit), state.word());
+            vec![possible(format!("unstuck explain {child}"), what)]
+        }
+        RunState::Running
+        | RunState::Completed
+        | RunState::Failed
+        | RunState::Cancelled
+        | RunState::Superseded => Vec::new(),
+    }
+}
+
+fn pause(view: &View<'_>) -> Possible {
+    let run = view.run.id;
+    match (view.run.paused, &view.run.origin) {
+        (Some(PausedBy::Operator), _) | (Some(PausedBy::Parent), Origin::Root) => {
+            possible(format!("unstuck unpause {run}"), "lets the run go on")
+        }
+        (Some(PausedBy::Parent), Origin::Child { parent, .. } | Origin::Handler { parent, .. }) => {
+            possible(format!("unstuck unpause {parent}"), "lets its parent go on, and this run with it")
+        }
+        (None, _) => {
+            possible(format!("unstuck pause {run}"), "attempts under way finish, nothing more is dispatched")
+        }
+    }
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@');
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

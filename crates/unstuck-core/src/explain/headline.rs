@@ -1,0 +1,247 @@
+//! The state of a run in one sentence: every state has its own.
+
+use crate::event::{Actor, Fact};
+use crate::explain::View;
+use crate::explain::next::running_handler;
+use crate::model::error::RunError;
+use crate::model::run::{End, Ended, Failing, PausedBy, Phase, RunState, Slot};
+use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
+use crate::reason::words::{ago, cause, clock, count, first_of, in_their_words, until, who};
+use crate::time::{Millis, Time};
+
+/// So many steps are named.
+const NAMED: usize = 3;
+
+/// The whole in one sentence.
+pub(super) fn headline(view: &View<'_>) -> String {
+    let is = match &view.run.phase {
+        Phase::Ended(ended) => of_ended(view, ended),
+        Phase::Failing(failing) => of_failing(view, failing),
+        Phase::Going => of_going(view),
+    };
+    let generation = match view.run.generation {
+        1 => String::new(),
+        n => format!(" (generation {n})"),
+    };
+    format!("{}{generation} of flow `{}` {is}", view.run.id, view.flow.name)
+}
+
+fn of_ended(view: &View<'_>, ended: &Ended) -> String {
+    let when = ago(view.now, ended.at);
+    match &ended.how {
+        End::Completed { .. } => {
+            let took = match ended.at.since(generation_start(view)) {
+                Millis::ZERO => String::new(),
+                span => format!(", after {span}"),
+            };
+            format!("completed {when}{took}")
+        }
+        End::Failed { error, handler } => {
+            let handler = match handler {
+                None => String::new(),
+                Some((run, None)) => format!("; exception handler {run} has completed"),
+                Some((run, Some(error))) => {
+                    format!("; exception handler {run} failed too: {}", cause(&error.error))
+                }
+            };
+            format!("failed {when}: {}{handler}", error_text(view, error))
+        }
+        End::Cancelled { reason } => {
+            let by = last_actor(view, |fact| matches!(fact, Fact::RunCancelled { .. }));
+            format!("was cancelled{by} {when}{}", in_their_words(reason.as_deref()))
+        }
+        End::Superseded { by } => format!("was superseded {when}: {by} took its place"),
+    }
+}
+
+/// When this generation began.
+fn generation_start(view: &View<'_>) -> Time {
+    let first = view.history.iter().find(|event| event.generation == view.run.generation);
+    first.map_or(view.run.created_at, |event| event.at)
+}
+
+/// ` by anna`, if the last event with such a fact was somebody's.
+fn last_actor(view: &View<'_>, wanted: impl Fn(&Fact) -> bool) -> String {
+    let event = view.history.iter().rev().find(|event| event.facts.iter().any(&wanted));
+    event.map_or(String::new(), |event| match &event.by {
+        Actor::Engine => String::new(),
+        actor @ (Actor::Worker | Actor::User(_)) => format!(" by {}", who(actor)),
+    })
+}
+
+fn error_text(view: &View<'_>, failed: &RunError) -> String {
+    match failed.unit {
+        Some(unit) => format!("{} ended with \"{}\"", view.quoted(unit), cause(&failed.error)),
+        None => cause(&failed.error),
+    }
+}
+
+fn of_failing(view: &View<'_>, failing: &Failing) -> String {
+    let error = error_text(view, &failing.error);
+    let active = view.units(|unit| matches!(unit.state, UnitState::Active(_))).len();
+    let now = match (running_handler(view), &failing.handler) {
+        (Some((run, state)), _) => format!("exception handler {run} is {}", state.word()),
+        (None, _) if active > 0 => {
+            let verb = if active == 1 { "ends" } else { "end" };
+            format!("{} under way {verb} first", count(active, "attempt", "attempts"))
+        }
+        (None, Some(handler)) => format!("exception handler `{}` runs next", handler.flow),
+        (None, None) => "it is failed next".to_owned(),
+    };
+    let paused = if view.run.paused.is_some() { "is paused, and " } else { "" };
+    format!("{paused}is failing: {error}; {now}")
+}
+
+fn of_going(view: &View<'_>) -> String {
+    match view.run.state() {
+        RunState::Paused => paused(view),
+        RunState::Running => format!("is running: {}{}", running(view), trouble(view)),
+        RunState::Held => format!("is held: {}", resting(view, RunState::Held)),
+        RunState::Error => format!("is in error: {}", resting(view, RunState::Error)),
+        RunState::Waiting => format!("is waiting: {}", waiting(view)),
+        RunState::Queued => queued(view),
+        // A run that is going has none of these.
+        RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => {
+            format!("is {}", view.run.state().word())
+        }
+    }
+}
+
+fn paused(view: &View<'_>) -> String {
+    let is_pause = |fact: &Fact| matches!(fact, Fact::Paused { .. });
+    let found = view.history.iter().rev().find_map(|event| {
+        event.facts.iter().rev().find_map(|fact| {
+            if let Fact::Paused { reason, .. } = fact { Some((event.at, reason.clone())) } else { None }
+        })
+    });
+    let (since, reason) = found.map_or((None, None), |(at, reason)| (Some(at), reason));
+    let when = since.map_or(String::new(), |since| format!(" since {}", clock(view.now, since)));
+    let words = in_their_words(reason.as_deref());
+    let by = match view.run.paused {
+        Some(PausedBy::Parent) => " with its parent".to_owned(),
+        Some(PausedBy::Operator) | None => last_actor(view, is_pause),
+    };
+    format!("is paused{by}{when}{words}: nothing is dispatched until it is unpaused")
+}
+
+fn running(view: &View<'_>) -> String {
+    let active =
+        view.units(|unit| matches!(unit.state, UnitState::Active(_)) && counts_as(view, unit).is_none());
+    if !active.is_empty() {
+        let verb = if active.len() == 1 { "is" } else { "are" };
+        let attempts = count(active.len(), "attempt", "attempts");
+        return format!("{attempts} {verb} under way ({})", names(view, &active));
+    }
+    let ready = view.units(|unit| matches!(unit.state, UnitState::Ready(_)));
+    match ready.len() {
+        0 => "its next step begins".to_owned(),
+        1 => format!("{} waits for somebody to take it", names(view, &ready)),
+        _ => format!("{} wait for somebody to take them", names(view, &ready)),
+    }
+}
+
+fn names(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
+    let names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
+    first_of(&names, NAMED)
+}
+
+/// What needs somebody while the rest of the run goes on.
+fn trouble(view: &View<'_>) -> String {
+    let held = view.units(|unit| counts_as(view, unit) == Some(RunState::Held));
+    let error = view.units(|unit| counts_as(view, unit) == Some(RunState::Error));
+    let part = |units: &[(UnitRef, &Unit)], word: &str| match units.len() {
+        0 => String::new(),
+        1 => format!("; {} is {word}", names(view, units)),
+        _ => format!("; {} are {word}", names(view, units)),
+    };
+    format!("{}{}", part(&held, "held"), part(&error, "in error"))
+}
+
+/// Held or in error: the unit itself, or its child.
+fn counts_as(view: &View<'_>, unit: &Unit) -> Option<RunState> {
+    match &unit.state {
+        UnitState::Held { .. } => Some(RunState::Held),
+        UnitState::Error { .. } => Some(RunState::Error),
+        UnitState::Active(_) => {
+            let (_, state) = view.child_of(unit)?;
+            matches!(state, RunState::Held | RunState::Error).then_some(state)
+        }
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Waiting(_)
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    }
+}
+
+/// The steps that wait for a person, and the first error among them.
+fn resting(view: &View<'_>, state: RunState) -> String {
+    let units = view.units(|unit| counts_as(view, unit) == Some(state));
+    let Some((_, first)) = units.first() else {
+        return "a child of it is".to_owned();
+    };
+    if let Some((child, state)) = view.child_of(first) {
+        return format!("child {child} of {} is {}", names(view, &units[..1]), state.word());
+    }
+    let error = first.last_error().map_or(String::new(), |error| format!(" (\"{}\")", cause(error)));
+    let names = names(view, &units);
+    match state {
+        RunState::Held => format!("an operator must choose for {names}{error}"),
+        RunState::Queued
+        | RunState::Running
+        | RunState::Waiting
+        | RunState::Error
+        | RunState::Paused
+        | RunState::Completed
+        | RunState::Failed
+        | RunState::Cancelled
+        | RunState::Superseded => format!("somebody must resume {names}{error}"),
+    }
+}
+
+/// What comes first of all that the run waits for.
+fn waiting(view: &View<'_>) -> String {
+    let mut units = view.units(|unit| matches!(unit.state, UnitState::Waiting(_)));
+    units.sort_by_key(|(_, unit)| {
+        let due = if let UnitState::Waiting(waiting) = &unit.state { waiting.due() } else { None };
+        (due.is_none(), due)
+    });
+    let more = match units.len() {
+        0 | 1 => String::new(),
+        n => format!(" (and {} more)", n - 1),
+    };
+    let Some((unit, UnitState::Waiting(first))) = units.first().map(|(unit, state)| (*unit, &state.state))
+    else {
+        return waiting_child(view);
+    };
+    let name = view.quoted(unit);
+    let text = match first {
+        Waiting::Again { due, .. } => format!("{name} is tried again {}", until(view.now, *due)),
+        Waiting::Timer { due } => format!("the wait of {name} is over {}", until(view.now, *due)),
+        Waiting::Signal { name: signal, .. } => format!("{name} waits for signal `{signal}`"),
+    };
+    format!("{text}{more}")
+}
+
+fn waiting_child(view: &View<'_>) -> String {
+    let with_child = view.units(|unit| view.child_of(unit).is_some());
+    match with_child.first().and_then(|(unit, state)| Some((unit, view.child_of(state)?))) {
+        Some((unit, (child, state))) => {
+            format!("child {child} of {} is {}", view.quoted(*unit), state.word())
+        }
+        None => "something else comes first".to_owned(),
+    }
+}
+
+fn queued(view: &View<'_>) -> String {
+    match &view.run.slot {
+        Slot::Wanted(limit) => {
+            let runs = count(limit.max as usize, "run", "runs");
+            format!("is queued: limit `{}` lets {runs} go on at once, and has no slot for it yet", limit.name)
+        }
+        Slot::Unlimited | Slot::Taken(_) => "is queued: nothing of it has begun yet".to_owned(),
+    }
+}

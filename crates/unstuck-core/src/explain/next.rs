@@ -1,0 +1,256 @@
+//! What comes next and when: timers, retries, leases, deadlines, and what only somebody else can bring about.
+
+use crate::explain::because::taker;
+use crate::explain::{Next, SHOWN, View};
+use crate::id::RunId;
+use crate::model::flow::Step;
+use crate::model::run::{End, Failing, Handler, Origin, Phase, Slot};
+use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
+use crate::reason::words::count;
+use crate::time::Time;
+use crate::wakeup::lease;
+
+/// What comes next: in order of time, then what has no time.
+pub(super) fn next(view: &View<'_>) -> Vec<Next> {
+    let mut all = match &view.run.phase {
+        Phase::Ended(ended) => vec![untimed(ended_text(&ended.how))],
+        Phase::Failing(failing) => of_failing(view, failing),
+        Phase::Going => of_going(view),
+    };
+    all.sort_by_key(|next| (next.at.is_none(), next.at));
+    let more = all.len().saturating_sub(SHOWN);
+    if more > 1 {
+        all.truncate(SHOWN);
+        all.push(untimed(format!("and {more} more")));
+    }
+    all.extend(to_parent(view));
+    all
+}
+
+fn untimed(what: impl Into<String>) -> Next {
+    Next { at: None, what: what.into() }
+}
+
+fn timed(at: Time, what: impl Into<String>) -> Next {
+    Next { at: Some(at), what: what.into() }
+}
+
+fn ended_text(how: &End) -> &'static str {
+    match how {
+        End::Completed { .. } => "nothing: a completed run never changes",
+        End::Failed { .. } => "nothing: a failed run never changes, but a rerun starts its next generation",
+        End::Cancelled { .. } => {
+            "nothing: a cancelled run never changes, but a rerun starts its next generation"
+        }
+        End::Superseded { .. } => "nothing: another run took its place",
+    }
+}
+
+/// What the end of this run means for the run it belongs to.
+fn to_parent(view: &View<'_>) -> Option<Next> {
+    if view.run.is_final() {
+        return None;
+    }
+    match &view.run.origin {
+        Origin::Root => None,
+        Origin::Child { parent, .. } => {
+            Some(untimed(format!("when this run has ended, its parent {parent} goes on")))
+        }
+        Origin::Handler { parent, .. } => {
+            Some(untimed(format!("when this handler has ended, its parent {parent} is failed")))
+        }
+    }
+}
+
+fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
+    let mut all = Vec::new();
+    let mut under_way = 0;
+    view.run.each_unit(|unit, state| {
+        if let UnitState::Active(live) = &state.state {
+            under_way += 1;
+            all.extend(limits(view, unit, state, live));
+        }
+    });
+    let first = match under_way {
+        0 => String::new(),
+        1 => "when the attempt under way has ended, ".to_owned(),
+        n => format!("when the {n} attempts under way have ended, "),
+    };
+    all.push(untimed(match &failing.handler {
+        None => format!("{first}the run is failed"),
+        Some(Handler { run: Some(handler), state, .. }) => {
+            let state = view.child_state(*handler, *state).word();
+            format!("when exception handler {handler} has ended (it is {state}), the run is failed")
+        }
+        Some(Handler { run: None, flow, .. }) => {
+            let unpaused = if view.run.paused.is_some() { "once the run is unpaused, " } else { "" };
+            format!("{first}{unpaused}exception handler `{flow}` runs, and then the run is failed")
+        }
+    }));
+    all
+}
+
+fn of_going(view: &View<'_>) -> Vec<Next> {
+    let mut all = Vec::new();
+    if let Some(deadline) = view.run.deadline {
+        all.push(timed(deadline, "the run is over its deadline and fails"));
+    }
+    if view.run.paused.is_some() {
+        all.push(untimed(
+            "when the run is unpaused, it goes on; timers that have come due by then fire at once",
+        ));
+    } else if let Slot::Wanted(limit) = &view.run.slot
+        && wants_slot(view)
+    {
+        let runs = count(limit.max as usize, "run goes", "runs go");
+        all.push(untimed(format!(
+            "when limit `{}` has a free slot (at most {runs} on at once), the run goes on",
+            limit.name
+        )));
+    }
+    view.run.each_unit(|unit, state| all.extend(of_unit(view, unit, state)));
+    if all.is_empty() {
+        all.push(untimed("the engine goes on with it at once"));
+    }
+    all
+}
+
+/// Whether a slot is all that the run is short of.
+fn wants_slot(view: &View<'_>) -> bool {
+    !matches!(crate::wakeup::slot_use(view.run, view.flow), crate::wakeup::SlotUse::None)
+}
+
+fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
+    let name = view.quoted(unit);
+    match &state.state {
+        UnitState::Ready(queued) => queued_next(view, unit, queued),
+        UnitState::Active(live) => under_way(view, unit, state, live),
+        UnitState::Waiting(waiting) => waiting_next(view, &name, state, waiting),
+        UnitState::Held { .. } => vec![untimed(format!("{name} stays held until an operator chooses"))],
+        UnitState::Error { .. } => vec![untimed(format!("{name} stays in error until somebody resumes it"))],
+        UnitState::Pending
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => Vec::new(),
+    }
+}
+
+fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
+    if !view.run.may_go_on() {
+        return Vec::new();
+    }
+    let (step, name) = (view.step(unit), view.quoted(unit));
+    let attempt = queued.attempt;
+    let mut all = vec![untimed(format!(
+        "when {} is free, it takes attempt {attempt} of {name}",
+        taker(step, queued.place)
+    ))];
+    if let Some(limit) = step.limits.queue_timeout {
+        let what = format!(
+            "if nobody has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it is stalled"
+        );
+        all.push(timed(queued.since + limit, what));
+    }
+    all
+}
+
+fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next> {
+    let name = view.quoted(unit);
+    let mut all = limits(view, unit, state, live);
+    all.push(untimed(match (&live.doing, view.child_of(state)) {
+        (Doing::Child { .. }, Some((child, _))) => {
+            format!("when child {child} has ended, {name} ends as it did")
+        }
+        (Doing::Child { .. }, None) => format!("when its child has ended, {name} ends as it did"),
+        (Doing::Dequeued { worker, .. }, _) => {
+            format!("when worker {} starts attempt {} of {name}, it is active", worker.name, live.attempt)
+        }
+        (Doing::Working { worker, .. }, _) => {
+            format!("when worker {} is done with {name}, the flow goes on", worker.name)
+        }
+    }));
+    all
+}
+
+/// The limits that an attempt under way may run into.
+fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next> {
+    let (step, name) = (view.step(unit), view.quoted(unit));
+    let stuck = consequence(view, step, state);
+    let total = |from: Time| {
+        let limit = step.limits.timeout?;
+        Some(timed(from + limit, format!("if {name} is not done by then (timeout {limit}), it is {stuck}")))
+    };
+    match &live.doing {
+        Doing::Dequeued { worker, at } => {
+            let limit = step.limits.start_timeout;
+            let what = format!(
+                "if worker {} has not started {name} by then (startTimeout {limit}), it is {stuck}",
+                worker.name
+            );
+            vec![timed(*at + limit, what)]
+        }
+        Doing::Working { worker, started_at, heard, .. } => {
+            let silent = lease(&step.limits, worker).map(|limit| {
+                let lapses = *heard + limit;
+                // Heartbeats without progress are no event: past this time, one of them has moved the lease.
+                let at = (lapses > view.now).then_some(lapses);
+                let since = if at.is_some() { "by then" } else { "in time" };
+                let what = format!(
+                    "if worker {} gives no sign of life {since} (heartbeatTimeout {limit}), {name} is {stuck}",
+                    worker.name
+                );
+                Next { at, what }
+            });
+            silent.into_iter().chain(total(*started_at)).collect()
+        }
+        Doing::Child { started_at, .. } => total(*started_at).into_iter().collect(),
+    }
+}
+
+/// What being stuck once more would mean.
+fn consequence(view: &View<'_>, step: &Step, state: &Unit) -> String {
+    let (times, max) = (state.round.stuck + 1, step.limits.max_stuck);
+    match &view.run.phase {
+        Phase::Failing(_) | Phase::Ended(_) => "stuck and ended".to_owned(),
+        Phase::Going if times >= max => format!("stuck ({times} of {max}) and failed"),
+        Phase::Going => format!("stuck ({times} of {max}) and tried anew"),
+    }
+}
+
+fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) -> Vec<Next> {
+    // What comes due while a run is paused waits for the unpause, which is told once for the run.
+    let when =
+        |due: Time, what: String| if view.run.paused.is_some() { Vec::new() } else { vec![timed(due, what)] };
+    match waiting {
+        Waiting::Again { due, .. } => {
+            when(*due, format!("{name} is tried again, as attempt {}", state.attempts + 1))
+        }
+        Waiting::Timer { due } => when(*due, format!("the wait of {name} is over, and the flow goes on")),
+        Waiting::Signal { name: signal, until, .. } => {
+            let mut all = vec![untimed(if view.run.may_go_on() {
+                format!("when signal `{signal}` comes, {name} is completed")
+            } else {
+                format!("when signal `{signal}` comes, it is kept for {name} until the run goes on")
+            })];
+            if let Some(until) = until {
+                all.extend(when(
+                    *until,
+                    format!("if signal `{signal}` has not come by then, {name} is stalled"),
+                ));
+            }
+            all
+        }
+    }
+}
+
+/// The handler of a failing run that has started.
+pub(super) fn running_handler(view: &View<'_>) -> Option<(RunId, crate::model::run::RunState)> {
+    let Phase::Failing(Failing { handler: Some(Handler { run: Some(run), state, .. }), .. }) =
+        &view.run.phase
+    else {
+        return None;
+    };
+    Some((*run, view.child_state(*run, *state)))
+}

@@ -1,0 +1,150 @@
+//! Why: every fact of a history as a sentence, and every decision with its rung, its rule and its reason.
+//!
+//! Nothing here is stored: the texts follow from the events and the flow, so that what is printed while a run goes on
+//! and what is printed years later are the same.
+
+mod decision;
+mod line;
+mod moment;
+mod passed;
+mod rule;
+pub(crate) mod words;
+
+use crate::event::{Event, Fact};
+use crate::evolve;
+use crate::model::flow::Flow;
+use crate::model::run::Run;
+use crate::model::unit::UnitRef;
+use crate::time::Time;
+
+use moment::Moment;
+
+/// A choice of the engine about a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionLine {
+    /// When.
+    pub at: Time,
+    /// The generation it belongs to.
+    pub generation: u32,
+    /// The step or item, unless it is about the run.
+    pub unit: Option<UnitRef>,
+    /// The attempt that it follows.
+    pub attempt: Option<u32>,
+    /// What decided.
+    pub rung: Rung,
+    /// The rule, as it is written in the flow, or what an operator said.
+    pub rule: String,
+    /// Why this rung, and what follows.
+    pub reason: String,
+}
+
+/// What decided: a rung of the recovery ladder, or something beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rung {
+    /// Rung 1: the retry strategy of the step.
+    RetryStrategy,
+    /// Rung 2: `failOnError: false`.
+    FailOnError,
+    /// Rung 3: a resume policy.
+    ResumePolicy,
+    /// Rung 4: the exception handler.
+    ExceptionHandler,
+    /// Rung 5, after *stalled*: the step rests in `error`.
+    Rest,
+    /// Rung 5, after *failed*: the run is `failed`.
+    Failed,
+    /// A stuck attempt is tried anew.
+    Stuck,
+    /// Resources are lacking.
+    Deferral,
+    /// A worker gave an attempt back.
+    Release,
+    /// Somebody who uses Unstuck.
+    Operator,
+    /// The run that this one is a child or handler of.
+    Parent,
+    /// The run's deadline.
+    Deadline,
+    /// The `if` of a step.
+    Condition,
+    /// The flow's `concurrency`.
+    Concurrency,
+    /// Every step is done.
+    Completed,
+}
+
+impl Rung {
+    /// The word for it, in camelCase; it never changes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rung::RetryStrategy => "retryStrategy",
+            Rung::FailOnError => "failOnError",
+            Rung::ResumePolicy => "resumePolicy",
+            Rung::ExceptionHandler => "exceptionHandler",
+            Rung::Rest => "rest",
+            Rung::Failed => "failed",
+            Rung::Stuck => "stuck",
+            Rung::Deferral => "deferral",
+            Rung::Release => "release",
+            Rung::Operator => "operator",
+            Rung::Parent => "parent",
+            Rung::Deadline => "deadline",
+            Rung::Condition => "condition",
+            Rung::Concurrency => "concurrency",
+            Rung::Completed => "completed",
+        }
+    }
+}
+
+/// One sentence about a fact of `event`, for a live log; `None` where another fact of the same event says it too,
+/// or where there is nothing to see.
+///
+/// `run` is the run as the event left it; without it, what only the state knows is left out.
+pub fn line(flow: &Flow, run: Option<&Run>, event: &Event, fact: &Fact) -> Option<String> {
+    line::line(&Moment::of(flow, run, event, fact)?)
+}
+
+/// Every decision in a history, in order. The history starts with the run's first event.
+pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
+    let mut found = Vec::new();
+    let mut run: Option<Run> = None;
+    for event in events {
+        for (place, fact) in event.facts.iter().enumerate() {
+            evolve::apply(&mut run, fact, event.at);
+            let moment = Moment { flow, run: run.as_ref(), event, place };
+            if let Some(told) = decision::told(&moment) {
+                let reason = told.reason();
+                let decision::Told { unit, attempt, rung, rule, .. } = told;
+                let (at, generation) = (event.at, event.generation);
+                found.push(DecisionLine { at, generation, unit, attempt, rung, rule, reason });
+            }
+        }
+        if let Some(run) = &mut run {
+            evolve::settle(run, event.seq, event.at);
+        }
+    }
+    found
+}
+
+/// A sentence with the time that it became true, and the generation it belongs to.
+pub(crate) struct Told {
+    pub(crate) at: Time,
+    pub(crate) generation: u32,
+    pub(crate) what: String,
+}
+
+/// The sentences of a history that tell its story: how it began, how attempts ended, what was decided.
+pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<Told> {
+    let mut told = Vec::new();
+    let mut run: Option<Run> = None;
+    for event in events {
+        evolve::evolve(&mut run, event);
+        for (place, _) in event.facts.iter().enumerate().filter(|(_, fact)| line::is_telling(fact)) {
+            let moment = Moment { flow, run: run.as_ref(), event, place };
+            if let Some(what) = line::line(&moment) {
+                told.push(Told { at: event.at, generation: event.generation, what });
+            }
+        }
+    }
+    told
+}

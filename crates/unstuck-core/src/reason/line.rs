@@ -1,0 +1,289 @@
+//! Facts as lines of a live log: what a person watching wants to read, once.
+
+use crate::event::{Actor, Choice, Closing, Event, Fact, Started, UnitFact};
+use crate::json::Payload;
+use crate::model::attempt::{Cancelled, Outcome, Worker};
+use crate::model::error::RunError;
+use crate::model::flow::Kind;
+use crate::model::run::{End, Origin, PausedBy, Phase, Run};
+use crate::model::unit::UnitRef;
+use crate::reason::decision;
+use crate::reason::moment::Moment;
+use crate::reason::words::{self, brief, cause, count, in_their_words, who};
+use crate::time::{Millis, Time};
+
+/// Progress is cut here.
+const LONGEST_PROGRESS: usize = 60;
+
+/// One sentence about a fact, or nothing where another fact of the same event says it too.
+pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
+    match moment.fact() {
+        Fact::Unit { unit, fact } => {
+            of_unit(moment, *unit, fact).map(|text| format!("{}: {text}", moment.name(*unit)))
+        }
+        Fact::Started(started) => Some(run_started(moment, started)),
+        Fact::Admitted => Some(decided(moment)),
+        Fact::Paused { by: PausedBy::Parent, .. } => Some("the run is paused with its parent".to_owned()),
+        Fact::Paused { by: PausedBy::Operator, reason } => {
+            let words = in_their_words(reason.as_deref());
+            Some(format!("the run is paused by {}{words}", who(&moment.event.by)))
+        }
+        Fact::Unpaused => Some(format!("the run goes on: {}", asked(moment.event, "unpaused it", None))),
+        Fact::SignalKept { name, .. } => Some(format!("signal `{name}` has come")),
+        Fact::SignalTaken { .. } => None,
+        Fact::Failing { error, .. } => Some(failing(moment, error)),
+        Fact::HandlerStarted { run } => Some(format!("the exception handler runs as {run}")),
+        Fact::HandlerChanged { state } => Some(format!("the exception handler is {}", state.word())),
+        Fact::Completed { .. } => Some("the run is completed".to_owned()),
+        Fact::RunFailed { handler_error } => Some(run_failed(moment, handler_error.as_deref())),
+        Fact::RunCancelled { reason } => {
+            Some(format!("the run is cancelled: {}", asked(moment.event, "cancelled it", reason.as_deref())))
+        }
+        Fact::Reran { .. } => Some(decided(moment)),
+        Fact::ItemsKnown { step, total, .. } => {
+            let items = count(*total as usize, "item", "items");
+            Some(format!("{}: {items}", words::step_id(moment.flow, *step)))
+        }
+        Fact::ItemsCompleted { step, .. } => {
+            Some(format!("{}: every item is done", words::step_id(moment.flow, *step)))
+        }
+        Fact::ItemsEnded { step, how } => {
+            Some(format!("{}: {}", words::step_id(moment.flow, *step), closed(*how)))
+        }
+    }
+}
+
+/// Whether a fact belongs to the story of a run, rather than to its daily life.
+pub(super) fn is_telling(fact: &Fact) -> bool {
+    match fact {
+        Fact::Unit { fact, .. } => match fact {
+            UnitFact::Bound { .. }
+            | UnitFact::Queued { .. }
+            | UnitFact::Dequeued { .. }
+            | UnitFact::Started { .. }
+            | UnitFact::Progress { .. }
+            | UnitFact::TimerSet { .. }
+            | UnitFact::SignalAwaited { .. }
+            | UnitFact::ChildChanged { .. }
+            | UnitFact::Closed { .. } => false,
+            UnitFact::Ended { .. }
+            | UnitFact::Retry { .. }
+            | UnitFact::Held
+            | UnitFact::WentOn
+            | UnitFact::Rested
+            | UnitFact::Failed
+            | UnitFact::Deferred { .. }
+            | UnitFact::Anew { .. }
+            | UnitFact::Skipped { .. }
+            | UnitFact::Done { .. }
+            | UnitFact::ChildStarted { .. }
+            | UnitFact::Chosen { .. }
+            | UnitFact::Resumed { .. } => true,
+        },
+        Fact::SignalTaken { .. } | Fact::HandlerChanged { .. } | Fact::ItemsKnown { .. } => false,
+        Fact::Started(_)
+        | Fact::Admitted
+        | Fact::Paused { .. }
+        | Fact::Unpaused
+        | Fact::SignalKept { .. }
+        | Fact::Failing { .. }
+        | Fact::HandlerStarted { .. }
+        | Fact::Completed { .. }
+        | Fact::RunFailed { .. }
+        | Fact::RunCancelled { .. }
+        | Fact::Reran { .. }
+        | Fact::ItemsCompleted { .. }
+        | Fact::ItemsEnded { .. } => true,
+    }
+}
+
+fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
+    let at = moment.event.at;
+    match fact {
+        UnitFact::Bound { .. } => None,
+        UnitFact::Queued { attempt, .. } => {
+            let begun =
+                |fact: &UnitFact| matches!(fact, UnitFact::Dequeued { .. } | UnitFact::Started { .. });
+            (!moment.after(unit).any(begun)).then(|| format!("attempt {attempt} is queued"))
+        }
+        UnitFact::Dequeued { worker } => {
+            Some(format!("{} was handed to worker {}", attempt(moment, unit), worker.name))
+        }
+        UnitFact::Started { worker } => Some(started(moment, unit, worker)),
+        UnitFact::Progress { value: Payload::Inline(value) } => {
+            Some(format!("{} reports {}", attempt(moment, unit), brief(value.text(), LONGEST_PROGRESS)))
+        }
+        UnitFact::Progress { value: Payload::Stored(_) } => {
+            Some(format!("{} reports progress", attempt(moment, unit)))
+        }
+        UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
+        UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
+        UnitFact::Failed => decision::told(moment).map(|told| told.short()),
+        // What follows `none` says who chose it.
+        UnitFact::Chosen { choice: Choice::None } => None,
+        UnitFact::Held
+        | UnitFact::WentOn
+        | UnitFact::Rested
+        | UnitFact::Skipped { .. }
+        | UnitFact::Chosen { choice: Choice::Retry }
+        | UnitFact::Resumed { .. } => Some(decided(moment)),
+        UnitFact::Deferred { due, .. } => {
+            Some(format!("{}; tried again in {}", how_it_ended(moment, unit), due.since(at)))
+        }
+        UnitFact::Anew { due, stuck, max, .. } => {
+            let ended = how_it_ended(moment, unit);
+            Some(format!("{ended}; tried anew in {} (stuck {stuck} of {max})", due.since(at)))
+        }
+        UnitFact::Done { .. } => Some(done(moment, unit)),
+        UnitFact::TimerSet { due } => Some(format!("waits {}, until {due}", due.since(at))),
+        UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
+        UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} runs as child {run}")),
+        UnitFact::ChildChanged { state } => Some(format!("its child is {}", state.word())),
+        UnitFact::Closed { how } => {
+            let ended = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
+            (!ended).then(|| closed(*how).to_owned())
+        }
+    }
+}
+
+/// The decision that the fact is, without what the log has shown already.
+fn decided(moment: &Moment<'_>) -> String {
+    decision::told(moment).map_or_else(String::new, |told| told.short())
+}
+
+fn attempt(moment: &Moment<'_>, unit: UnitRef) -> String {
+    moment.attempt(unit).map_or("an attempt".to_owned(), |number| format!("attempt {number}"))
+}
+
+fn started(moment: &Moment<'_>, unit: UnitRef, worker: &Worker) -> String {
+    let attempt = attempt(moment, unit);
+    if worker.local {
+        format!("{attempt} started")
+    } else {
+        format!("{attempt} started on worker {}", worker.name)
+    }
+}
+
+/// The end of an attempt, unless the next fact tells it together with what follows.
+fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) -> Option<String> {
+    let told_next = moment
+        .after(unit)
+        .next()
+        .is_some_and(|fact| matches!(fact, UnitFact::Deferred { .. } | UnitFact::Anew { .. }));
+    if told_next {
+        return None;
+    }
+    if let Outcome::Cancelled(Cancelled::Released) = outcome
+        && decision::told(moment).is_some()
+    {
+        return Some(format!("attempt {attempt} was given back by its worker; queued again at the front"));
+    }
+    Some(words::ended(attempt, outcome))
+}
+
+fn how_it_ended(moment: &Moment<'_>, unit: UnitRef) -> String {
+    moment.last_ended(unit).map_or_else(String::new, |(attempt, outcome)| words::ended(attempt, outcome))
+}
+
+fn retry(moment: &Moment<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: Option<u32>) -> String {
+    let next = moment.last_ended(unit).map_or(stalled, |(attempt, _)| attempt) + 1;
+    let of_round = stalled + 1;
+    let budget = match max {
+        None => format!("attempt {next}, without a limit"),
+        Some(max) if next == of_round => format!("attempt {next} of {max}"),
+        Some(max) => format!("attempt {next}, {of_round} of {max} in this round"),
+    };
+    format!("tried again in {delay} (retryStrategy retry, {budget})")
+}
+
+fn done(moment: &Moment<'_>, unit: UnitRef) -> String {
+    match moment.step(unit).map(|step| &step.kind) {
+        Some(Kind::Wait(_)) => "the wait is over".to_owned(),
+        Some(Kind::Signal(name)) => format!("completed by signal `{name}`"),
+        Some(Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Set(_) | Kind::Emulate(_))
+        | None => "completed".to_owned(),
+    }
+}
+
+fn awaits(name: &str, until: Option<Time>, at: Time) -> String {
+    match until {
+        None => format!("waits for signal `{name}`"),
+        Some(until) => format!("waits for signal `{name}`, for {} at most", until.since(at)),
+    }
+}
+
+fn closed(how: Closing) -> &'static str {
+    match how {
+        Closing::Failed => "failed",
+        Closing::Dropped => "dropped: the exception handler takes over",
+        Closing::Cancelled => "cancelled: its run ends",
+        Closing::Skipped => "skipped by an operator",
+    }
+}
+
+fn run_started(moment: &Moment<'_>, started: &Started) -> String {
+    let key = started.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
+    let flow = &moment.flow.name;
+    match &started.origin {
+        Origin::Root => format!("{} of flow `{flow}` starts{key}", started.run),
+        Origin::Child { parent, .. } => {
+            format!("{} of flow `{flow}` starts{key} as a child of {parent}", started.run)
+        }
+        Origin::Handler { parent, .. } => {
+            format!("{} of flow `{flow}` starts as the exception handler of {parent}", started.run)
+        }
+    }
+}
+
+/// Who asked for something; what the engine brings is the parent's wish.
+fn asked(event: &Event, did: &str, reason: Option<&str>) -> String {
+    match (&event.by, reason) {
+        (Actor::Engine, None) => format!("its parent {did}"),
+        (Actor::Engine, Some(reason)) => reason.to_owned(),
+        (actor @ (Actor::Worker | Actor::User(_)), reason) => {
+            format!("{} {did}{}", who(actor), in_their_words(reason))
+        }
+    }
+}
+
+/// That the run fails, with the cause where no attempt has told it.
+fn failing(moment: &Moment<'_>, failed: &RunError) -> String {
+    let Some(told) = decision::told(moment) else { return String::new() };
+    let text = match (&told.attempt, &told.ended) {
+        (None, Some(ended)) => format!("{ended}; {}", told.short()),
+        (_, _) => told.short(),
+    };
+    match failed.unit {
+        Some(unit) => format!("{}: {text}", moment.name(unit)),
+        None => text,
+    }
+}
+
+fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> String {
+    let text = match moment.run.and_then(error_of) {
+        None => "the run is failed".to_owned(),
+        Some(failed) => format!("the run is failed: {}", error_text(moment, failed)),
+    };
+    match handler_error {
+        None => text,
+        Some(error) => format!("{text}; its exception handler failed too: {}", cause(&error.error)),
+    }
+}
+
+fn error_of(run: &Run) -> Option<&RunError> {
+    match &run.phase {
+        Phase::Going => None,
+        Phase::Failing(failing) => Some(&failing.error),
+        Phase::Ended(ended) => match &ended.how {
+            End::Failed { error, .. } => Some(error),
+            End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => None,
+        },
+    }
+}
+
+fn error_text(moment: &Moment<'_>, failed: &RunError) -> String {
+    match failed.unit {
+        Some(unit) => format!("{}: {}", moment.name(unit), cause(&failed.error)),
+        None => cause(&failed.error),
+    }
+}

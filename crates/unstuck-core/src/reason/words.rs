@@ -1,0 +1,156 @@
+//! Parts of sentences that decisions and explanations share.
+
+use crate::event::Actor;
+use crate::model::attempt::Outcome;
+use crate::model::error::Error;
+use crate::model::flow::{Flow, Step, StepIx};
+use crate::model::unit::UnitRef;
+use crate::time::{Millis, Time};
+
+/// A cause is cut here: it is meant to be short, and the document of the run has all of it.
+const LONGEST_CAUSE: usize = 160;
+
+/// How people write a unit: `step` or `step[2]`. A history may name a step that a later version of the flow lacks.
+pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
+    let id = step_id(flow, unit.step);
+    match unit.item {
+        None => id,
+        Some(item) => format!("{id}[{item}]"),
+    }
+}
+
+/// The id of a step.
+pub(crate) fn step_id(flow: &Flow, step: StepIx) -> String {
+    find_step(flow, step).map_or_else(|| format!("step {}", step.0 + 1), |step| step.id.to_string())
+}
+
+/// The step at this place, if this version of the flow has one there.
+pub(crate) fn find_step(flow: &Flow, step: StepIx) -> Option<&Step> {
+    flow.steps.get(usize::from(step.0))
+}
+
+/// The cause of an error, on one line.
+pub(crate) fn cause(error: &Error) -> String {
+    brief(&error.cause, LONGEST_CAUSE)
+}
+
+/// A text on one line of at most so many characters.
+pub(crate) fn brief(text: &str, longest: usize) -> String {
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match one_line.char_indices().nth(longest) {
+        None => one_line,
+        Some((end, _)) => format!("{}...", &one_line[..end]),
+    }
+}
+
+/// How an attempt ended: `attempt 1 stalled: connection reset`.
+pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
+    let attempt = format!("attempt {attempt}");
+    match outcome {
+        Outcome::Completed(_) => format!("{attempt} completed"),
+        Outcome::Stalled(error) => format!("{attempt} stalled: {}", cause(error)),
+        Outcome::Failed(error) => format!("{attempt} failed: {}", cause(error)),
+        Outcome::Deferred { lacking: Some(lacking), .. } => {
+            format!("{attempt} was deferred: {}", brief(lacking, LONGEST_CAUSE))
+        }
+        Outcome::Deferred { lacking: None, .. } => format!("{attempt} was deferred: resources are lacking"),
+        Outcome::Stuck(stuck) => format!("{attempt} is stuck: {}", stuck.limit),
+        Outcome::Cancelled(why) => format!("{attempt} was cancelled: {}", why.text()),
+    }
+}
+
+/// Who brought something about.
+pub(crate) fn who(actor: &Actor) -> &str {
+    match actor {
+        Actor::Engine => "the engine",
+        Actor::Worker => "the worker",
+        Actor::User(name) => name,
+    }
+}
+
+/// Somebody's own words in brackets, if there are any.
+pub(crate) fn in_their_words(reason: Option<&str>) -> String {
+    reason.map_or(String::new(), |reason| format!(" ({})", brief(reason, LONGEST_CAUSE)))
+}
+
+/// `1 attempt`, `3 attempts`.
+pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+}
+
+/// `2 of 3 attempts of this round have stalled (1 left)`.
+pub(crate) fn stalled_of(stalled: u32, max: u32) -> String {
+    let (noun, verb) = (plural(max, "attempt"), has(stalled));
+    format!("{stalled} of {max} {noun} of this round {verb} stalled{}", left(stalled, max))
+}
+
+/// `stuck 2 of 3 times in this round (1 left)`.
+pub(crate) fn stuck_of(stuck: u32, max: u32) -> String {
+    format!("stuck {stuck} of {max} {} in this round{}", plural(max, "time"), left(stuck, max))
+}
+
+/// What is left of a budget, if anything is.
+pub(crate) fn left(used: u32, max: u32) -> String {
+    match max.saturating_sub(used) {
+        0 => String::new(),
+        left => format!(" ({left} left)"),
+    }
+}
+
+/// The word with an `s` where there is not exactly one.
+pub(crate) fn plural(n: u32, word: &str) -> String {
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// `has` or `have`.
+pub(crate) fn has(n: u32) -> &'static str {
+    if n == 1 { "has" } else { "have" }
+}
+
+/// `a, b and c`.
+pub(crate) fn list(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The first few of a list, and how many more there are.
+pub(crate) fn first_of(parts: &[String], shown: usize) -> String {
+    if parts.len() <= shown + 1 {
+        return list(parts);
+    }
+    format!("{} and {} more", parts[..shown].join(", "), parts.len() - shown)
+}
+
+/// `in 2s`, or `now` for what is due.
+pub(crate) fn until(now: Time, due: Time) -> String {
+    match due.since(now) {
+        Millis::ZERO => "now".to_owned(),
+        span => format!("in {span}"),
+    }
+}
+
+/// `12s ago`, or `just now`.
+pub(crate) fn ago(now: Time, then: Time) -> String {
+    match now.since(then) {
+        Millis(0..1_000) => "just now".to_owned(),
+        span => format!("{span} ago"),
+    }
+}
+
+/// `for 12s`, or nothing where that is no time at all.
+pub(crate) fn lasting(now: Time, since: Time) -> String {
+    match now.since(since) {
+        Millis(0..1_000) => String::new(),
+        span => format!(" for {span}"),
+    }
+}
+
+/// The time of day, with its date where that is not today's.
+pub(crate) fn clock(now: Time, time: Time) -> String {
+    let (now, time) = (now.timestamp(), time.timestamp());
+    let today = now.strftime("%F").to_string() == time.strftime("%F").to_string();
+    time.strftime(if today { "%T" } else { "%F %T" }).to_string()
+}
