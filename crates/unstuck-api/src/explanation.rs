@@ -1,0 +1,70 @@
+//! Why a run is where it is.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A run, explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The run.
+    pub run: String,
+    /// When it was explained.
+    pub now: Timestamp,
+    /// Its state.
+    pub state: String,
+    /// The whole in one sentence.
+    pub headline: String,
+    /// What happened in this generation, the last of it.
+    pub happened: Vec<Happened>,
+    /// How many sentences before that are left out.
+    pub earlier: usize,
+    /// Why each step is where it is.
+    pub because: Vec<Because>,
+    /// What comes next: in order of time, then what has no time.
+    pub next: Vec<Next>,
+    /// What an operator could do now.
+    pub can: Vec<Possible>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Happened {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: String,
+}
+
+/// Why a step or item is where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Because {
+    /// The step or item.
+    pub step: String,
+    /// Its state.
+    pub state: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Something that comes next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Next {
+    /// When, if that is known.
+    pub at: Option<Timestamp>,
+    /// What.
+    pub what: String,
+}
+
+/// Something that an operator could do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Possible {
+    /// The command, ready to be typed.
+    pub command: String,
+    /// What it does.
+    pub what: String,
+}

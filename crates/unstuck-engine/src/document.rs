@@ -1,0 +1,199 @@
+//! From the model to the wire: the run document, the product of an attempt, an explanation.
+
+mod attempt;
+mod explanation;
+mod product;
+
+use serde_json::value::RawValue;
+
+use unstuck_api as api;
+use unstuck_core::decide::unit_name;
+use unstuck_core::event::Event;
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::error::{Error, RunError};
+use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::run::{End, Phase, Run};
+use unstuck_core::model::unit::{Items, StepRun, Unit, UnitRef, UnitState};
+use unstuck_core::reason;
+
+pub use explanation::explanation;
+pub use product::product;
+
+/// How the text of a payload is found.
+pub type Loading<'a> = &'a mut dyn FnMut(&Payload) -> Json;
+
+/// The run document, everywhere the same. `history` starts with the run's first event.
+pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<'_>) -> api::Run {
+    let mut steps = Vec::new();
+    for (place, step) in flow.places().zip(&run.steps) {
+        match step {
+            StepRun::Single(unit) => steps.push(unit_document(flow, UnitRef::step(place), unit, payload)),
+            StepRun::Items(items) => {
+                steps.push(fan_out_document(flow, place, step, items, payload));
+                for (item, unit) in &items.units {
+                    steps.push(unit_document(flow, UnitRef::item(place, *item), unit, payload));
+                }
+            }
+        }
+    }
+    api::Run {
+        id: run.id.to_string(),
+        generation: run.generation,
+        flow: flow.name.to_string(),
+        version: flow.version.to_string(),
+        key: run.key.as_deref().map(str::to_owned),
+        state: run.state().word().to_owned(),
+        input: raw(&payload(&run.input)),
+        output: output_of(run).map(|output| raw(&payload(output))),
+        created_at: run.created_at.timestamp(),
+        updated_at: run.updated_at.timestamp(),
+        error: open_error(run, flow),
+        next_auto_resume: None,
+        next_auto_resume_reason: None,
+        steps,
+        decisions: decisions(run, flow, history),
+    }
+}
+
+/// What was decided in this generation: the numbers of attempts start anew with each.
+fn decisions(run: &Run, flow: &Flow, history: &[Event]) -> Vec<api::Decision> {
+    let all = reason::decisions(flow, history).into_iter();
+    all.filter(|decision| decision.generation == run.generation)
+        .map(|decision| api::Decision {
+            at: decision.at.timestamp(),
+            step: decision.unit.map(|unit| unit_name(flow, unit)),
+            attempt: decision.attempt,
+            rung: decision.rung.word().to_owned(),
+            rule: decision.rule,
+            reason: decision.reason,
+        })
+        .collect()
+}
+
+fn unit_document(flow: &Flow, unit: UnitRef, state: &Unit, payload: Loading<'_>) -> api::Step {
+    let output = match &state.state {
+        UnitState::Completed { output, .. } => Some(raw(&payload(output))),
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Active(_)
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    };
+    api::Step {
+        id: unit_name(flow, unit),
+        state: state.state.word().to_owned(),
+        output,
+        error: unit_error(flow, unit, state),
+        next_auto_resume: None,
+        next_auto_resume_reason: None,
+        rounds: rounds(state),
+        child: state.child.map(|child| child.to_string()),
+        attempts: attempt::attempts(state, payload),
+    }
+}
+
+/// A fan-out as a whole; its items follow it.
+fn fan_out_document(
+    flow: &Flow,
+    place: StepIx,
+    step: &StepRun,
+    items: &Items,
+    payload: Loading<'_>,
+) -> api::Step {
+    let first_error =
+        items.units.iter().find_map(|(item, unit)| unit_error(flow, UnitRef::item(place, *item), unit));
+    api::Step {
+        id: flow.step(place).id.to_string(),
+        state: step.word().to_owned(),
+        output: step.output().map(|output| raw(&payload(output))),
+        error: first_error,
+        next_auto_resume: None,
+        next_auto_resume_reason: None,
+        rounds: items.units.values().map(rounds).max().unwrap_or(0),
+        child: None,
+        attempts: Vec::new(),
+    }
+}
+
+/// How many rounds a unit has had: none before it begins.
+fn rounds(unit: &Unit) -> u32 {
+    if unit.attempts == 0 && matches!(unit.state, UnitState::Pending | UnitState::Skipped { .. }) {
+        return 0;
+    }
+    unit.round.number
+}
+
+fn output_of(run: &Run) -> Option<&Payload> {
+    match &run.phase {
+        Phase::Ended(ended) => match &ended.how {
+            End::Completed { output } => Some(output),
+            End::Failed { .. } | End::Cancelled { .. } | End::Superseded { .. } => None,
+        },
+        Phase::Going | Phase::Failing(_) => None,
+    }
+}
+
+/// The first open error: the one that the run fails of, else that of the first step that is held or in error.
+fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
+    let failed = match &run.phase {
+        Phase::Failing(failing) => Some(&failing.error),
+        Phase::Ended(ended) => match &ended.how {
+            End::Failed { error, .. } => Some(&**error),
+            End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => return None,
+        },
+        Phase::Going => None,
+    };
+    if let Some(RunError { unit, error, .. }) = failed {
+        let attempts = unit.and_then(|unit| run.unit(unit)).map(|unit| unit.attempts);
+        return Some(full_error(flow, *unit, error, attempts));
+    }
+    let mut found = None;
+    run.each_unit(|unit, state| {
+        let rests = matches!(state.state, UnitState::Held { .. } | UnitState::Error { .. });
+        if found.is_none() && rests {
+            found = unit_error(flow, unit, state);
+        }
+    });
+    found
+}
+
+/// The error of a unit's last attempt, while that is open.
+fn unit_error(flow: &Flow, unit: UnitRef, state: &Unit) -> Option<api::Error> {
+    match &state.state {
+        UnitState::Held { .. } | UnitState::Error { .. } | UnitState::Failed { .. } => {
+            let error = state.last_error()?;
+            Some(full_error(flow, Some(unit), error, Some(state.attempts)))
+        }
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Active(_)
+        | UnitState::Waiting(_)
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    }
+}
+
+/// An error with where it arose: the engine-made action that found it, else the step's.
+fn full_error(flow: &Flow, unit: Option<UnitRef>, error: &Error, attempts: Option<u32>) -> api::Error {
+    let step = unit.map(|unit| flow.step(unit.step));
+    let plain = attempt::error_document(error);
+    api::Error {
+        step: unit.map(|unit| unit_name(flow, unit)),
+        action: plain.action.or_else(|| step.map(|step| step.full_action.to_string())),
+        action_type: step.and_then(|step| step.action_type.as_deref()).map(str::to_owned),
+        attempts,
+        ..plain
+    }
+}
+
+/// JSON as it travels: text that is checked and kept as it came.
+fn raw(json: &Json) -> Box<RawValue> {
+    RawValue::from_string(json.text().to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

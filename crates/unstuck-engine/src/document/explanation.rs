@@ -1,0 +1,32 @@
+//! An explanation on the wire.
+
+use unstuck_api as api;
+use unstuck_core::explain::Explanation;
+use unstuck_core::time::Time;
+
+/// The same explanation, for programs.
+pub fn explanation(explanation: &Explanation) -> api::Explanation {
+    let Explanation { run, now, state, headline, happened, earlier, because, next, can } = explanation;
+    let happened = happened.iter().map(|(at, what)| api::Happened { at: at.timestamp(), what: what.clone() });
+    let because = because.iter().map(|because| api::Because {
+        step: because.name.clone(),
+        state: because.state.to_owned(),
+        why: because.why.clone(),
+    });
+    let next =
+        next.iter().map(|next| api::Next { at: next.at.map(Time::timestamp), what: next.what.clone() });
+    let can = can
+        .iter()
+        .map(|possible| api::Possible { command: possible.command.clone(), what: possible.what.clone() });
+    api::Explanation {
+        run: run.to_string(),
+        now: now.timestamp(),
+        state: state.word().to_owned(),
+        headline: headline.clone(),
+        happened: happened.collect(),
+        earlier: *earlier,
+        because: because.collect(),
+        next: next.collect(),
+        can: can.collect(),
+    }
+}

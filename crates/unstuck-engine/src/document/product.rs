@@ -1,0 +1,105 @@
+//! What a worker is told about the attempt that it is given.
+
+use unstuck_api as api;
+use unstuck_core::decide::unit_name;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, PastAttempt, ResumedBy, Worker};
+use unstuck_core::model::flow::{Flow, Kind, Step};
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
+use unstuck_core::time::Time;
+
+use super::attempt::outcome_error;
+use super::{Loading, raw};
+
+/// So many attempts of the run are told; the rest is a call away.
+const HISTORY: usize = 20;
+
+/// The product of an attempt that was handed to `worker`.
+pub fn product(
+    run: &Run,
+    flow: &Flow,
+    attempt: AttemptId,
+    worker: &Worker,
+    token: String,
+    input: &Json,
+    payload: Loading<'_>,
+) -> api::Product {
+    let step = flow.step(attempt.unit.step);
+    let unit = run.unit(attempt.unit);
+    api::Product {
+        run: run.id.to_string(),
+        generation: attempt.generation,
+        key: run.key.as_deref().map(str::to_owned),
+        flow: flow.name.to_string(),
+        step: unit_name(flow, attempt.unit),
+        action: action(step),
+        attempt: attempt.attempt,
+        round: unit.map_or(1, |unit| unit.round.number),
+        resumed_by: unit.and_then(resumed_by).map(|by| by.word().to_owned()),
+        worker: worker.name.to_string(),
+        incarnation: worker.incarnation,
+        token,
+        input: raw(input),
+        deadline: run.deadline.map(Time::timestamp),
+        history: history(run, flow),
+        previous: unit.and_then(|unit| unit.past.last()).map(|past| previous(past, payload)),
+    }
+}
+
+/// The action; a step that names none is known by its id.
+fn action(step: &Step) -> String {
+    match &step.kind {
+        Kind::Action(name) => name.to_string(),
+        Kind::Process(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Signal(_)
+        | Kind::Set(_)
+        | Kind::Emulate(_) => step.id.to_string(),
+    }
+}
+
+fn resumed_by(unit: &Unit) -> Option<ResumedBy> {
+    match &unit.state {
+        UnitState::Ready(queued) => queued.resumed_by,
+        UnitState::Active(live) => live.resumed_by,
+        UnitState::Pending
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => None,
+    }
+}
+
+/// The attempts of the run that ended last, oldest first.
+fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
+    let mut all: Vec<(UnitRef, &PastAttempt)> = Vec::new();
+    run.each_unit(|unit, state| all.extend(state.past.iter().map(|past| (unit, past))));
+    // Units come in order and attempts by number, so a stable sort keeps both where times are equal.
+    all.sort_by_key(|(_, past)| past.ended_at);
+    let last = all.len().saturating_sub(HISTORY);
+    let told = all[last..].iter().map(|(unit, past)| api::PastAttempt {
+        step: unit_name(flow, *unit),
+        attempt: past.attempt,
+        state: past.outcome.word().to_owned(),
+        started_at: past.started_at.map(Time::timestamp),
+        ended_at: past.ended_at.timestamp(),
+        worker: past.worker.as_ref().map(|worker| worker.name.to_string()),
+        error: outcome_error(&past.outcome),
+    });
+    told.collect()
+}
+
+fn previous(past: &PastAttempt, payload: Loading<'_>) -> api::Previous {
+    api::Previous {
+        attempt: past.attempt,
+        state: past.outcome.word().to_owned(),
+        error: outcome_error(&past.outcome),
+        progress: past.progress.as_ref().map(|progress| raw(&payload(progress))),
+    }
+}
