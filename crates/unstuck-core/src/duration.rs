@@ -1,5 +1,7 @@
 //! Durations and instants as people write them: `PT30M`, `1h 30m`, `90`, `2030-01-01T00:00:00Z`.
 
+use std::borrow::Cow;
+
 use jiff::civil::DateTime;
 use jiff::{Span, Timestamp};
 use serde_json::Value;
@@ -15,6 +17,7 @@ const EXAMPLES: &str = "write for example `30s`, `1h 30m`, `1d`, `PT30M` or a nu
 /// (`90`, `0.5`). A day has 24 hours, a week 7 days; a part of a millisecond counts as a whole one.
 pub fn parse_duration(text: &str) -> Result<Millis, String> {
     let trimmed = text.trim();
+    let text = &*shown(text);
     if is_number(trimmed.strip_prefix('-').unwrap_or(trimmed)) {
         let seconds = trimmed.parse().map_err(|_| not_a_duration(text))?;
         return from_seconds(seconds, text);
@@ -34,6 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Millis, String> {
 /// Reads an instant: RFC 3339 with `Z` or an offset.
 pub fn parse_instant(text: &str) -> Result<Time, String> {
     let trimmed = text.trim();
+    let text = &*shown(text);
     if let Ok(timestamp) = trimmed.parse::<Timestamp>() {
         return Ok(Time(timestamp.as_millisecond()));
     }
@@ -57,6 +61,14 @@ pub fn read_duration(value: &Value) -> Result<Millis, String> {
         Value::Bool(word) => Err(not_a_duration(&word.to_string())),
         Value::Array(_) => Err(format!("a list is not a duration: {EXAMPLES}")),
         Value::Object(_) => Err(format!("a map is not a duration: {EXAMPLES}")),
+    }
+}
+
+/// A text as a refusal quotes it: it may have come from a payload, and be of any length.
+fn shown(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -184,6 +196,8 @@ mod tests {
             assert!(refusal.contains(part), "{text}: {refusal}");
             assert!(refusal.starts_with(&format!("`{text}`")), "{text}: {refusal}");
         }
+        let long = parse_duration(&"x".repeat(1_000_000)).expect_err("not a duration");
+        assert!(long.starts_with(&format!("`{}...` is not a duration", "x".repeat(60))), "{long}");
     }
 
     #[test]
