@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::meter::{Fault, Meter};
-use super::value::{Val, key_name};
+use super::value::{List, Map, Val, key_name};
 use super::{MAX_RESULT_DEPTH, moment};
 
 /// The result of an expression as JSON.
@@ -11,13 +11,11 @@ pub(super) fn to_json(value: &Val<'_>, meter: &Meter) -> Result<Value, Fault> {
     json_at(value, meter, 0)
 }
 
-/// What a part of a result costs, beside its text.
-const PART_BYTES: usize = std::mem::size_of::<Value>();
+/// What a part of a result costs beside its text: about what it takes as JSON.
+const PART_BYTES: usize = 8;
 
 fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault> {
-    if depth > MAX_RESULT_DEPTH {
-        return Err(Fault::Limit(format!("the value is nested deeper than {MAX_RESULT_DEPTH} levels")));
-    }
+    check_depth(depth)?;
     meter.make(PART_BYTES)?;
     Ok(match value {
         Val::Null => Value::Null,
@@ -36,21 +34,19 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
             meter.make(text.as_str().len())?;
             Value::from(text.as_str())
         }
-        Val::List(list) => {
-            let items: Result<Vec<Value>, Fault> =
-                list.iter().map(|item| json_at(&item, meter, depth + 1)).collect();
-            Value::Array(items?)
+        Val::List(List::Json(items)) => Value::Array(copied(*items, meter, depth)?),
+        Val::List(List::Made(items)) => {
+            Value::Array(items.iter().map(|item| json_at(item, meter, depth + 1)).collect::<Result<_, _>>()?)
         }
-        Val::Map(map) => {
-            let mut entries = serde_json::Map::new();
-            for key in map.keys() {
-                let name = key_name(&key);
+        Val::Map(Map::Json(entries)) => Value::Object(copied(*entries, meter, depth)?),
+        Val::Map(Map::Made(entries)) => {
+            let mut object = serde_json::Map::new();
+            for (key, value) in entries.iter() {
+                let name = key_name(key);
                 meter.make(PART_BYTES + name.len())?;
-                let value =
-                    map.get(&key).map_or(Ok(Value::Null), |value| json_at(&value, meter, depth + 1))?;
-                entries.insert(name, value);
+                object.insert(name, json_at(value, meter, depth + 1)?);
             }
-            Value::Object(entries)
+            Value::Object(object)
         }
         Val::Duration(span) => Value::from(moment::duration_text(*span)),
         Val::Timestamp(at) => Value::from(at.to_string()),
@@ -62,6 +58,51 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
             ));
         }
     })
+}
+
+/// JSON that is passed on is weighed as a whole before it is copied.
+fn copied<T: Weigh + ToOwned + ?Sized>(json: &T, meter: &Meter, depth: usize) -> Result<T::Owned, Fault> {
+    json.weigh(meter, depth)?;
+    Ok(json.to_owned())
+}
+
+trait Weigh {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault>;
+}
+
+impl Weigh for Value {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+        check_depth(depth)?;
+        meter.make(PART_BYTES)?;
+        match self {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+            Value::String(text) => Ok(meter.make(text.len())?),
+            Value::Array(items) => items.as_slice().weigh(meter, depth),
+            Value::Object(entries) => entries.weigh(meter, depth),
+        }
+    }
+}
+
+impl Weigh for [Value] {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+        self.iter().try_for_each(|item| item.weigh(meter, depth + 1))
+    }
+}
+
+impl Weigh for serde_json::Map<String, Value> {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+        self.iter().try_for_each(|(key, value)| {
+            meter.make(PART_BYTES + key.len())?;
+            value.weigh(meter, depth + 1)
+        })
+    }
+}
+
+fn check_depth(depth: usize) -> Result<(), Fault> {
+    if depth > MAX_RESULT_DEPTH {
+        return Err(Fault::Limit(format!("the value is nested deeper than {MAX_RESULT_DEPTH} levels")));
+    }
+    Ok(())
 }
 
 /// `string(x)`

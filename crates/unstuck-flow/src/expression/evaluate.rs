@@ -8,7 +8,7 @@ use super::convert::double_to_integer;
 use super::function::Function;
 use super::meter::{Fault, Meter};
 use super::program::{Loop, LoopKind, Node, Part, Variable};
-use super::sentence::one_line;
+use super::sentence::{one_line, shortened};
 use super::syntax::Operator;
 use super::value::{List, Map, Val, same_key};
 use super::{arithmetic, call, compare, list};
@@ -137,6 +137,7 @@ impl<'a> Machine<'a> {
 
     fn no_field(&self, map: &Map<'_>, of: &Node, name: &str) -> Result<Val<'a>, Fault> {
         self.meter.spend(10)?;
+        let name = &*shortened(name, 40);
         let of = self.written(of);
         let known = match (map.len(), map.nearest(name)) {
             (0, _) => "which is empty".to_owned(),

@@ -69,7 +69,7 @@ fn with_ascii_classes(pattern: &str) -> String {
             ('\\', Some(kind @ ('d' | 'w' | 's'))) if classes > 0 => out.push_str(ascii(kind)),
             ('\\', Some(kind @ ('d' | 'w' | 's'))) => out.extend(["[", ascii(kind), "]"]),
             ('\\', Some(kind @ ('D' | 'W' | 'S'))) => {
-                out.extend(["[^", ascii(kind.to_ascii_lowercase()), "]"])
+                out.extend(["[^", ascii(kind.to_ascii_lowercase()), "]"]);
             }
             ('\\', Some('b')) if classes == 0 => out.push_str("(?-u:\\b)"),
             ('[', _) => {
