@@ -1,5 +1,11 @@
 //! Executors: whatever carries out attempts in this process, behind one small interface.
 
+pub mod alarm;
+pub mod emulation;
+pub mod function;
+mod lock;
+pub mod process;
+
 use std::sync::Arc;
 
 use unstuck_api::Product;
@@ -35,7 +41,8 @@ pub trait Executor: Send {
     /// The attempt is no longer this executor's: end it, with all that it has started.
     fn interrupt(&mut self, attempt: AttemptId, why: &str);
 
-    /// The engine stops: end everything, and wait until it has ended.
+    /// The engine stops: end everything, and wait until it has ended. Each attempt still gets its last word: what ended
+    /// by itself says so, what was interrupted before is freed, and the rest is released.
     fn stop(&mut self) {}
 }
 

@@ -1,0 +1,170 @@
+//! The executor of local processes: each attempt a process group of its own, and a thread that watches it.
+
+mod control;
+mod environment;
+mod group;
+mod output;
+mod report;
+mod start;
+mod verdict;
+mod watch;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use unstuck_core::command::Says;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::flow::Kind;
+
+use self::control::{Asked, Control};
+use super::lock::lock;
+use super::{Answers, Executor, Job};
+
+/// Carries out the `run` steps of flows.
+///
+/// A process gets the product on its standard input and says how it went by its exit status, its standard output and
+/// the lines that it writes to the file named by `UNSTUCK_REPORT`. It leads a process group: whatever ends it ends the
+/// whole group, with `SIGTERM` first and `SIGKILL` two seconds later, and what it leaves running in its group when it
+/// exits is ended as well. Being in a group of its own, it does not get the `Ctrl-C` of the engine's terminal.
+pub struct ProcessExecutor {
+    max_load: u32,
+    stopped: bool,
+    attempts: Arc<Attempts>,
+}
+
+/// The attempts that have not had their last word.
+#[derive(Default)]
+struct Attempts {
+    under_way: Mutex<HashMap<AttemptId, Arc<Control>>>,
+    ended: Condvar,
+}
+
+/// The last word about an attempt.
+enum Last {
+    Says(Says),
+    Lost,
+    Freed,
+}
+
+impl ProcessExecutor {
+    /// Takes so much load at once.
+    pub fn new(max_load: u32) -> ProcessExecutor {
+        ProcessExecutor { max_load, stopped: false, attempts: Arc::default() }
+    }
+
+    /// The attempts whose process runs, and its process id, which is the id of its process group too.
+    pub fn running(&self) -> Vec<(AttemptId, u32)> {
+        let under_way = lock(&self.attempts.under_way);
+        let mut running: Vec<(AttemptId, u32)> =
+            under_way.iter().filter_map(|(attempt, control)| Some((*attempt, control.process()?))).collect();
+        running.sort_unstable();
+        running
+    }
+}
+
+impl Executor for ProcessExecutor {
+    fn name(&self) -> Arc<str> {
+        "process".into()
+    }
+
+    fn queues(&self) -> Vec<Arc<str>> {
+        vec![Kind::PROCESS_QUEUE.into()]
+    }
+
+    fn max_load(&self) -> u32 {
+        self.max_load
+    }
+
+    fn wants_product(&self) -> bool {
+        true
+    }
+
+    fn execute(&mut self, job: Job, answers: &Answers) {
+        let attempt = job.attempt;
+        if self.stopped {
+            return answers.say(attempt, Says::Release);
+        }
+        if let Err(error) = self.begin(job, answers) {
+            let lacking = Some(format!("what it takes to watch a process: {error}").into());
+            answers.say(attempt, Says::Defer { asked: None, lacking });
+        }
+    }
+
+    fn interrupt(&mut self, attempt: AttemptId, _why: &str) {
+        if let Some(control) = lock(&self.attempts.under_way).get(&attempt) {
+            control.ask(Asked::Interrupt);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+        let under_way = lock(&self.attempts.under_way);
+        for control in under_way.values() {
+            control.ask(Asked::Stop);
+        }
+        let waited = self.attempts.ended.wait_while(under_way, |under_way| !under_way.is_empty());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl ProcessExecutor {
+    /// Hands the attempt to a thread of its own: even starting a process can take a while.
+    fn begin(&self, job: Job, answers: &Answers) -> io::Result<()> {
+        let (control, wakes) = Control::new()?;
+        let control = Arc::new(control);
+        let leaving = Leaving { attempts: Arc::clone(&self.attempts), attempt: job.attempt };
+        lock(&self.attempts.under_way).insert(job.attempt, Arc::clone(&control));
+        let answers = answers.clone();
+        thread::Builder::new().name("unstuck-process".to_owned()).spawn(move || {
+            // Dropped after the last word, so that a stop waits for that too.
+            let leaving = leaving;
+            see_through(job, &control, wakes, &answers);
+            drop(leaving);
+        })?;
+        Ok(())
+    }
+}
+
+fn see_through(mut job: Job, control: &Arc<Control>, wakes: UnixStream, answers: &Answers) {
+    let carry_out = AssertUnwindSafe(|| watch::carry_out(&mut job, control, wakes, answers));
+    // Without this, a fault of ours would leave the attempt without a last word.
+    let last = catch_unwind(carry_out).unwrap_or(Last::Lost);
+    control.ended();
+    match last {
+        // Whatever it came to, the attempt is no longer its own.
+        _ if control.asked() == Asked::Interrupt => answers.freed(job.attempt),
+        Last::Freed => answers.freed(job.attempt),
+        Last::Says(says) => answers.say(job.attempt, says),
+        Last::Lost => answers.lost(job.attempt),
+    }
+}
+
+/// Strikes the attempt off when its thread ends, or could not start.
+struct Leaving {
+    attempts: Arc<Attempts>,
+    attempt: AttemptId,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        lock(&self.attempts.under_way).remove(&self.attempt);
+        self.attempts.ended.notify_all();
+    }
+}
+
+impl Drop for ProcessExecutor {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for ProcessExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessExecutor").field("running", &self.running()).finish_non_exhaustive()
+    }
+}
