@@ -68,7 +68,7 @@ impl Default for Alarm {
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("set", &lock(&self.shared.state).due.len()).finish()
+        f.debug_struct("Alarm").field("set", &lock(&self.shared.state).due.len()).finish_non_exhaustive()
     }
 }
 
@@ -131,7 +131,8 @@ mod tests {
         set(0, "first");
         set(20, "third");
         assert!(alarm.clear(cleared) && !alarm.clear(cleared));
-        let order: Vec<&str> = (0..4).map(|_| rung.recv_timeout(Duration::from_secs(10)).expect("rings")).collect();
+        let order: Vec<&str> =
+            (0..4).map(|_| rung.recv_timeout(Duration::from_secs(10)).expect("rings")).collect();
         assert_eq!(order, ["first", "second", "third", "last"]);
         set(3_600_000, "never");
         drop(alarm);

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use unstuck_core::command::Says;
-use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::emulation::{Behaviour, Emulation, WaitUntil};
 use unstuck_core::model::error::Error;
@@ -136,7 +135,8 @@ impl Executor for EmulationExecutor {
 
     fn execute(&mut self, job: Job, answers: &Answers) {
         let Kind::Emulate(emulation) = &job.step().kind else {
-            let error = Error::new(format!("step `{}` has no `emulate`: it cannot be emulated", job.step().id));
+            let error =
+                Error::new(format!("step `{}` has no `emulate`: it cannot be emulated", job.step().id));
             return answers.say(job.attempt, Says::Fail { error: Box::new(error), fatal: true });
         };
         let now = Time(jiff::Timestamp::now().as_millisecond());
@@ -206,6 +206,6 @@ impl Stage {
 
 /// An instant farther away than the clock can tell is as good as a century.
 fn due_at(began: Instant, after: Millis) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    const CENTURY: Duration = Duration::from_hours(100 * 365 * 24);
     began + after.duration().min(CENTURY)
 }

@@ -134,7 +134,8 @@ fn call(function: &Function, call: Call) -> Says {
                 .downcast_ref::<&str>()
                 .map(|message| (*message).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned());
-            let cause = message.map_or_else(|| "panicked".to_owned(), |message| format!("panicked: {message}"));
+            let cause =
+                message.map_or_else(|| "panicked".to_owned(), |message| format!("panicked: {message}"));
             Failure::stalled(cause).into_says()
         }
     }

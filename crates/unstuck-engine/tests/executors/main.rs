@@ -1,0 +1,7 @@
+//! The executors, against real processes and real time.
+
+mod emulation;
+mod function;
+mod process;
+mod process_groups;
+mod support;

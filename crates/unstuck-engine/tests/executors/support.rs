@@ -1,0 +1,196 @@
+//! What the tests of executors share: jobs to execute, and an ear for the words that come back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use unstuck_api::Product;
+use unstuck_core::command::Says;
+use unstuck_core::decide::unit_name;
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::emulation::{Behaviour, Emulation, Plan};
+use unstuck_core::model::flow::{Command, Flow, Kind, Step, StepIx};
+use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Millis;
+use unstuck_engine::executor::{Answers, Executor, Job, Word};
+
+/// Far longer than anything here takes.
+pub(crate) const LONG: Duration = Duration::from_mins(1);
+
+/// A flow of one step, `work`, in a folder.
+pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
+    let step = Step {
+        id: "work".into(),
+        queue: kind.queue(),
+        full_action: "test.work".into(),
+        kind,
+        action_type: None,
+        with: None,
+        needs: Vec::new(),
+        when: None,
+        for_each: None,
+        limits,
+        defer: Defer::default(),
+        load: 1,
+        priority: 0,
+        retry: RetryStrategy::None,
+        fail_on_error: true,
+        exception_handler: None,
+    };
+    Arc::new(Flow {
+        id: FlowId(1),
+        name: "test".into(),
+        version: "1".into(),
+        description: None,
+        input: None,
+        output: None,
+        deadline: None,
+        concurrency: None,
+        labels: std::collections::BTreeMap::new(),
+        steps: vec![step],
+        dependents: vec![Vec::new()],
+        source: "{}".into(),
+        directory: directory.to_string_lossy().into(),
+    })
+}
+
+/// The first attempt of this run at the flow's only step.
+pub(crate) fn job_of(flow: &Arc<Flow>, run: u64, input: &str) -> Job {
+    let attempt = AttemptId { run: RunId(run), generation: 1, unit: UnitRef::step(StepIx(0)), attempt: 1 };
+    let input = Json::parse(input).expect("valid JSON");
+    let product = product(flow, attempt, &input);
+    Job { attempt, flow: Arc::clone(flow), input, deadline: None, product: Some(Box::new(product)) }
+}
+
+/// A job of a kind that needs nothing else.
+pub(crate) fn job(kind: Kind, input: &str) -> Job {
+    job_of(&flow(kind, Limits::default(), Path::new("")), 1, input)
+}
+
+/// A job that runs a line of shell.
+pub(crate) fn shell(line: &str) -> Job {
+    job(Kind::Process(Command::Shell(line.to_owned())), "null")
+}
+
+/// An emulation that takes no time.
+pub(crate) fn emulation(sequence: &[Behaviour]) -> Emulation {
+    Emulation {
+        plan: Plan::Sequence(sequence.to_vec()),
+        duration: Millis::ZERO,
+        drag: Millis(100),
+        cause: None,
+        output: None,
+    }
+}
+
+fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
+    Product {
+        run: attempt.run.to_string(),
+        generation: attempt.generation,
+        key: None,
+        flow: flow.name.to_string(),
+        step: unit_name(flow, attempt.unit),
+        action: "work".to_owned(),
+        attempt: attempt.attempt,
+        round: 1,
+        resumed_by: None,
+        worker: "process".to_owned(),
+        incarnation: 1,
+        token: "token-1".to_owned(),
+        input: RawValue::from_string(input.text().to_owned()).expect("valid JSON"),
+        deadline: None,
+        history: Vec::new(),
+        previous: None,
+    }
+}
+
+/// Hears what an executor says.
+pub(crate) struct Ear {
+    pub(crate) answers: Answers,
+    words: Receiver<Word>,
+}
+
+impl Ear {
+    pub(crate) fn new() -> Ear {
+        let (sender, words) = mpsc::channel();
+        let answers = Answers::new(move |word| {
+            // A test that has seen enough hears no more.
+            let _ = sender.send(word);
+        });
+        Ear { answers, words }
+    }
+
+    /// The next word.
+    pub(crate) fn word(&self) -> Word {
+        self.words.recv_timeout(LONG).expect("a word in time")
+    }
+
+    /// The next last word, of whichever attempt.
+    pub(crate) fn last(&self) -> Word {
+        std::iter::repeat_with(|| self.word()).find(|word| word.ends().is_some()).expect("a last word")
+    }
+
+    /// The progress of the next heartbeat.
+    pub(crate) fn progress(&self) -> Option<String> {
+        match self.word() {
+            Word::Says(_, Says::Heartbeat { progress }) => progress.map(|progress| progress.to_string()),
+            word => panic!("{word:?} instead of a heartbeat"),
+        }
+    }
+
+    /// Whether nothing was said that has not been heard.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.words.try_recv().is_err()
+    }
+}
+
+/// Executes one job, and returns the heartbeats' progress and the last word.
+pub(crate) fn outcome(executor: &mut impl Executor, job: Job) -> (Vec<Option<String>>, Word) {
+    let ear = Ear::new();
+    executor.execute(job, &ear.answers);
+    let mut heartbeats = Vec::new();
+    loop {
+        match ear.word() {
+            Word::Says(_, Says::Heartbeat { progress }) => {
+                heartbeats.push(progress.map(|progress| progress.to_string()));
+            }
+            last => return (heartbeats, last),
+        }
+    }
+}
+
+/// The last word as one line, for tables: `completed 1`, `stalled boom`, `failed (data) boom`, `deferred 30s why`.
+pub(crate) fn line(word: &Word) -> String {
+    match word {
+        Word::Says(_, Says::Complete { output }) => format!("completed {output}"),
+        Word::Says(_, Says::Fail { error, fatal }) => {
+            let outcome = if *fatal { "failed" } else { "stalled" };
+            match error.reason {
+                unstuck_core::model::error::Reason::Processing => format!("{outcome} {}", error.cause),
+                unstuck_core::model::error::Reason::Data => format!("{outcome} (data) {}", error.cause),
+            }
+        }
+        Word::Says(_, Says::Defer { asked, lacking }) => {
+            let asked = asked.map_or_else(|| "-".to_owned(), |asked| asked.to_string());
+            format!("deferred {asked} {}", lacking.as_deref().unwrap_or("-"))
+        }
+        Word::Says(_, Says::Release) => "released".to_owned(),
+        Word::Says(_, Says::Start) => "started".to_owned(),
+        Word::Says(_, Says::Heartbeat { .. }) => "heartbeat".to_owned(),
+        Word::Lost(_) => "lost".to_owned(),
+        Word::Freed(_) => "freed".to_owned(),
+    }
+}
+
+/// The context of an error.
+pub(crate) fn context(word: &Word) -> String {
+    match word {
+        Word::Says(_, Says::Fail { error, .. }) => error.context.as_deref().unwrap_or_default().to_owned(),
+        word => panic!("{word:?} instead of an error"),
+    }
+}
