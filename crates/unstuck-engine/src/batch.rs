@@ -137,7 +137,8 @@ impl Batch {
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
-        let flow = working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
+        let flow =
+            working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
         load_payloads(&mut self.payloads, tools.store, working.run.as_ref(), &command, &flow)?;
         let mut context = Context {
             now: tools.now,
@@ -203,7 +204,9 @@ impl Batch {
         let mut kept = VecDeque::new();
         for _ in 0..MAX_DELIVERIES {
             let Some(notice) = self.deliveries.pop_front() else { break };
-            if kept.iter().any(|earlier: &Notice| earlier.to == notice.to) || !self.deliver(tools, notice.clone())? {
+            if kept.iter().any(|earlier: &Notice| earlier.to == notice.to)
+                || !self.deliver(tools, notice.clone())?
+            {
                 kept.push_back(notice);
             }
         }
@@ -285,7 +288,8 @@ impl Batch {
         for id in &self.order {
             let Some(working) = self.runs.remove(id) else { continue };
             let is_changed = working.is_changed();
-            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run } = working else {
+            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run } = working
+            else {
                 continue;
             };
             self.last_id = self.last_id.max(id.0);

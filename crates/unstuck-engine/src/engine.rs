@@ -257,13 +257,20 @@ impl<S: Store> Engine<S> {
     }
 
     /// What was asked, in order. It stays in line until the batch is staged.
-    fn requests(&mut self, batch: &mut Batch, done: &mut Outstanding, limit: usize) -> Result<(), StoreError> {
+    fn requests(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        limit: usize,
+    ) -> Result<(), StoreError> {
         done.requests = self.inbox.len().min(limit);
         let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
         let runs = requests.iter().filter_map(|request| match request {
             Request::Start { .. } => None,
             Request::Command { run, .. } => Some(*run),
-            Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => Some(attempt.run),
+            Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
+                Some(attempt.run)
+            }
         });
         let runs = runs.collect();
         batch.lock(&mut self.tools(), runs)?;
@@ -402,8 +409,7 @@ impl<S: Store> Engine<S> {
     fn staged(&mut self, done: Outstanding) {
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
         self.one_by_one = self.one_by_one.saturating_sub(done.requests);
-        for (_, request) in
-            taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
+        for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
         {
             self.inbox.push_front(request);
         }
@@ -552,4 +558,3 @@ fn undecided(result: Result<Answer, Undecided>) -> Result<(), StoreError> {
         Ok(_) | Err(Undecided::Busy | Undecided::Error(_)) => Ok(()),
     }
 }
-

@@ -76,7 +76,8 @@ impl Runtime {
         let waiting = handle.waiting.clone();
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();
-            let mut driver = Driver { engine, executors, answers, observer, replies, waiting, next_ticket: 0 };
+            let mut driver =
+                Driver { engine, executors, answers, observer, replies, waiting, next_ticket: 0 };
             driver.drive(&receiver);
         });
         Runtime { handle, thread: Some(thread) }
@@ -165,7 +166,9 @@ impl<S: Store> Driver<S> {
                     self.perform(outputs);
                     continue;
                 }
-                Next::At(time) => receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_secs(60))),
+                Next::At(time) => {
+                    receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_secs(60)))
+                }
                 Next::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
