@@ -69,9 +69,7 @@ impl Group {
     fn await_rest(&self) {
         let until = Instant::now() + REST;
         let mut pause = Duration::from_micros(200);
-        while is_alive(self.leader) && Instant::now() < until {
-            // Orphans come to the engine where it is the first process, as in a container.
-            while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
+        while !is_over(self.leader) && Instant::now() < until {
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
@@ -86,25 +84,35 @@ impl Drop for Group {
     }
 }
 
-/// Whether anybody lives in a group whose leader has been reaped.
-fn is_alive(group: Pid) -> bool {
-    // On Linux this counts the dead whom nobody has reaped, and whoever adopts orphans may take its time.
-    test_kill_process_group(group).is_ok() && has_living_member(group).unwrap_or(true)
+/// Whether nobody lives in a group whose leader has been reaped, and nobody in it is ours to reap.
+fn is_over(group: Pid) -> bool {
+    let is_gone = || test_kill_process_group(group).is_err();
+    if is_gone() {
+        return true;
+    }
+    // Orphans come to the engine where it is the first process, as in a container.
+    while let Ok(adopted) = waitpgid(group, WaitOptions::NOHANG) {
+        if adopted.is_none() {
+            return false;
+        }
+    }
+    // On Linux a group counts its dead until they are reaped, and whoever else adopts orphans may take its time.
+    is_gone() || has_living_member(group) == Some(false)
 }
 
 /// `None` where the system does not tell.
 #[cfg(target_os = "linux")]
 fn has_living_member(group: Pid) -> Option<bool> {
     let group = group.as_raw_nonzero().to_string();
-    let lives = |stat: String| {
+    let lives = |stat: Vec<u8>| {
+        let stat = String::from_utf8_lossy(&stat);
         // `pid (name) state parent group ...`, and a name may contain anything.
         let mut fields = stat.rsplit_once(") ")?.1.split(' ');
         let state = fields.next()?;
         (fields.nth(1)? == group && !matches!(state, "Z" | "X")).then_some(())
     };
     let processes = fs::read_dir("/proc").ok()?;
-    let mut stats =
-        processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+    let mut stats = processes.flatten().filter_map(|process| fs::read(process.path().join("stat")).ok());
     Some(stats.find_map(lives).is_some())
 }
 
