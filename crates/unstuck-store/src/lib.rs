@@ -1,6 +1,7 @@
 //! The storage contract, the in-memory store that keeps it, and the conformance suite for every store.
 
 mod by_run;
+pub mod conformance;
 pub mod contract;
 pub mod memory;
 pub mod ready;

@@ -1,0 +1,222 @@
+//! What every store must do, as cases that any store can run.
+//!
+//! ```
+//! # use unstuck_store::memory::MemoryStore;
+//! unstuck_store::conformance_tests!(MemoryStore::new);
+//! ```
+
+pub mod contents;
+pub mod driver;
+pub mod flows;
+
+pub mod conflicts;
+pub mod definitions;
+pub mod due;
+pub mod failures;
+pub mod keys;
+pub mod notices;
+pub mod reading;
+pub mod ready;
+pub mod restarts;
+pub mod slots;
+pub mod transactions;
+
+use crate::contract::{Store, StoreError};
+use crate::memory::MemoryStore;
+
+/// A store that can be put through what happens to stores. Where it cannot, the cases about that have nothing to do.
+pub trait TestStore: Store + Sized {
+    /// The process dies at this moment, and another one opens the store: what was durable is there, what was not may
+    /// be gone, and nothing is locked.
+    #[must_use]
+    fn reopen(self) -> Self;
+
+    /// The oldest `n` outstanding stages become durable. For stores that wait for this.
+    fn make_durable(&mut self, n: usize) {
+        let _ = n;
+    }
+
+    /// The oldest outstanding stage fails. Gives how many have failed with it: none if this store cannot do that.
+    fn fail_next(&mut self, error: &StoreError) -> usize {
+        let _ = error;
+        0
+    }
+
+    /// The next stage is refused. Gives whether this store can do that.
+    fn refuse_stage(&mut self, error: StoreError) -> bool {
+        let _ = error;
+        false
+    }
+
+    /// Another handle on the same data, as another server has, if there can be one.
+    fn another(&mut self) -> Option<Self> {
+        None
+    }
+}
+
+impl TestStore for MemoryStore {
+    fn reopen(self) -> MemoryStore {
+        self.crash()
+    }
+
+    fn make_durable(&mut self, n: usize) {
+        MemoryStore::make_durable(self, n);
+    }
+
+    fn fail_next(&mut self, error: &StoreError) -> usize {
+        MemoryStore::fail_next(self, error)
+    }
+
+    fn refuse_stage(&mut self, error: StoreError) -> bool {
+        MemoryStore::refuse_stage(self, error);
+        true
+    }
+}
+
+/// A case: it makes as many stores as it needs.
+pub type Case<S> = fn(&mut dyn FnMut() -> S);
+
+/// Every case, by name.
+pub fn cases<S: TestStore>() -> Vec<(&'static str, Case<S>)> {
+    crate::conformance_tests!(@all list S)
+}
+
+/// Runs every case against stores that `make` makes.
+pub fn run_all<S: TestStore>(mut make: impl FnMut() -> S) {
+    for (_, case) in cases() {
+        case(&mut make);
+    }
+}
+
+/// Waits until every one of so many stages has settled, and gives the errors.
+pub fn settle<S: Store>(store: &mut S, stages: usize) -> Vec<StoreError> {
+    let mut settled = Vec::new();
+    while settled.len() < stages {
+        let more = store.settle(true);
+        assert!(!more.is_empty(), "{} of {stages} stages have settled, and no more do", settled.len());
+        settled.extend(more);
+    }
+    assert_eq!(settled.len(), stages, "as many settle as were staged");
+    assert!(settled.is_sorted_by_key(|settled| settled.stage), "they settle in order");
+    settled.into_iter().filter_map(|settled| settled.result.err()).collect()
+}
+
+/// Makes a test of every case, in one module a subject. The argument is what makes an empty store.
+#[macro_export]
+macro_rules! conformance_tests {
+    (@all $what:ident $($argument:tt)*) => {
+        $crate::conformance_tests! {
+            @$what [$($argument)*]
+            transactions: [
+                a_lock_gives_runs_in_order
+                a_staged_batch_is_seen_at_once
+                stages_settle_in_order
+                what_was_only_locked_comes_back_as_it_was
+                an_abandoned_transaction_changes_nothing
+                a_rolled_back_transaction_changes_nothing
+                a_refused_stage_changes_nothing
+                a_stage_that_fails_for_now_succeeds_later
+                an_empty_stage_settles
+                the_last_time_and_id_are_kept
+                a_run_that_somebody_else_has_is_busy
+            ]
+            conflicts: [
+                events_continue_the_numbering
+                a_final_generation_does_not_change
+                a_run_is_made_once
+                a_payload_is_written_once
+            ]
+            keys: [
+                a_key_leads_to_its_run
+                no_key_is_no_key
+                a_key_is_taken_in_any_state
+                a_key_is_taken_once_in_a_stage
+                a_rerun_keeps_its_key
+            ]
+            ready: [
+                higher_priorities_come_first
+                flows_take_turns
+                nobody_starves
+                the_front_comes_first_then_age
+                ties_go_by_run_and_unit
+                offers_are_filled_and_no_more
+                several_offers_share
+                what_does_not_fit_keeps_its_place
+                a_load_over_the_maximum_takes_a_whole_worker
+                what_must_be_alone_gets_an_idle_worker
+                an_entry_is_given_until_it_is_claimed
+                what_stops_leaves_the_queue
+                the_highest_priority_that_waits_is_known
+            ]
+            due: [
+                timers_come_in_order
+                a_timer_stays_until_it_is_changed
+                a_timer_is_replaced_and_removed
+                a_lease_moves_with_signs_of_life
+                a_moved_lease_outlives_other_changes
+                a_lease_ends_with_its_attempt
+                a_run_has_a_timer_of_its_own
+                what_is_not_listed_is_removed
+            ]
+            slots: [
+                no_more_than_there_is_room_for
+                by_priority_then_by_age
+                a_slot_is_given_back
+                each_limit_counts_its_own
+                versions_may_differ_in_their_limit
+            ]
+            notices: [
+                a_notice_comes_until_it_is_delivered
+                notices_keep_their_order
+                a_notice_may_be_delivered_twice
+                a_family_comes_to_its_end
+            ]
+            reading: [
+                an_empty_store_is_empty
+                a_history_is_read_in_pages
+                payloads_are_kept
+                runs_are_listed_newest_first
+                versions_are_listed_together
+            ]
+            definitions: [
+                a_flow_is_kept
+                the_same_flow_again_is_the_same
+                a_version_does_not_change
+                versions_are_counted
+            ]
+            failures: [
+                a_failed_stage_takes_what_is_on_top_with_it
+                what_was_durable_stays
+                a_transaction_on_top_of_a_failure_is_a_conflict
+                a_failed_delivery_is_made_again
+            ]
+            restarts: [
+                what_is_durable_is_found_again
+                undelivered_notices_come_again
+                nothing_stays_locked
+                what_is_not_durable_is_whole_or_gone
+                work_goes_on_after_a_restart
+            ]
+        }
+    };
+    (@tests [$make:expr] $($subject:ident: [$($case:ident)*])*) => {
+        fn conformance_store() -> impl $crate::conformance::TestStore {
+            ($make)()
+        }
+        $(mod $subject {
+            $(#[test]
+            fn $case() {
+                $crate::conformance::$subject::$case(&mut super::conformance_store);
+            })*
+        })*
+    };
+    (@list [$store:ty] $($subject:ident: [$($case:ident)*])*) => {
+        vec![$($((
+            concat!(stringify!($subject), "::", stringify!($case)),
+            $crate::conformance::$subject::$case::<$store> as $crate::conformance::Case<$store>,
+        ),)*)*]
+    };
+    ($make:expr) => {
+        $crate::conformance_tests! { @all tests $make }
+    };
+}

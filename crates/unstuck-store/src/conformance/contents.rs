@@ -1,0 +1,146 @@
+//! Everything that can be seen of a store, to compare one with another or with itself at another time.
+
+use std::sync::Arc;
+
+use unstuck_core::command::Notice;
+use unstuck_core::event::Event;
+use unstuck_core::evolve::replay;
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::Ready;
+
+use crate::conformance::driver::offer;
+use crate::conformance::flows::queues;
+use crate::contract::{Due, Filter, FlowRecord, Store};
+
+/// All that can be seen of a store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contents {
+    runs: Vec<(Run, Vec<Event>)>,
+    keys: Vec<(Arc<str>, Arc<str>, Option<RunId>)>,
+    payloads: Vec<(PayloadId, Option<Json>)>,
+    ready: Vec<Ready>,
+    highest_waiting: Vec<Option<i32>>,
+    due: Vec<Due>,
+    notices: Vec<Notice>,
+    admissible: Vec<RunId>,
+    flows: Vec<FlowRecord>,
+    last_time: Option<Time>,
+    last_id: u64,
+}
+
+/// Reads everything. No transaction may be open.
+pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc<Flow>>) -> Contents {
+    let flows: Vec<&Arc<Flow>> = flows.collect();
+    let runs: Vec<(Run, Vec<Event>)> = all_runs(store)
+        .into_iter()
+        .map(|run| {
+            let history = store.history(run.id, 0, usize::MAX).expect("the history can be read");
+            (run, history)
+        })
+        .collect();
+    let keys = runs.iter().filter_map(|(run, _)| {
+        let flow = flows.iter().find(|flow| flow.id == run.flow)?;
+        Some((flow.name.clone(), run.key.clone()?))
+    });
+    let keys = keys.collect::<Vec<_>>().into_iter().map(|(flow, key)| {
+        let run = store.run_of_key(&flow, &key).expect("keys can be read");
+        (flow, key, run)
+    });
+    let keys = keys.collect();
+    let stored: Vec<PayloadId> = runs.iter().flat_map(|(_, history)| payloads_of(history)).collect();
+    let texts = store.payloads(&stored).expect("payloads can be read");
+    let queues: Vec<Arc<str>> = flows.iter().flat_map(|flow| queues(flow)).collect();
+    let waiting = queues.iter().map(|queue| store.highest_waiting(std::slice::from_ref(queue)));
+    Contents {
+        keys,
+        payloads: stored.into_iter().zip(texts).collect(),
+        highest_waiting: waiting.map(|highest| highest.expect("queues can be read")).collect(),
+        ready: ready(store, &queues),
+        due: store.due(Time(i64::MAX), usize::MAX).expect("timers can be read"),
+        notices: notices(store),
+        admissible: store.admissible(usize::MAX).expect("slots can be read"),
+        flows: flows.iter().filter_map(|flow| store.flow(flow.id).expect("flows can be read")).collect(),
+        last_time: store.last_time().expect("the time can be read"),
+        last_id: store.last_id().expect("the last id can be read"),
+        runs,
+    }
+}
+
+impl Contents {
+    /// Checks that the parts fit each other: histories have no gaps and give the states, and what waits, is due or is
+    /// to be admitted belongs to a run that is not final.
+    pub fn check(&self) {
+        for (run, history) in &self.runs {
+            assert!(
+                history.iter().map(|event| event.seq).eq(1..=run.seq),
+                "the history of {} has gaps",
+                run.id
+            );
+            assert_eq!(replay(history).as_ref(), Some(run), "the history of {} gives its state", run.id);
+        }
+        let woken = self.ready.iter().map(|ready| ready.run).chain(self.due.iter().map(|due| due.run));
+        for id in woken.chain(self.admissible.iter().copied()) {
+            let found = self.runs.iter().find(|(run, _)| run.id == id);
+            assert!(
+                found.is_some_and(|(run, _)| !run.is_final()),
+                "{id} is final, and something waits for it"
+            );
+        }
+        assert!(self.payloads.iter().all(|(_, json)| json.is_some()), "every payload of a history is kept");
+        assert!(self.keys.iter().all(|(.., run)| run.is_some()), "every key leads to a run");
+    }
+
+    /// The runs and their states.
+    pub fn states(&self) -> Vec<(RunId, RunState)> {
+        self.runs.iter().map(|(run, _)| (run.id, run.state())).collect()
+    }
+}
+
+/// Every run, read in pages.
+fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    loop {
+        let before = runs.last().map(|run| run.id);
+        let page = store.list(&Filter::default(), before, 7).expect("runs can be listed");
+        if page.is_empty() {
+            return runs;
+        }
+        runs.extend(page);
+    }
+}
+
+/// What waits, in an order that does not depend on turns.
+fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<Ready> {
+    store.begin().expect("a transaction begins");
+    let everybody = [offer(queues.iter().map(|queue| &**queue), u32::MAX)];
+    let mut found = Vec::new();
+    // What must be alone is given once a call.
+    loop {
+        let more = store.candidates(&everybody, usize::MAX).expect("queues can be read");
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more.into_iter().map(|candidate| candidate.ready));
+    }
+    store.rollback();
+    found.sort_unstable_by_key(|ready| (ready.run, ready.unit));
+    found
+}
+
+fn notices<S: Store>(store: &mut S) -> Vec<Notice> {
+    let notices = store.notices(usize::MAX).expect("notices can be read");
+    notices.into_iter().map(|(_, notice)| notice).collect()
+}
+
+/// The stored payloads that a history speaks of. They are found in its text, so that no fact can be forgotten.
+fn payloads_of(history: &[Event]) -> Vec<PayloadId> {
+    let text = format!("{history:?}");
+    let mark = format!("{:?}", Payload::Stored(PayloadId(0)));
+    let (before, after) = mark.split_once('0').unwrap_or_default();
+    let ids = text.split(before).skip(1).filter_map(|rest| rest.split(after).next()?.parse().ok());
+    ids.map(PayloadId).collect()
+}

@@ -1,0 +1,413 @@
+//! The smallest engine: it decides commands with the core and stages what comes of them, one batch at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::run::{Origin, Run};
+use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::needs::needs;
+use unstuck_core::offer::{Offer, Offers};
+use unstuck_core::random::Random;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::{Millis, Time};
+use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
+
+use crate::contract::{Locked, NewFlow, NoticeId, RunChange, Stage, StageId, Store, StoreError};
+
+/// Drives a store.
+pub struct Driver<S> {
+    /// The store.
+    pub store: S,
+    /// The time of the next batch.
+    pub now: Time,
+    ids: Ids,
+    random: Random,
+    /// The flows that are kept.
+    pub flows: BTreeMap<FlowId, Arc<Flow>>,
+    newest: HashMap<Arc<str>, FlowId>,
+}
+
+/// Something to be decided.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Of this run.
+    pub run: RunId,
+    /// What.
+    pub command: Command,
+    /// For a start: of this flow.
+    pub flow: Option<Arc<Flow>>,
+}
+
+/// A batch that was decided and not staged yet.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What is to be staged.
+    pub stage: Stage,
+    /// What was answered, in the order that it was asked.
+    pub answers: Vec<Result<Answer, Refusal>>,
+}
+
+/// One run of a batch.
+struct Working {
+    run: Option<Run>,
+    flow: Option<Arc<Flow>>,
+    events: Vec<Event>,
+    payloads: Vec<(PayloadId, Json)>,
+    touched: Touched,
+    touched_run: bool,
+    leases: Vec<LeaseMove>,
+}
+
+impl<S: Store> Driver<S> {
+    /// Drives this store.
+    pub fn new(store: S) -> Driver<S> {
+        let now = Time(1_700_000_000_000);
+        let (flows, newest) = (BTreeMap::new(), HashMap::new());
+        Driver { store, now, ids: Ids::new(1, 0), random: Random::new(7), flows, newest }
+    }
+
+    /// The store, and the driver without it.
+    pub fn split(self) -> (S, Driver<()>) {
+        let Driver { store, now, ids, random, flows, newest } = self;
+        (store, Driver { store: (), now, ids, random, flows, newest })
+    }
+
+    /// Follows the clock and the ids of the store.
+    pub fn resume(&mut self) {
+        self.now = self.now.max(self.store.last_time().expect("the time is known").unwrap_or(self.now));
+        self.ids = Ids::new(1, self.store.last_id().expect("the last id is known"));
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, span: Millis) {
+        self.now = self.now + span;
+    }
+
+    /// An id that nobody has.
+    pub fn new_id(&mut self) -> RunId {
+        RunId(self.ids.next(self.now))
+    }
+
+    /// Keeps a flow.
+    pub fn keep(&mut self, flow: Flow) -> Arc<Flow> {
+        let version = Some(flow.version.clone()).filter(|version| !version.is_empty());
+        let (name, source, directory) = (flow.name.clone(), flow.source.clone(), flow.directory.clone());
+        let record =
+            self.store.put_flow(NewFlow { name, version, source, directory }).expect("the flow is kept");
+        let flow = Arc::new(Flow { id: record.id, version: record.version, ..flow });
+        self.flows.insert(flow.id, flow.clone());
+        self.newest.insert(flow.name.clone(), flow.id);
+        flow
+    }
+
+    /// The flow of a run.
+    pub fn flow_of(&self, run: &Run) -> &Arc<Flow> {
+        &self.flows[&run.flow]
+    }
+
+    /// A start of this flow.
+    pub fn start_of(&mut self, flow: &Arc<Flow>, change: impl FnOnce(&mut Start)) -> Ask {
+        let run = self.new_id();
+        let mut start = Start {
+            run,
+            key: None,
+            input: StartInput::New(Json::NULL),
+            priority: 0,
+            deadline: None,
+            origin: Origin::Root,
+            root_flow: None,
+            on_duplicate: OnDuplicate::Return,
+            by: user(),
+        };
+        change(&mut start);
+        Ask { run, command: Command::Start(Box::new(start)), flow: Some(flow.clone()) }
+    }
+
+    /// Starts a run.
+    pub fn start(&mut self, flow: &Arc<Flow>) -> RunId {
+        self.start_with(flow, |_| {})
+    }
+
+    /// Starts a run with a change to how it starts.
+    pub fn start_with(&mut self, flow: &Arc<Flow>, change: impl FnOnce(&mut Start)) -> RunId {
+        let ask = self.start_of(flow, change);
+        let run = ask.run;
+        self.all(vec![ask]);
+        run
+    }
+
+    /// One command in one batch, which nobody may refuse.
+    pub fn act(&mut self, run: RunId, command: Command) -> Answer {
+        self.all(vec![Ask { run, command, flow: None }])[0]
+    }
+
+    /// These commands in one batch, which nobody may refuse.
+    pub fn all(&mut self, asks: Vec<Ask>) -> Vec<Answer> {
+        let (_, answers) = self.attempt_all(asks).expect("the batch is staged");
+        answers.into_iter().map(|answer| answer.expect("the command is not refused")).collect()
+    }
+
+    /// These commands in one batch.
+    pub fn attempt_all(
+        &mut self,
+        asks: Vec<Ask>,
+    ) -> Result<(StageId, Vec<Result<Answer, Refusal>>), StoreError> {
+        self.store.begin()?;
+        let batch = self.decide(asks)?;
+        Ok((self.store.stage(batch.stage)?, batch.answers))
+    }
+
+    /// Hands the queued attempt of a step to a worker of another process.
+    pub fn claim(&mut self, run: RunId, step: u16) {
+        let unit = UnitRef::step(StepIx(step));
+        self.act(run, Command::Claim { unit, worker: worker("w") });
+    }
+
+    /// Hands the queued attempt of a step to a worker, who starts.
+    pub fn work(&mut self, run: RunId, step: u16) {
+        self.claim(run, step);
+        self.say(run, step, Says::Start);
+    }
+
+    /// The worker of a step says something.
+    pub fn say(&mut self, run: RunId, step: u16, says: Says) {
+        let attempt = self.attempt(run, UnitRef::step(StepIx(step)));
+        self.act(run, Command::Answer { attempt, says });
+    }
+
+    /// The attempt under way of a unit.
+    pub fn attempt(&mut self, run: RunId, unit: UnitRef) -> AttemptId {
+        let found = self.run(run);
+        let Some(UnitState::Active(live)) = found.unit(unit).map(|unit| &unit.state) else {
+            panic!("{run} has no attempt under way in {unit:?}")
+        };
+        AttemptId { run, generation: found.generation, unit, attempt: live.attempt }
+    }
+
+    /// A run that is there.
+    pub fn run(&mut self, run: RunId) -> Run {
+        self.store.run(run).expect("runs can be read").expect("the run is there")
+    }
+
+    /// Delivers stored notices in one batch, at most `limit`. Gives how many.
+    pub fn deliver(&mut self, limit: usize) -> usize {
+        self.try_deliver(limit).expect("the batch is staged")
+    }
+
+    /// As [`Driver::deliver`], where the store may refuse.
+    pub fn try_deliver(&mut self, limit: usize) -> Result<usize, StoreError> {
+        self.store.begin()?;
+        let notices = self.store.notices(limit)?;
+        let mut asks = Vec::new();
+        let mut refused = Vec::new();
+        let delivered: Vec<NoticeId> = notices.iter().map(|(id, _)| *id).collect();
+        for (_, notice) in notices {
+            let flow = match &notice.body {
+                NoticeBody::StartChild(child) => {
+                    let known = self.newest.get(&child.flow).map(|id| self.flows[id].clone());
+                    if known.is_none() {
+                        refused.extend(refuse_child(notice.to, child, "there is no such flow"));
+                        continue;
+                    }
+                    known
+                }
+                NoticeBody::ContinueChild { .. }
+                | NoticeBody::CancelChild { .. }
+                | NoticeBody::PauseChild
+                | NoticeBody::UnpauseChild
+                | NoticeBody::ChildChanged { .. }
+                | NoticeBody::ChildEnded { .. } => None,
+            };
+            asks.push(Ask { run: notice.to, command: Command::Notice(Box::new(notice.body)), flow });
+        }
+        let mut batch = self.decide(asks)?;
+        batch.stage.delivered.clone_from(&delivered);
+        batch.stage.notices.extend(refused);
+        self.store.stage(batch.stage)?;
+        Ok(delivered.len())
+    }
+
+    /// Decides these commands in the transaction that is open. Whatever other runs must be told is to be stored.
+    pub fn decide(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
+        let mut runs = self.lock(&asks)?;
+        let mut batch = Batch::default();
+        for ask in asks {
+            let working = runs.entry(ask.run).or_insert_with(|| Working::new(None));
+            let answer = match working.flow(&self.flows, ask.flow) {
+                None => Err(Refusal::UnknownRun(ask.run)),
+                Some(flow) => self.decide_one(working, ask.run, ask.command, &flow, &mut batch.stage)?,
+            };
+            batch.answers.push(answer);
+        }
+        batch.stage.at = self.now;
+        for working in runs.into_values() {
+            working.finish(&mut batch.stage);
+        }
+        batch.stage.last_id = last_id(&batch.stage);
+        Ok(batch)
+    }
+
+    fn lock(&mut self, asks: &[Ask]) -> Result<BTreeMap<RunId, Working>, StoreError> {
+        let mut ids: Vec<RunId> = asks.iter().map(|ask| ask.run).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let locked = self.store.lock(&ids)?;
+        let runs = locked.into_iter().map(|locked| match locked {
+            Locked::Here(run) => Working::new(Some(*run)),
+            Locked::Absent => Working::new(None),
+            Locked::Busy => panic!("nobody else has locked anything"),
+        });
+        Ok(ids.into_iter().zip(runs).collect())
+    }
+
+    fn decide_one(
+        &mut self,
+        working: &mut Working,
+        run: RunId,
+        command: Command,
+        flow: &Flow,
+        stage: &mut Stage,
+    ) -> Result<Result<Answer, Refusal>, StoreError> {
+        let wanted: Vec<PayloadId> = needs(working.run.as_ref(), &command, flow).into_iter().collect();
+        let found = self.store.payloads(&wanted)?;
+        let mut payloads: HashMap<PayloadId, Json> =
+            wanted.into_iter().zip(found).filter_map(|(id, json)| Some((id, json?))).collect();
+        payloads.extend(working.payloads.iter().cloned());
+        working.touch_place_of(&command);
+        let mut context = Context {
+            now: self.now,
+            run,
+            flow,
+            payloads: &payloads,
+            ids: &mut self.ids,
+            random: &mut self.random,
+            offers: &mut Offers::default(),
+        };
+        Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, stage)))
+    }
+}
+
+impl Driver<()> {
+    /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
+    pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
+        let Driver { store: (), now, ids, random, flows, newest } = self;
+        let mut driver = Driver { store, now, ids, random, flows, newest };
+        driver.resume();
+        driver
+    }
+}
+
+impl Working {
+    fn new(run: Option<Run>) -> Working {
+        let (touched, touched_run) = (Touched::default(), false);
+        Working { run, flow: None, events: vec![], payloads: vec![], touched, touched_run, leases: vec![] }
+    }
+
+    fn flow(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>, given: Option<Arc<Flow>>) -> Option<Arc<Flow>> {
+        let own = self.run.as_ref().map(|run| flows[&run.flow].clone());
+        self.flow = own.or(given);
+        self.flow.clone()
+    }
+
+    /// What a stale timer or entry was about is looked at again.
+    fn touch_place_of(&mut self, command: &Command) {
+        match command {
+            Command::Claim { unit, .. } | Command::Due { unit: Some(unit), .. } => {
+                self.touched.units.push(*unit);
+            }
+            Command::Due { unit: None, .. } | Command::Admit => self.touched_run = true,
+            Command::Start(_)
+            | Command::Answer { .. }
+            | Command::Lost { .. }
+            | Command::Choose { .. }
+            | Command::Resume { .. }
+            | Command::Pause { .. }
+            | Command::Unpause { .. }
+            | Command::Cancel { .. }
+            | Command::Signal { .. }
+            | Command::Rerun { .. }
+            | Command::Notice(_) => {}
+        }
+    }
+
+    fn record(&mut self, decision: Decision, stage: &mut Stage) -> Answer {
+        self.touched.all |= decision.touched.all;
+        self.touched.units.extend(decision.touched.units);
+        self.leases.extend(decision.lease);
+        self.payloads.extend(decision.payloads);
+        self.events.extend(decision.event);
+        stage.notices.extend(decision.notices);
+        decision.answer
+    }
+
+    fn finish(self, stage: &mut Stage) {
+        let Working { run: Some(run), flow, events, payloads, mut touched, touched_run, leases } = self
+        else {
+            return;
+        };
+        touched.units.sort_unstable();
+        touched.units.dedup();
+        let is_same = events.is_empty()
+            && leases.is_empty()
+            && !touched_run
+            && !touched.all
+            && touched.units.is_empty();
+        let Some(flow) = flow.filter(|_| !is_same) else {
+            stage.unchanged.push(run);
+            return;
+        };
+        let wakeups = if touched.all {
+            wakeups(&run, &flow)
+        } else {
+            let places = touched_run.then_some(None).into_iter().chain(touched.units.into_iter().map(Some));
+            places.map(|place| (place, wakeup(&run, &flow, place))).collect()
+        };
+        stage.runs.push(RunChange {
+            slot: slot_use(&run, &flow),
+            run: Box::new(run),
+            flow: flow.name.clone(),
+            events,
+            payloads,
+            wakeups,
+            replaces_all: touched.all,
+            leases,
+        });
+    }
+}
+
+/// The highest id of a batch: of runs, of payloads, and of children that are yet to be started.
+fn last_id(stage: &Stage) -> u64 {
+    let runs = stage.runs.iter().flat_map(|change| {
+        let payloads = change.payloads.iter().map(|(id, _)| id.0);
+        payloads.chain([change.run.id.0])
+    });
+    runs.chain(stage.notices.iter().map(|notice| notice.to.0)).max().unwrap_or(0)
+}
+
+/// A worker of another process.
+pub fn worker(name: &str) -> Worker {
+    Worker { name: name.into(), incarnation: 1, local: false }
+}
+
+/// Somebody.
+pub fn user() -> Actor {
+    Actor::User("somebody".into())
+}
+
+/// An idle worker that takes from these queues.
+pub fn offer<'a>(queues: impl IntoIterator<Item = &'a str>, max_load: u32) -> Offer {
+    let queues: Vec<Arc<str>> = queues.into_iter().map(Arc::from).collect();
+    Offer { worker: worker("w"), queues: queues.into(), free: max_load, max_load }
+}
+
+/// A JSON text of more than so many characters, which is therefore kept apart from its run.
+pub fn large(text: &str) -> Json {
+    Json::parse(&format!("\"{text}{}\"", "-".repeat(200))).expect("is JSON")
+}

@@ -1,0 +1,219 @@
+//! What is due: in order of time, until a stage changes it; and how signs of life move it.
+
+use unstuck_core::command::{Command, Says};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::Worker;
+use unstuck_core::model::flow::{Deadline, Flow, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::recovery::Limits;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::{Millis, Time};
+
+use crate::conformance::TestStore;
+use crate::conformance::driver::{Driver, user, worker};
+use crate::conformance::flows::{action, each, graph, sequence, step};
+use crate::conformance::transactions::pause;
+use crate::contract::Due;
+
+/// What is due is given in order of time, then of run and unit, and no more of it than is asked for.
+pub fn timers_come_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![waits(30), waits(10), waits(30)]));
+    let start = driver.now;
+    assert_eq!(driver.store.next_due(), Ok(None));
+    let first = driver.start(&flow);
+    let second = driver.start(&flow);
+    driver.pass(Millis(5));
+    let third = driver.start(&flow);
+    let expected = [
+        (10, first, 1),
+        (10, second, 1),
+        (15, third, 1),
+        (30, first, 0),
+        (30, first, 2),
+        (30, second, 0),
+        (30, second, 2),
+        (35, third, 0),
+        (35, third, 2),
+    ];
+    let expected = expected.map(|(due, run, step)| due_at(start, due, run, step));
+    assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(10))));
+    for (now, count) in [(9, 0), (10, 2), (14, 2), (15, 3), (34, 7), (35, 9), (1_000_000, 9)] {
+        let found = driver.store.due(start + Millis(now), usize::MAX).expect("reads");
+        assert_eq!(found, expected[..count], "at {now}");
+    }
+    for limit in 0..=expected.len() {
+        let found = driver.store.due(Time(i64::MAX), limit).expect("reads");
+        assert_eq!(found, expected[..limit], "at most {limit}");
+    }
+}
+
+/// An entry stays until its run has done something about it.
+pub fn a_timer_stays_until_it_is_changed<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![waits(10), waits(20)]));
+    let start = driver.now;
+    let run = driver.start(&flow);
+    driver.pass(Millis(12));
+    let expected = [due_at(start, 10, run, 0)];
+    assert_eq!(driver.store.due(driver.now, 9).expect("reads"), expected);
+    assert_eq!(driver.store.due(driver.now, 9).expect("reads"), expected);
+    driver.act(run, Command::Due { unit: expected[0].unit, heard: None });
+    assert_eq!(driver.store.due(driver.now, 9), Ok(vec![]));
+    assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(32))), "the next step waits from now on");
+}
+
+/// A claim, a start and an end replace the timer of their unit.
+pub fn a_timer_is_replaced_and_removed<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let limits = Limits {
+        queue_timeout: Some(Millis(100)),
+        start_timeout: Millis(200),
+        heartbeat_timeout: Some(Millis(300)),
+        ..Limits::default()
+    };
+    let flow = driver.keep(sequence("f", vec![Step { limits, ..action("q") }]));
+    let start = driver.now;
+    let run = driver.start(&flow);
+    let due = |driver: &mut Driver<S>| driver.store.due(Time(i64::MAX), 9).expect("reads");
+    assert_eq!(due(&mut driver), [due_at(start, 100, run, 0)]);
+    driver.pass(Millis(7));
+    driver.claim(run, 0);
+    assert_eq!(due(&mut driver), [due_at(start, 207, run, 0)]);
+    driver.pass(Millis(7));
+    driver.say(run, 0, Says::Start);
+    assert_eq!(due(&mut driver), [due_at(start, 314, run, 0)]);
+    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    assert_eq!(due(&mut driver), []);
+    assert_eq!(driver.store.next_due(), Ok(None));
+}
+
+/// A sign of life moves the timer, and is told when it comes due; the next attempt begins without one.
+pub fn a_lease_moves_with_signs_of_life<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![leased(1_000)]));
+    let start = driver.now;
+    let run = driver.start(&flow);
+    driver.work(run, 0);
+    for beat in [100, 350] {
+        driver.now = start + Millis(beat);
+        let before = driver.run(run);
+        driver.say(run, 0, Says::Heartbeat { progress: None });
+        assert_eq!(driver.run(run), before, "a heartbeat is no event");
+        let heard = Some(driver.now);
+        let expected = [Due { heard, ..due_at(start, beat + 1_000, run, 0) }];
+        assert_eq!(driver.store.due(Time(i64::MAX), 9).expect("reads"), expected);
+    }
+    assert_eq!(driver.store.due(start + Millis(1_000), 9), Ok(vec![]), "it was due here before it was moved");
+    driver.now = start + Millis(1_350);
+    let due = driver.store.due(driver.now, 9).expect("reads")[0];
+    driver.act(run, Command::Due { unit: due.unit, heard: due.heard });
+    driver.pass(Millis(1_000));
+    driver.act(run, Command::Due { unit: due.unit, heard: None });
+    driver.work(run, 0);
+    let due = driver.store.due(Time(i64::MAX), 9).expect("reads")[0];
+    assert_eq!((due.due, due.heard), (driver.now + Millis(1_000), None), "another attempt, another lease");
+}
+
+/// A lease that was moved stays so when the wakeups of its run are derived anew for another reason.
+pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![leased(1_000), action("other")]));
+    let run = driver.start(&flow);
+    driver.work(run, 0);
+    driver.pass(Millis(700));
+    driver.say(run, 0, Says::Heartbeat { progress: None });
+    let moved = Due {
+        due: driver.now + Millis(1_000),
+        run,
+        unit: Some(UnitRef::step(StepIx(0))),
+        heard: Some(driver.now),
+    };
+    driver.pass(Millis(100));
+    driver.act(run, pause());
+    assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![moved]));
+    driver.act(run, Command::Unpause { by: user() });
+    driver.act(run, Command::Due { unit: moved.unit, heard: moved.heard });
+    assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![moved]));
+    driver.say(run, 0, Says::Heartbeat { progress: Some(Json::NULL) });
+    let due = driver.store.due(Time(i64::MAX), 9).expect("reads")[0];
+    assert_eq!(
+        (due.due, due.heard),
+        (driver.now + Millis(1_000), None),
+        "progress is an event: it sets the timer"
+    );
+}
+
+/// A sign of life and an end in one batch: the lease is gone with the attempt.
+pub fn a_lease_ends_with_its_attempt<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![leased(1_000), action("next")]));
+    let run = driver.start(&flow);
+    driver.work(run, 0);
+    driver.pass(Millis(10));
+    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
+    let says = |says| crate::conformance::driver::Ask {
+        run,
+        command: Command::Answer { attempt, says },
+        flow: None,
+    };
+    let beat = says(Says::Heartbeat { progress: None });
+    driver.all(vec![beat.clone(), says(Says::Defer { asked: Some(Millis(5)), lacking: None })]);
+    let due = driver.store.due(Time(i64::MAX), 9).expect("reads");
+    assert_eq!(due.len(), 1);
+    assert_eq!(due[0].heard, None, "it waits to be tried again: {due:?}");
+}
+
+/// The timer of the run itself is its deadline; the units have their own.
+pub fn a_run_has_a_timer_of_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = sequence("f", vec![waits(100)]);
+    let flow = driver.keep(Flow { deadline: Some(Deadline::After(Millis(40))), ..flow });
+    let start = driver.now;
+    let run = driver.start(&flow);
+    let own = Due { due: start + Millis(40), run, unit: None, heard: None };
+    assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![own, due_at(start, 100, run, 0)]));
+    driver.pass(Millis(40));
+    driver.act(run, Command::Due { unit: None, heard: None });
+    assert_eq!(
+        driver.store.due(Time(i64::MAX), 9),
+        Ok(vec![]),
+        "the run is over, and all its timers with it"
+    );
+}
+
+/// A run that stops has no timers left but those of its attempts; one that goes on has them again.
+pub fn what_is_not_listed_is_removed<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let local = Worker { local: true, ..worker("w") };
+    let flow = driver.keep(graph("f", vec![waits(100), each("q", 3), waits(200)]));
+    let run = driver.start(&flow);
+    for item in [0, 2] {
+        let unit = UnitRef::item(StepIx(1), item);
+        driver.act(run, Command::Claim { unit, worker: local.clone() });
+    }
+    let units = |driver: &mut Driver<S>| -> Vec<(u16, Option<u32>)> {
+        let due = driver.store.due(Time(i64::MAX), 99).expect("reads");
+        due.iter().filter_map(|due| due.unit).map(|unit| (unit.step.0, unit.item)).collect()
+    };
+    assert_eq!(units(&mut driver), [(0, None), (2, None), (1, Some(0)), (1, Some(2))]);
+    driver.act(run, pause());
+    assert_eq!(units(&mut driver), [(1, Some(0)), (1, Some(2))]);
+    driver.act(run, Command::Unpause { by: user() });
+    assert_eq!(units(&mut driver), [(0, None), (2, None), (1, Some(0)), (1, Some(2))]);
+    driver.act(run, Command::Cancel { by: user(), reason: None });
+    assert_eq!(units(&mut driver), []);
+}
+
+fn waits(millis: u64) -> Step {
+    step("wait", Kind::Wait(WaitFor::Span(Millis(millis))))
+}
+
+fn leased(millis: u64) -> Step {
+    let limits = Limits { heartbeat_timeout: Some(Millis(millis)), ..Limits::default() };
+    Step { limits, ..action("q") }
+}
+
+fn due_at(start: Time, due: u64, run: RunId, step: u16) -> Due {
+    Due { due: start + Millis(due), run, unit: Some(UnitRef::step(StepIx(step))), heard: None }
+}

@@ -1,0 +1,119 @@
+//! Notices: kept until they are delivered, in order, and gone once their delivery is staged.
+
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Notice, NoticeBody, Says};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::{Flow, Kind};
+use unstuck_core::model::run::RunState;
+
+use crate::conformance::TestStore;
+use crate::conformance::driver::{Driver, user};
+use crate::conformance::flows::{action, graph, sequence, step};
+use crate::contract::{NoticeId, Stage};
+
+/// A notice comes again and again until its delivery is staged, and then no more.
+pub fn a_notice_comes_until_it_is_delivered<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let run = driver.start(&parent);
+    let waiting = driver.store.notices(9).expect("reads");
+    assert_eq!(waiting.len(), 2);
+    assert!(waiting.iter().all(|(_, notice)| matches!(notice.body, NoticeBody::StartChild(_))));
+    assert_eq!(driver.store.notices(9).expect("reads"), waiting);
+    driver.store.begin().expect("begins");
+    assert_eq!(driver.store.notices(9).expect("reads"), waiting);
+    driver.store.rollback();
+    assert_eq!(driver.store.notices(9).expect("reads"), waiting);
+    assert_eq!(driver.deliver(1), 1);
+    assert_eq!(driver.store.notices(9).expect("reads"), waiting[1..]);
+    assert_eq!(driver.deliver(9), 1);
+    assert_eq!(driver.store.notices(9).expect("reads"), []);
+    let children = children(&mut driver, run);
+    assert_eq!(children.len(), 2);
+}
+
+/// The oldest comes first; new ones are behind what waits; the same number is never given twice.
+pub fn notices_keep_their_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let runs = [driver.start(&parent), driver.start(&parent), driver.start(&parent)];
+    let all = driver.store.notices(usize::MAX).expect("reads");
+    let parents: Vec<RunId> = all.iter().filter_map(|(_, notice)| parent_of(notice)).collect();
+    assert_eq!(parents, runs.map(|run| [run, run]).concat());
+    assert!(all.is_sorted_by_key(|(id, _)| *id));
+    for limit in 0..=all.len() {
+        assert_eq!(driver.store.notices(limit).expect("reads"), all[..limit]);
+    }
+    assert_eq!(driver.deliver(2), 2);
+    driver.start(&parent);
+    let later = driver.store.notices(usize::MAX).expect("reads");
+    assert_eq!(later[..4], all[2..]);
+    assert_eq!(later.len(), 6);
+    assert!(later[4..].iter().all(|(id, _)| *id > all[5].0), "{later:?}");
+}
+
+/// A notice that was delivered before is passed over: it says nothing new.
+pub fn a_notice_may_be_delivered_twice<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    driver.start(&parent);
+    let (first, _) = driver.store.notices(9).expect("reads")[0].clone();
+    for _ in 0..2 {
+        driver.store.begin().expect("begins");
+        driver
+            .store
+            .stage(Stage { at: driver.now, delivered: vec![first], ..Stage::default() })
+            .expect("stages");
+        assert_eq!(driver.store.notices(9).expect("reads").len(), 1);
+    }
+    driver.store.begin().expect("begins");
+    let nobody = NoticeId(first.0 + 1_000);
+    driver
+        .store
+        .stage(Stage { at: driver.now, delivered: vec![nobody], ..Stage::default() })
+        .expect("stages");
+    assert_eq!(driver.store.notices(9).expect("reads").len(), 1);
+}
+
+/// Parents and children tell each other everything through stored notices, and come to their end.
+pub fn a_family_comes_to_its_end<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let run = driver.start(&parent);
+    let cancelled = driver.start(&parent);
+    while driver.deliver(2) > 0 {}
+    driver.act(cancelled, Command::Cancel { by: user(), reason: None });
+    for child in children(&mut driver, run) {
+        driver.work(child, 0);
+        driver.say(child, 0, Says::Complete { output: Json::NULL });
+    }
+    while driver.deliver(1) > 0 {}
+    assert_eq!(driver.run(run).state(), RunState::Completed);
+    for child in children(&mut driver, cancelled) {
+        assert_eq!(driver.run(child).state(), RunState::Cancelled);
+    }
+}
+
+/// A flow with two children.
+pub(crate) fn family<S: TestStore>(store: S) -> (Driver<S>, Arc<Flow>) {
+    let mut driver = Driver::new(store);
+    driver.keep(sequence("child", vec![action("q")]));
+    let child = || Kind::Child("child".into());
+    let parent = driver.keep(graph("parent", vec![step("a", child()), step("b", child())]));
+    (driver, parent)
+}
+
+pub(crate) fn children<S: TestStore>(driver: &mut Driver<S>, parent: RunId) -> Vec<RunId> {
+    let filter = crate::contract::Filter { parent: Some(parent), ..Default::default() };
+    driver.store.list(&filter, None, usize::MAX).expect("lists").into_iter().map(|run| run.id).collect()
+}
+
+fn parent_of(notice: &Notice) -> Option<RunId> {
+    match &notice.body {
+        NoticeBody::StartChild(child) => child.origin.parent(),
+        NoticeBody::ContinueChild { .. }
+        | NoticeBody::CancelChild { .. }
+        | NoticeBody::PauseChild
+        | NoticeBody::UnpauseChild
+        | NoticeBody::ChildChanged { .. }
+        | NoticeBody::ChildEnded { .. } => None,
+    }
+}

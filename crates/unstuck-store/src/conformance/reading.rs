@@ -1,0 +1,142 @@
+//! Reading: runs, their history, payloads, and lists with filters and pages.
+
+use unstuck_core::command::{Command, Says, StartInput};
+use unstuck_core::evolve::replay;
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::run::RunState;
+
+use crate::conformance::TestStore;
+use crate::conformance::driver::{Driver, large, user};
+use crate::conformance::flows::{action, sequence};
+use crate::conformance::notices::{children, family};
+use crate::contract::Filter;
+
+/// What is not there is not there.
+pub fn an_empty_store_is_empty<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut store = make();
+    assert_eq!(store.run(RunId(1)), Ok(None));
+    assert_eq!(store.history(RunId(1), 0, 9), Ok(vec![]));
+    assert_eq!(store.list(&Filter::default(), None, 9), Ok(vec![]));
+    assert_eq!(store.payloads(&[PayloadId(1)]), Ok(vec![None]));
+    assert_eq!(store.payloads(&[]), Ok(vec![]));
+    assert_eq!(store.notices(9), Ok(vec![]));
+    assert_eq!(store.admissible(9), Ok(vec![]));
+    assert_eq!(store.next_due(), Ok(None));
+    assert!(store.settle(true).is_empty());
+}
+
+/// The history has every event, without gaps, in pages of any size, and gives the state of the run.
+pub fn a_history_is_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![action("a"), action("b")]));
+    let run = driver.start(&flow);
+    driver.start(&flow);
+    for step in 0..2 {
+        driver.work(run, step);
+        driver.say(run, step, Says::Complete { output: large("output") });
+    }
+    driver.act(run, Command::Rerun { what: unstuck_core::command::Rerun::All, by: user() });
+    let all = driver.store.history(run, 0, usize::MAX).expect("reads");
+    assert!(all.iter().map(|event| event.seq).eq(1..=8));
+    assert_eq!(all.last().map(|event| event.generation), Some(2));
+    assert_eq!(replay(&all), Some(driver.run(run)));
+    for limit in 0..=9 {
+        for after in 0..=9_usize {
+            let page = driver.store.history(run, after as u64, limit).expect("reads");
+            let expected: Vec<_> = all.iter().skip(after).take(limit).cloned().collect();
+            assert_eq!(page, expected, "{limit} after {after}");
+        }
+    }
+}
+
+/// Payloads are given in the order that was asked for, as they came, as often as somebody asks.
+pub fn payloads_are_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let texts = [
+        large("one"),
+        large("two \\u00e9"),
+        Json::parse(&format!("[1, {}2.50]", " ".repeat(200))).expect("ok"),
+    ];
+    let mut ids = Vec::new();
+    for text in &texts {
+        let run = driver.start_with(&flow, |start| start.input = StartInput::New(text.clone()));
+        let Payload::Stored(id) = driver.run(run).input else { panic!("a large input is stored apart") };
+        ids.push(id);
+    }
+    let asked = [ids[2], PayloadId(1), ids[0], ids[1], ids[2]];
+    let [one, two, three] = texts;
+    let expected = vec![Some(three.clone()), None, Some(one), Some(two), Some(three)];
+    assert_eq!(driver.store.payloads(&asked), Ok(expected));
+}
+
+/// Runs are listed newest first, in pages, by state, flow and parent.
+pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let other = driver.keep(sequence("other", vec![action("q")]));
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.push(driver.start(&parent));
+        while driver.deliver(9) > 0 {}
+        all.push(driver.start(&other));
+    }
+    let paused = all[1];
+    driver.act(paused, crate::conformance::transactions::pause());
+    let first = all[0];
+    let born = children(&mut driver, first);
+    assert_eq!(born.len(), 2);
+    let everything = list(&mut driver, &Filter::default(), None, 99);
+    assert_eq!(everything.len(), 12);
+    assert!(everything.is_sorted_by(|newer, older| newer > older), "{everything:?}");
+
+    let by_flow = Filter { flow: Some("other".into()), ..Filter::default() };
+    assert_eq!(list(&mut driver, &by_flow, None, 99), [all[5], all[3], all[1]]);
+    let by_state = Filter { state: Some(RunState::Paused), ..Filter::default() };
+    assert_eq!(list(&mut driver, &by_state, None, 99), [paused]);
+    let by_parent = Filter { parent: Some(first), ..Filter::default() };
+    assert_eq!(list(&mut driver, &by_parent, None, 99), born);
+    let both = Filter { state: Some(RunState::Running), ..by_flow };
+    assert_eq!(list(&mut driver, &both, None, 99), [all[5], all[3]]);
+    let nobody = Filter { flow: Some("nobody's".into()), ..Filter::default() };
+    assert_eq!(list(&mut driver, &nobody, None, 99), []);
+    pages(&mut driver, &Filter::default(), &everything);
+    pages(&mut driver, &both, &[all[5], all[3]]);
+}
+
+/// The new version of a flow has the same name: its runs are listed with those of the old one.
+pub fn versions_are_listed_together<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let old = driver.keep(sequence("f", vec![action("a")]));
+    let first = driver.start(&old);
+    let new = driver.keep(sequence("f", vec![action("b")]));
+    let second = driver.start(&new);
+    let filter = Filter { flow: Some("f".into()), ..Filter::default() };
+    assert_eq!(list(&mut driver, &filter, None, 9), [second, first]);
+}
+
+fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &Filter, expected: &[RunId]) {
+    for size in 1..=expected.len() + 1 {
+        let mut found: Vec<RunId> = Vec::new();
+        loop {
+            let before = found.last().copied();
+            let page = list(driver, filter, before, size);
+            assert!(page.len() <= size);
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        assert_eq!(found, expected, "in pages of {size}");
+    }
+    assert_eq!(list(driver, filter, None, 0), []);
+}
+
+fn list<S: TestStore>(
+    driver: &mut Driver<S>,
+    filter: &Filter,
+    before: Option<RunId>,
+    limit: usize,
+) -> Vec<RunId> {
+    driver.store.list(filter, before, limit).expect("lists").into_iter().map(|run| run.id).collect()
+}
