@@ -24,6 +24,9 @@ impl Json {
     /// Checks that `text` is one JSON document.
     pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
+        if is_tricky(raw.get()) {
+            serde_json::from_str::<Value>(raw.get())?;
+        }
         Ok(Json::trusted(raw.get()))
     }
 
@@ -98,9 +101,15 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer).map_err(D::Error::custom)?;
-        Ok(Json::trusted(raw.get()))
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Json::parse(raw.get()).map_err(D::Error::custom)
     }
+}
+
+/// Whether text that looks like JSON may still not be readable as a value: escapes that are no characters, and nesting
+/// beyond what a reader takes.
+fn is_tricky(text: &str) -> bool {
+    text.contains("\\u") || text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > 100
 }
 
 /// Where a payload is: small ones travel with the event, others are stored once, apart from the run.
@@ -128,6 +137,9 @@ mod tests {
             Some("{\"a\":  1}")
         );
         assert!(Json::parse("{a: 1}").is_err());
+        assert!(Json::parse(&format!("{}{}", "[".repeat(1_000), "]".repeat(1_000))).is_err(), "too deep");
+        assert!(Json::parse(r#""\ud800""#).is_err(), "half a character");
+        assert!(Json::parse(r#""\u00e9""#).is_ok());
         assert!(Json::parse(" null ").is_ok_and(|json| json.is_null()));
         assert_eq!(Json::array([&Json::NULL, &Json::of(&Value::from(2))]).text(), "[null,2]");
     }

@@ -14,6 +14,9 @@ use crate::schedule::last_steps;
 /// The stored payloads that deciding `command` may read.
 pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<PayloadId> {
     let mut needs = Needs { ids: BTreeSet::new(), flow };
+    if run.is_some_and(keeps_nothing_apart) {
+        return needs.ids;
+    }
     match (run, command) {
         (_, Command::Start(start)) => {
             if let StartInput::Kept(input) = &start.input {
@@ -30,6 +33,16 @@ pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<Payl
         (Some(run), command) => needs.of_command(run, command),
     }
     needs.ids
+}
+
+/// Whether every payload of the run is small enough to travel with it, so that there is nothing to load.
+fn keeps_nothing_apart(run: &Run) -> bool {
+    let inline = |payload: &Payload| matches!(payload, Payload::Inline(_));
+    inline(&run.input)
+        && run.steps.iter().all(|step| match step {
+            StepRun::Single(_) => step.output().is_none_or(inline),
+            StepRun::Items(_) => false,
+        })
 }
 
 struct Needs<'a> {

@@ -1,7 +1,8 @@
 //! Offers: what waiting executors would take, so that a decision can hand work over in the same event.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::model::attempt::Worker;
 
@@ -33,8 +34,8 @@ impl Offer {
 pub struct Offers {
     offers: Vec<Offer>,
     /// Which offers take from a queue.
-    by_queue: HashMap<Arc<str>, Vec<usize>>,
-    by_worker: HashMap<(Arc<str>, u64), usize>,
+    by_queue: FxHashMap<Arc<str>, Vec<usize>>,
+    by_worker: FxHashMap<(Arc<str>, u64), usize>,
     /// The executor whose answer is being decided, and the highest priority that waits for it.
     answering: Option<(usize, Option<i32>)>,
 }

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, LeaseMove, Touched, decide, refuse_child};
 use unstuck_core::event::Event;
@@ -39,7 +41,7 @@ pub(crate) struct Tools<'a> {
 /// The runs that a batch has locked, and what has become of them.
 #[derive(Default)]
 pub(crate) struct Batch {
-    runs: HashMap<RunId, Working>,
+    runs: FxHashMap<RunId, Working>,
     order: Vec<RunId>,
     payloads: HashMap<PayloadId, Json>,
     deliveries: VecDeque<Notice>,

@@ -1,8 +1,9 @@
 //! The steppable loop: it takes requests, a clock and a store, and does no IO of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::{Answer, Effect};
 use unstuck_core::id::{Ids, RunId};
@@ -56,7 +57,7 @@ pub struct Engine<S> {
     /// Executors that want the whole product with a job.
     want_product: Vec<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
-    handed_out: HashMap<AttemptId, (Worker, u32)>,
+    handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     last: Time,
@@ -116,7 +117,7 @@ impl<S: Store> Engine<S> {
             random: Random::new(settings.seed),
             offers: Offers::default(),
             want_product: Vec::new(),
-            handed_out: HashMap::new(),
+            handed_out: FxHashMap::default(),
             inbox: VecDeque::new(),
             outstanding: VecDeque::new(),
             last,
@@ -138,6 +139,16 @@ impl<S: Store> Engine<S> {
             self.want_product.push(offer.worker.name.clone());
         }
         self.offers.put(offer);
+    }
+
+    /// The executors of this process are gone: nothing more is handed out.
+    pub fn dismiss_executors(&mut self) {
+        self.offers = Offers::default();
+    }
+
+    /// Whether the store has stopped, and the engine with it.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// Puts a request in line.
@@ -193,7 +204,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// What to do next.
-    pub fn next(&mut self) -> Next {
+    pub fn what_next(&mut self) -> Next {
         if self.stopped.is_some() {
             return Next::Idle;
         }

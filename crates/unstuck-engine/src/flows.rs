@@ -1,8 +1,8 @@
 //! The compiled flows of an engine, by id and by name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
 use unstuck_store::contract::{FlowRecord, NewFlow, PutFlowError, Store};
@@ -14,15 +14,15 @@ pub type Compile = Box<dyn Fn(&FlowRecord) -> Result<Flow, String> + Send>;
 
 /// Compiled flows; what is not there yet is compiled from the store.
 pub struct Flows {
-    by_id: HashMap<FlowId, Arc<Flow>>,
-    newest: HashMap<Arc<str>, FlowId>,
+    by_id: FxHashMap<FlowId, Arc<Flow>>,
+    newest: FxHashMap<Arc<str>, FlowId>,
     compile: Compile,
 }
 
 impl Flows {
     /// No flows yet.
     pub fn new(compile: Compile) -> Flows {
-        Flows { by_id: HashMap::new(), newest: HashMap::new(), compile }
+        Flows { by_id: FxHashMap::default(), newest: FxHashMap::default(), compile }
     }
 
     /// Keeps a flow in the store and here.

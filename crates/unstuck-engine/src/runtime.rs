@@ -154,12 +154,12 @@ impl<S: Store> Driver<S> {
         loop {
             for message in receiver.try_iter().take(MAX_INTAKE) {
                 if !self.take(message) {
-                    return;
+                    return self.stop(receiver, &mut clock);
                 }
             }
             let outputs = self.engine.step(clock.now());
             self.perform(outputs);
-            let message = match self.engine.next() {
+            let message = match self.engine.what_next() {
                 Next::Now => continue,
                 Next::Settling => {
                     let outputs = self.engine.wait();
@@ -167,14 +167,14 @@ impl<S: Store> Driver<S> {
                     continue;
                 }
                 Next::At(time) => {
-                    receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_secs(60)))
+                    receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_mins(1)))
                 }
                 Next::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
                 Ok(message) => {
                     if !self.take(message) {
-                        return;
+                        return self.stop(receiver, &mut clock);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -199,14 +199,33 @@ impl<S: Store> Driver<S> {
                 let (store, flows) = self.engine.reader();
                 read(store, flows);
             }
-            Message::Stop => {
-                for executor in self.executors.values_mut() {
-                    executor.stop();
-                }
-                return false;
-            }
+            Message::Stop => return false,
         }
         true
+    }
+
+    /// Stops the executors, and records their last words: what they had done, and what they give back.
+    fn stop(&mut self, receiver: &Receiver<Message>, clock: &mut Clock) {
+        for executor in self.executors.values_mut() {
+            executor.stop();
+        }
+        // Nobody is there any more to take work.
+        self.engine.dismiss_executors();
+        for message in receiver.try_iter() {
+            if let Message::Word(word) = message {
+                self.engine.submit(Request::Word(word));
+            }
+        }
+        while self.engine.backlog() > 0 && !self.engine.is_stopped() {
+            let outputs = self.engine.step(clock.now());
+            self.perform(outputs);
+            if self.engine.what_next() == Next::Settling {
+                let outputs = self.engine.wait();
+                self.perform(outputs);
+            }
+        }
+        let outputs = self.engine.wait();
+        self.perform(outputs);
     }
 
     fn ticket(&mut self, reply: SyncSender<Reply>) -> Ticket {

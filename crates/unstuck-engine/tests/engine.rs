@@ -80,7 +80,7 @@ impl Bench {
         for _ in 0..1_000 {
             self.step();
             self.engine.store().make_durable(100);
-            match self.engine.next() {
+            match self.engine.what_next() {
                 Next::Now | Next::Settling => {}
                 Next::At(_) | Next::Idle => return,
             }
@@ -134,7 +134,7 @@ fn nothing_leaves_the_engine_before_it_is_durable() {
     bench.step();
     bench.step();
     assert!(bench.replies.is_empty() && bench.jobs.is_empty() && bench.events.is_empty());
-    assert_eq!(bench.engine.next(), Next::Settling);
+    assert_eq!(bench.engine.what_next(), Next::Settling);
     bench.engine.store().make_durable(1);
     bench.step();
     assert_eq!((bench.replies.len(), bench.jobs.len(), bench.events.len()), (1, 1, 1));
@@ -233,7 +233,7 @@ fn a_broken_store_stops_the_engine_with_an_answer_for_everyone() {
             .iter()
             .all(|(_, result)| matches!(result, Err(EngineError::Store(StoreError::Broken(_)))))
     );
-    assert_eq!(bench.engine.next(), Next::Idle);
+    assert_eq!(bench.engine.what_next(), Next::Idle);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn timers_fire_at_their_time_and_time_never_goes_back() {
     let mut bench = Bench::new(MemoryStore::new(), flow, 1);
     bench.start(1, "timed", None, 0);
     bench.run();
-    assert_eq!(bench.engine.next(), Next::At(BEGIN + Millis::seconds(30)));
+    assert_eq!(bench.engine.what_next(), Next::At(BEGIN + Millis::seconds(30)));
     bench.now = Time(0);
     bench.run();
     assert!(bench.jobs.is_empty());
