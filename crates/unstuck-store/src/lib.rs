@@ -3,6 +3,7 @@
 mod by_run;
 pub mod conformance;
 pub mod contract;
+pub mod differential;
 pub mod memory;
 pub mod ready;
 pub mod slots;

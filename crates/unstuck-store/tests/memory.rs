@@ -7,3 +7,13 @@ mod at_once {
 mod deferred {
     unstuck_store::conformance_tests!(unstuck_store::memory::MemoryStore::deferred);
 }
+
+#[test]
+fn both_lead_the_same_life() {
+    use unstuck_store::differential::agree;
+    use unstuck_store::memory::MemoryStore;
+
+    for seed in 0..200 {
+        agree(MemoryStore::new, MemoryStore::deferred, seed, 200);
+    }
+}

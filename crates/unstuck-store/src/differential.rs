@@ -1,0 +1,47 @@
+//! The same random life for two stores: they must agree about everything, all the time.
+//!
+//! Runs are decided by the core: started, claimed, completed, failed, deferred, paused, cancelled, rerun, with children
+//! and items, keys and slots; batches are abandoned, rolled back and tampered with; stages become durable late, fail,
+//! or are lost with the process.
+
+mod life;
+mod twin;
+
+use unstuck_core::random::Random;
+
+use crate::conformance::TestStore;
+use crate::conformance::driver::Driver;
+use crate::differential::life::Life;
+use crate::differential::twin::Twin;
+
+/// Leads two stores through the same `steps` steps of a life that `seed` decides. The first, the oracle, is made anew
+/// from what is durable when the other one loses something. Both must number flows alike.
+pub fn agree<A: TestStore, B: TestStore>(
+    mut make_oracle: impl FnMut() -> A,
+    mut make: impl FnMut() -> B,
+    seed: u64,
+    steps: usize,
+) {
+    let told = Told { seed, steps };
+    let twin = Twin::new(&mut make_oracle, make());
+    let mut life = Life::new(Driver::new(twin), Random::new(seed));
+    for step in 0..steps {
+        life = life.step(step);
+    }
+    life.end();
+    drop(told);
+}
+
+/// Tells which life it was, when it ends badly.
+struct Told {
+    seed: u64,
+    steps: usize,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the stores disagree in the life of seed {}, of {} steps", self.seed, self.steps);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! One random life: what happens next, and to whom.
+
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, OnDuplicate, Rerun, Says, StartInput};
+use unstuck_core::event::Choice;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::{Deadline, Flow, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::recovery::{BackOff, Limits, RetryStrategy};
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::{Unit, UnitState};
+use unstuck_core::offer::Offer;
+use unstuck_core::random::Random;
+use unstuck_core::time::Millis;
+
+use crate::conformance::TestStore;
+use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
+use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
+use crate::contract::{Filter, Store, StoreError};
+use crate::differential::twin::Twin;
+
+const QUEUES: [&str; 3] = ["q", "r", "s"];
+
+pub(super) struct Life<'m, A, B> {
+    driver: Driver<Twin<'m, A, B>>,
+    random: Random,
+}
+
+impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
+    pub(super) fn new(driver: Driver<Twin<'m, A, B>>, random: Random) -> Life<'m, A, B> {
+        let mut life = Life { driver, random };
+        for flow in flows() {
+            life.driver.keep(flow);
+        }
+        life
+    }
+
+    /// Whatever comes next.
+    pub(super) fn step(mut self, step: usize) -> Self {
+        let span = [0, 0, 1, 40, 1_000, 20_000][self.below(6)];
+        self.driver.pass(Millis(span));
+        match self.below(100) {
+            0..20 => self.start(),
+            20..42 => self.claim(),
+            42..65 => self.answer(),
+            65..72 => self.what_is_due(),
+            72..77 => self.admit(),
+            77..83 => self.deliver(),
+            83..88 => self.operate(),
+            88..90 => self.turn_back(),
+            90..92 => self.tamper(),
+            92..95 => self.read(),
+            95..97 => self.settle(),
+            97 => self.fail(),
+            98 => return self.crash(),
+            _ => self.new_version(),
+        }
+        if step.is_multiple_of(16) {
+            self.compare();
+        }
+        self
+    }
+
+    pub(super) fn end(mut self) {
+        self.compare();
+        self.crash().compare();
+    }
+
+    fn start(&mut self) {
+        let mut asks = Vec::new();
+        for _ in 0..=self.below(3) {
+            let flow = self.some_flow();
+            let key: Option<Arc<str>> = self.chance(3).then(|| format!("k{}", self.below(5)).into());
+            // Mostly somebody has looked whether the key has a run; if not, the store must notice.
+            let looked = !self.chance(8);
+            let known = key
+                .as_ref()
+                .filter(|_| looked)
+                .and_then(|key| self.driver.store.run_of_key(&flow.name, key).expect("reads"));
+            let input = if self.chance(4) { large("input") } else { Json::NULL };
+            let priority = [-1, 0, 0, 0, 2][self.below(5)];
+            let restart = self.chance(2);
+            let mut ask = self.driver.start_of(&flow, |start| {
+                start.key = key;
+                start.input = StartInput::New(input);
+                start.priority = priority;
+                start.on_duplicate = if restart { OnDuplicate::RestartIfFinal } else { OnDuplicate::Return };
+            });
+            ask.run = known.unwrap_or(ask.run);
+            asks.push(ask);
+        }
+        self.batch(asks);
+    }
+
+    fn claim(&mut self) {
+        let offers: Vec<Offer> = (0..=self.below(3)).map(|_| self.some_offer()).collect();
+        let limit = [1, 3, 100][self.below(3)];
+        self.driver.store.begin().expect("begins");
+        let found = self.driver.store.candidates(&offers, limit).expect("reads");
+        let mut asks = Vec::new();
+        for candidate in found {
+            if self.chance(10) {
+                continue;
+            }
+            let worker = Worker { local: self.chance(3), ..worker("w") };
+            let command = Command::Claim { unit: candidate.ready.unit, worker };
+            asks.push(Ask { run: candidate.ready.run, command, flow: None });
+        }
+        let queue = [QUEUES[self.below(3)].into()];
+        self.driver.store.highest_waiting(&queue).expect("reads");
+        let batch = self.driver.decide(asks).expect("decides");
+        self.driver.store.stage(batch.stage).expect("claims are staged");
+    }
+
+    fn answer(&mut self) {
+        let mut asks = Vec::new();
+        for run in self.some_runs(4) {
+            let active = run.units_where(|unit: &Unit| matches!(unit.state, UnitState::Active(_)));
+            if active.is_empty() {
+                continue;
+            }
+            let unit = active[self.below(active.len())];
+            let Some(attempt) = run.unit(unit).map(|unit| unit.attempts) else { continue };
+            let attempt = AttemptId { run: run.id, generation: run.generation, unit, attempt };
+            for _ in 0..=self.below(2) {
+                let command = self.some_answer(attempt);
+                asks.push(Ask { run: run.id, command, flow: None });
+            }
+        }
+        self.batch(asks);
+    }
+
+    fn some_answer(&mut self, attempt: AttemptId) -> Command {
+        let says = match self.below(20) {
+            0 => return Command::Lost { attempt, with_others: self.chance(2) },
+            1..4 => Says::Start,
+            4..7 => Says::Heartbeat { progress: None },
+            7 => Says::Heartbeat { progress: Some(large("progress")) },
+            8..15 => Says::Complete { output: if self.chance(3) { large("output") } else { Json::NULL } },
+            15 | 16 => Says::Fail { error: Box::new(Error::new("it broke")), fatal: false },
+            17 => Says::Fail { error: Box::new(Error::new("it broke for good")), fatal: true },
+            18 => Says::Defer { asked: None, lacking: None },
+            _ => Says::Release,
+        };
+        Command::Answer { attempt, says }
+    }
+
+    fn what_is_due(&mut self) {
+        let limit = 1 + self.below(5);
+        self.driver.store.next_due().expect("reads");
+        self.driver.store.begin().expect("begins");
+        let due = self.driver.store.due(self.driver.now, limit).expect("reads");
+        let asks = due
+            .into_iter()
+            .map(|due| {
+                let command = Command::Due { unit: due.unit, heard: due.heard };
+                Ask { run: due.run, command, flow: None }
+            })
+            .collect();
+        let batch = self.driver.decide(asks).expect("decides");
+        self.driver.store.stage(batch.stage).expect("what is due is staged");
+    }
+
+    fn admit(&mut self) {
+        let limit = 1 + self.below(4);
+        let runs = self.driver.store.admissible(limit).expect("reads");
+        self.batch(runs.into_iter().map(|run| Ask { run, command: Command::Admit, flow: None }).collect());
+    }
+
+    fn deliver(&mut self) {
+        let limit = 1 + self.below(4);
+        self.driver.deliver(limit);
+    }
+
+    fn operate(&mut self) {
+        let mut asks = Vec::new();
+        for run in self.some_runs(2) {
+            let command = self.some_order(&run);
+            asks.push(Ask { run: run.id, command, flow: None });
+        }
+        self.batch(asks);
+    }
+
+    fn some_order(&mut self, run: &Run) -> Command {
+        let by = user();
+        let held = run.units_where(|unit| matches!(unit.state, UnitState::Held { .. }));
+        match (self.below(8), held.first()) {
+            (0 | 1, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::Retry, by },
+            (2, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::None, by },
+            (0, None) => Command::Cancel { by, reason: None },
+            (1, None) => Command::Signal { name: "s".into(), payload: large("signal"), by },
+            (2 | 3, _) => Command::Resume { unit: None, by, reason: None },
+            (4, _) => Command::Pause { by, reason: None },
+            (5, _) => Command::Unpause { by },
+            (6, _) => Command::Rerun { what: Rerun::Continue, by },
+            (_, _) => Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by },
+        }
+    }
+
+    /// A batch that is decided and then not staged.
+    fn turn_back(&mut self) {
+        let flow = self.some_flow();
+        let mut asks = vec![self.driver.start_of(&flow, |_| {})];
+        for run in self.some_runs(3) {
+            let command = self.some_order(&run);
+            asks.push(Ask { run: run.id, command, flow: None });
+        }
+        let runs: Vec<Run> = self.some_runs(3);
+        self.driver.store.begin().expect("begins");
+        let some = [self.some_offer()];
+        self.driver.store.candidates(&some, 3).expect("reads");
+        if self.chance(2) {
+            let batch = self.driver.decide(asks).expect("decides");
+            drop(batch);
+            self.driver.store.rollback();
+        } else {
+            let mut ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let locked = self.driver.store.lock(&ids).expect("locks");
+            self.driver.store.abandon(crate::conformance::transactions::runs_of(locked));
+        }
+    }
+
+    /// A batch that breaks an invariant: both stores must refuse it.
+    fn tamper(&mut self) {
+        let flow = self.some_flow();
+        let other = self.some_runs(1).first().map(|run| run.id);
+        let ask = self.driver.start_of(&flow, |_| {});
+        self.driver.store.begin().expect("begins");
+        let mut stage = self.driver.decide(vec![ask]).expect("decides").stage;
+        let change = &mut stage.runs[0];
+        match (self.random.between(0, 3), other) {
+            (0, Some(other)) => change.run.id = other,
+            (1, _) => change.events[0].seq += 1,
+            (2, _) => {
+                let again = change.clone();
+                stage.runs.push(again);
+            }
+            (_, _) => change.events[0].facts.clear(),
+        }
+        let result = self.driver.store.stage(stage);
+        assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
+    }
+
+    fn read(&mut self) {
+        let state = self.chance(2).then(|| RunState::ALL[self.below(RunState::ALL.len())]);
+        let flow = self.chance(3).then(|| self.some_flow().name.clone());
+        let runs = self.some_runs(1);
+        let before = runs.first().filter(|_| self.chance(2)).map(|run| run.id);
+        let parent = runs.first().and_then(|run| run.origin.parent());
+        let limit = 1 + self.below(6);
+        self.driver.store.list(&Filter { state, flow, parent }, before, limit).expect("lists");
+        for run in runs {
+            let after = self.random.between(0, run.seq);
+            self.driver.store.history(run.id, after, 3).expect("reads");
+            self.driver.store.run(RunId(run.id.0 + 1)).expect("reads");
+        }
+    }
+
+    fn settle(&mut self) {
+        let n = self.below(self.driver.store.outstanding() + 1);
+        self.driver.store.make_durable(n);
+        self.driver.store.settle(false);
+    }
+
+    fn fail(&mut self) {
+        let error = StoreError::Away("the network".into());
+        if self.chance(2) {
+            // In the middle of a transaction, which is void then.
+            let flow = self.some_flow();
+            let ask = self.driver.start_of(&flow, |_| {});
+            self.driver.store.begin().expect("begins");
+            let batch = self.driver.decide(vec![ask]).expect("decides");
+            if self.driver.store.fail(&error) {
+                self.driver.store.expect_void(batch.stage);
+            } else {
+                self.driver.store.stage(batch.stage).expect("nothing has failed");
+            }
+        } else {
+            self.driver.store.fail(&error);
+        }
+        self.driver.resume();
+        self.compare();
+    }
+
+    fn crash(mut self) -> Self {
+        if self.chance(3) {
+            let flow = self.some_flow();
+            let ask = self.driver.start_of(&flow, |_| {});
+            self.driver.store.begin().expect("begins");
+            drop(self.driver.decide(vec![ask]).expect("decides"));
+        }
+        let Life { driver, random } = self;
+        let (twin, driver) = driver.split();
+        let twin = twin.crash(&driver.flows);
+        let mut life = Life { driver: driver.continue_with(twin), random };
+        life.compare();
+        life
+    }
+
+    fn new_version(&mut self) {
+        let flow = self.some_flow();
+        let mut steps = flow.steps.clone();
+        let priority = self.random.between(0, 3);
+        steps[0].priority = i32::try_from(priority).unwrap_or(0);
+        let changed = graph(&flow.name, steps);
+        let (deadline, concurrency) = (flow.deadline, flow.concurrency.clone());
+        self.driver.keep(Flow { deadline, concurrency, ..changed });
+    }
+
+    fn compare(&mut self) {
+        let flows = self.driver.flows.clone();
+        self.driver.store.compare(&flows);
+    }
+
+    /// One batch; the stores may refuse it together.
+    fn batch(&mut self, asks: Vec<Ask>) {
+        match self.driver.attempt_all(asks) {
+            Ok(_) | Err(StoreError::Conflict(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn some_flow(&mut self) -> Arc<Flow> {
+        let place = self.below(self.driver.flows.len());
+        self.driver.flows.values().nth(place).expect("there are flows").clone()
+    }
+
+    /// Some of the runs, older ones too; one may come twice.
+    fn some_runs(&mut self, most: usize) -> Vec<Run> {
+        let all = self.driver.store.list(&Filter::default(), None, 40).expect("lists");
+        if all.is_empty() {
+            return all;
+        }
+        (0..=self.below(most)).map(|_| all[self.below(all.len())].clone()).collect()
+    }
+
+    fn some_offer(&mut self) -> Offer {
+        let queues: Vec<&str> = QUEUES.into_iter().filter(|_| !self.chance(3)).collect();
+        let max_load = [1, 2, 5, 50][self.below(4)];
+        let free = self.random.between(0, u64::from(max_load));
+        Offer { free: u32::try_from(free).unwrap_or(0), ..offer(queues, max_load) }
+    }
+
+    fn chance(&mut self, one_in: usize) -> bool {
+        self.below(one_in) == 0
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        let last = end.saturating_sub(1) as u64;
+        usize::try_from(self.random.between(0, last)).unwrap_or(0)
+    }
+}
+
+/// Flows in which everything happens that the core can do without expressions.
+fn flows() -> Vec<Flow> {
+    let retry = RetryStrategy::Retry { max_attempts: Some(3), back_off: Some(BackOff::fixed(Millis(500))) };
+    let hold = RetryStrategy::Hold { max_attempts: None };
+    let limits = Limits {
+        queue_timeout: Some(Millis::seconds(60)),
+        heartbeat_timeout: Some(Millis::seconds(10)),
+        ..Limits::default()
+    };
+    let steps = vec![
+        Step { retry, limits, ..action_of("a", "q") },
+        Step { load: 2, priority: 1, ..action_of("b", "r") },
+        Step { retry: hold, fail_on_error: false, ..action_of("c", "q") },
+    ];
+    let parallel = vec![
+        Step { load: 4, ..action_of("x", "s") },
+        Step { queue: "q".into(), kind: Kind::Action("q".into()), ..each("y", 3) },
+        step("z", Kind::Wait(WaitFor::Span(Millis(700)))),
+        step("w", Kind::Signal("s".into())),
+    ];
+    let family = vec![
+        step("child", Kind::Child("steps".into())),
+        Step { exception_handler: Some("handler".into()), ..action_of("own", "r") },
+    ];
+    let deadline = Some(Deadline::After(Millis::seconds(90)));
+    vec![
+        Flow { deadline, ..sequence("steps", steps) },
+        graph("parallel", parallel),
+        limited(graph("family", family), 2),
+        limited(sequence("handler", vec![action_of("h", "s")]), 1),
+    ]
+}
