@@ -55,12 +55,17 @@ fn may_launch(run: &Run, flow: &Flow, step: StepIx) -> bool {
     })
 }
 
-/// Works through a list of steps: one that is done makes its dependents worth a look.
-fn advance(draft: &mut Draft<'_, '_>, mut work: Vec<StepIx>) {
-    work.reverse();
-    while let Some(step) = work.pop() {
+/// Works through a list of steps: one that is done makes its dependents worth a look. What comes up while it is at it
+/// joins the list, so that a long chain needs no deep stack.
+fn advance(draft: &mut Draft<'_, '_>, work: Vec<StepIx>) {
+    draft.work.extend(work.into_iter().rev());
+    if std::mem::replace(&mut draft.is_advancing, true) {
+        return;
+    }
+    while let Some(step) = draft.work.pop() {
         if !draft.run().may_go_on() {
-            return;
+            draft.work.clear();
+            break;
         }
         let flow = draft.flow();
         if may_enter(draft.run(), flow, step) {
@@ -71,10 +76,14 @@ fn advance(draft: &mut Draft<'_, '_>, mut work: Vec<StepIx>) {
             complete_items(draft, step);
         }
         if draft.run().step(step).lets_others_go_on() {
-            let dependents = flow.dependents[usize::from(step.0)].iter().rev();
-            work.extend(dependents.filter(|dependent| may_enter(draft.run(), flow, **dependent)));
+            for dependent in flow.dependents[usize::from(step.0)].iter().rev() {
+                if may_enter(draft.run(), flow, *dependent) {
+                    draft.work.push(*dependent);
+                }
+            }
         }
     }
+    draft.is_advancing = false;
     if draft.run().may_go_on() && draft.run().steps.iter().all(StepRun::is_final) {
         complete_run(draft);
     }

@@ -107,7 +107,8 @@ fn wants_to_go_on(run: &Run, flow: &Flow, limit: &Limit) -> bool {
 fn run_due(run: &Run) -> Option<Time> {
     match &run.phase {
         Phase::Going => run.deadline,
-        // A handler is exempt from its parent's deadline; what drains ends by its own limits.
+        // What is still active ends at the deadline; a handler is exempt from it.
+        Phase::Failing(_) if run.has_active() => run.deadline,
         Phase::Failing(_) | Phase::Ended(_) => None,
     }
 }

@@ -12,7 +12,7 @@ use crate::id::{PayloadId, RunId};
 use crate::json::{INLINE_BYTES, Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::expression::{Reads, Scope};
-use crate::model::flow::{Flow, Step};
+use crate::model::flow::{Flow, Step, StepIx};
 use crate::model::run::{End, Phase, Run, RunState};
 use crate::model::unit::{Unit, UnitRef};
 use crate::refusal::Refusal;
@@ -24,11 +24,21 @@ pub(crate) struct Draft<'d, 'c> {
     pub(crate) context: &'d mut Context<'c>,
     facts: Vec<Fact>,
     pub(crate) decision: Decision,
+    /// Steps that are worth a look, and whether somebody is looking.
+    pub(crate) work: Vec<StepIx>,
+    pub(crate) is_advancing: bool,
 }
 
 impl<'d, 'c> Draft<'d, 'c> {
     pub(crate) fn new(run: &'d mut Option<Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
-        Draft { run, context, facts: Vec::with_capacity(4), decision: Decision::default() }
+        Draft {
+            run,
+            context,
+            facts: Vec::with_capacity(4),
+            decision: Decision::default(),
+            work: Vec::new(),
+            is_advancing: false,
+        }
     }
 
     /// The run, which must exist.

@@ -68,10 +68,11 @@ pub(crate) fn lost(draft: &mut Draft<'_, '_>, id: AttemptId, with_others: bool) 
 fn deadline(draft: &mut Draft<'_, '_>) -> Answer {
     let run = draft.run();
     let over = run.deadline.is_some_and(|deadline| deadline <= draft.now());
-    if !over || !matches!(run.phase, Phase::Going) {
-        return Answer::Already;
+    match run.phase {
+        Phase::Going if over => failing::miss_deadline(draft),
+        Phase::Failing(_) if over && run.has_active() => failing::stop_draining(draft),
+        Phase::Going | Phase::Failing(_) | Phase::Ended(_) => return Answer::Already,
     }
-    failing::miss_deadline(draft);
     Answer::Done
 }
 

@@ -11,10 +11,11 @@ use crate::event::{Fact, Started};
 use crate::json::{Json, Payload};
 use crate::model::expression::Scope;
 use crate::model::flow::Deadline;
-use crate::model::run::{Limit, Run, Slot};
+use crate::model::run::{Limit, Run};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
 use crate::time::Time;
+use crate::wakeup::{SlotUse, slot_use};
 
 /// A start from outside.
 pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
@@ -94,7 +95,7 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
 /// The run has a slot now.
 pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
-    if run.is_final() || !matches!(run.slot, Slot::Wanted(_)) {
+    if !matches!(slot_use(run, draft.flow()), SlotUse::Wants { .. }) {
         return Ok(Answer::Already);
     }
     draft.emit(Fact::Admitted);

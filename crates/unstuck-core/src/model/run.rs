@@ -324,6 +324,13 @@ impl Run {
         seen.0
     }
 
+    /// Whether an attempt or a child is under way.
+    pub fn has_active(&self) -> bool {
+        let mut active = false;
+        self.each_unit(|_, unit| active |= matches!(unit.state, UnitState::Active(_)));
+        active
+    }
+
     /// Whether steps may be scheduled now.
     pub fn may_go_on(&self) -> bool {
         matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.lets_go_on()

@@ -32,6 +32,12 @@ pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
     go_on(draft);
 }
 
+/// The run was failing already when its deadline came: nothing is waited for any longer.
+pub(crate) fn stop_draining(draft: &mut Draft<'_, '_>) {
+    void_attempts(draft, Cancelled::Deadline);
+    go_on(draft);
+}
+
 /// The handler of the first step that has been reached and is not done; else of one that has not been reached.
 fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
     let (run, flow) = (draft.run(), draft.flow());
@@ -103,7 +109,7 @@ pub(crate) fn go_on(draft: &mut Draft<'_, '_>) {
     let Phase::Failing(failing) = &draft.run().phase else { return };
     let error = failing.error.clone();
     let handler = failing.handler.clone();
-    if !draft.run().units_where(|unit| matches!(unit.state, UnitState::Active(_))).is_empty() {
+    if draft.run().has_active() {
         return;
     }
     close_fan_outs(draft, error.unit);

@@ -1,9 +1,11 @@
 //! The recovery ladder, rung by rung: what follows a stalled and a failed attempt.
 
-use crate::flows::{StepBuilder, flow, step};
+use crate::flows::{StepBuilder, expression, flow, flow_with, reads_input, step};
 use crate::support::{World, done, fatal, operator, stall};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::event::Choice;
+use unstuck_core::model::expression::Template;
+use unstuck_core::model::flow::Deadline;
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Millis;
 
@@ -161,4 +163,29 @@ fn a_failing_run_waits_for_what_is_active_then_runs_its_handler_then_is_final() 
     assert_eq!((world.state(handler), world.state(run)), (RunState::Failed, RunState::Failed));
     let text = format!("{:?}", world.runs[&run].phase);
     assert!(text.contains("broken") && text.contains("no luck"), "{text}");
+}
+
+#[test]
+fn a_thousand_steps_that_fail_at_once_and_go_on_need_no_deep_stack() {
+    let fails = || Template::Computed(expression(reads_input(), |_| Err("no good".into())));
+    let steps = (0..1_000).map(|place| step(&format!("s{place}")).with(fails()).goes_on()).collect();
+    let mut world = World::new(vec![flow("f", steps)]);
+    let run = world.start("f");
+    assert_eq!(world.state(run), RunState::Completed);
+}
+
+#[test]
+fn a_deadline_ends_what_a_failing_run_still_waits_for() {
+    let steps = vec![step("a").handler("h"), step("b").needs(&[])];
+    let main = flow_with("f", steps, |flow| flow.deadline = Some(Deadline::After(Millis::minutes(5))));
+    let mut world = World::new(vec![main, flow("h", vec![step("clean")])]);
+    let run = world.start("f");
+    world.begin(run, "b");
+    world.attempt(run, "a", fatal("broken"));
+    world.pass(Millis::minutes(5));
+    assert_eq!((world.step(run, "b"), world.state(run)), ("dropped", RunState::Running));
+    let handler = world.child(run);
+    world.pass(Millis::hours(1));
+    world.attempt(handler, "clean", done());
+    assert_eq!(world.state(run), RunState::Failed);
 }

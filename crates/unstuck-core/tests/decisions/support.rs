@@ -80,7 +80,7 @@ impl World {
         let flow_id = self.flows[flow].id;
         let known =
             self.runs.values().find(|run| run.flow == flow_id && key.is_some() && run.key.as_deref() == key);
-        let run = known.map(|run| run.id).unwrap_or_else(|| RunId(self.ids.next(self.now)));
+        let run = known.map_or_else(|| RunId(self.ids.next(self.now)), |run| run.id);
         let command = Command::Start(Box::new(Start {
             run,
             key: key.map(Into::into),
@@ -176,16 +176,14 @@ impl World {
 
     pub(crate) fn deliver_one(&mut self, notice: Notice) {
         let Notice { to, body } = notice;
-        let flow = match &body {
-            NoticeBody::StartChild(child) => match self.flows.get(&child.flow) {
-                Some(flow) => Some(flow.clone()),
-                None => {
-                    self.notices.extend(refuse_child(to, child, "there is no such flow"));
-                    return;
-                }
-            },
-            _ => None,
-        };
+        let mut flow = None;
+        if let NoticeBody::StartChild(child) = &body {
+            flow = self.flows.get(&child.flow).cloned();
+            if flow.is_none() {
+                self.notices.extend(refuse_child(to, child, "there is no such flow"));
+                return;
+            }
+        }
         // A stale notice is refused or ignored; either way it is over.
         let _ = self.decide_on(to, Command::Notice(Box::new(body)), flow);
     }
