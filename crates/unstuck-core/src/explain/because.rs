@@ -98,8 +98,14 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
         UnitState::Ready(queued) => ready(view, unit, queued),
         UnitState::Active(live) => active(view, state, live),
         UnitState::Waiting(waiting) => waits(view, state, waiting),
-        UnitState::Held { since } => decided(view, unit, state, *since, "an operator has not chosen yet"),
-        UnitState::Error { since } => decided(view, unit, state, *since, "nobody has resumed it yet"),
+        UnitState::Held { since } => {
+            let text = decided(view, unit, state, "an operator has not chosen yet");
+            format!("{text}{}", rested(now, *since))
+        }
+        UnitState::Error { since } => {
+            let text = decided(view, unit, state, "nobody has resumed it yet");
+            format!("{text}{}", rested(now, *since))
+        }
         UnitState::Completed { at, .. } => completed(view, state, *at),
         UnitState::Skipped { at, why: SkippedBy::Condition } => {
             format!("its condition was false {}", ago(now, *at))
@@ -108,9 +114,13 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
             format!("an operator said so {}", ago(now, *at))
         }
         UnitState::Failed { at, goes_on: true } => {
-            decided(view, unit, state, *at, "the flow goes on without it")
+            let text = decided(view, unit, state, "the flow goes on without it");
+            format!("{text} ({})", ago(now, *at))
         }
-        UnitState::Failed { at, goes_on: false } => decided(view, unit, state, *at, "the run fails with it"),
+        UnitState::Failed { at, goes_on: false } => {
+            let text = decided(view, unit, state, "the run fails with it");
+            format!("{text} ({})", ago(now, *at))
+        }
         UnitState::Dropped { at } => format!("the exception handler took over {}", ago(now, *at)),
         UnitState::Cancelled { at } => format!("its run ended {}", ago(now, *at)),
     }
@@ -195,10 +205,8 @@ fn active(view: &View<'_>, state: &Unit, live: &Live) -> String {
 }
 
 fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
-    let now = view.now;
-    let text = match waiting {
+    match waiting {
         Waiting::Again { due, by, .. } => {
-            let again = format!("tried again {}", until(now, *due));
             let why = match by {
                 ResumedBy::Retry => "by its retry strategy",
                 ResumedBy::Defer => "after its deferral",
@@ -207,23 +215,33 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
                 ResumedBy::Operator => "as an operator asked",
                 ResumedBy::Rerun => "by a rerun",
             };
+            let again = format!("tried again {why} {}", when(view, *due));
             match last_end(state) {
-                Some(ended) => format!("{ended}; {again} {why}"),
-                None => format!("{again} {why}"),
+                Some(ended) => format!("{ended}; {again}"),
+                None => again,
             }
         }
-        Waiting::Timer { due } => format!("its wait is over {}", until(now, *due)),
+        Waiting::Timer { due } => format!("its wait is over {}", when(view, *due)),
         Waiting::Signal { name, since, .. } => {
-            format!("signal `{name}` has not come yet{}", waited(now, *since))
+            format!("signal `{name}` has not come yet{}", rested(view.now, *since))
         }
-    };
-    if view.run.paused.is_some() { format!("{text}; the run is paused, so this waits") } else { text }
+    }
 }
 
-fn waited(now: Time, since: Time) -> String {
+/// When a timer fires: one that comes due while the run is paused waits for the unpause.
+fn when(view: &View<'_>, due: Time) -> String {
+    match (view.run.paused, due > view.now) {
+        (None, _) => until(view.now, due),
+        (Some(_), true) => format!("{}, if the run is unpaused by then", until(view.now, due)),
+        (Some(_), false) => "once the run is unpaused".to_owned(),
+    }
+}
+
+/// How long it has been so.
+fn rested(now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => String::new(),
-        span => format!(" (waiting{span})"),
+        span => format!(" ({} now)", span.trim_start()),
     }
 }
 
@@ -232,12 +250,11 @@ fn last_end(state: &Unit) -> Option<String> {
 }
 
 /// What the ladder decided about it, or at least how its last attempt ended.
-fn decided(view: &View<'_>, unit: UnitRef, state: &Unit, since: Time, still: &str) -> String {
-    let when = ago(view.now, since);
+fn decided(view: &View<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
     match (view.decision(unit), last_end(state)) {
-        (Some(decision), _) => format!("{} ({when})", decision.reason),
-        (None, Some(ended)) => format!("{ended}; {still} ({when})"),
-        (None, None) => format!("{still} ({when})"),
+        (Some(decision), _) => decision.reason.clone(),
+        (None, Some(ended)) => format!("{ended}; {still}"),
+        (None, None) => still.to_owned(),
     }
 }
 

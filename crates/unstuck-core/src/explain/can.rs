@@ -21,7 +21,10 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
     }
     let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
     if in_error > 1 {
-        all.push(possible(format!("unstuck resume {run}"), format!("resumes all {in_error} steps in error")));
+        all.push(possible(
+            format!("unstuck resume {run}"),
+            format!("resumes every step in error ({in_error})"),
+        ));
     }
     if let Some((handler, state)) = running_handler(view) {
         let what = format!("explains the exception handler, which is {}", state.word());

@@ -115,7 +115,7 @@ fn paused(view: &View<'_>) -> String {
         })
     });
     let (since, reason) = found.map_or((None, None), |(at, reason)| (Some(at), reason));
-    let when = since.map_or(String::new(), |since| format!(" since {}", clock(view.now, since)));
+    let when = since.map_or(String::new(), |since| format!(" since {} UTC", clock(view.now, since)));
     let words = in_their_words(reason.as_deref());
     let by = match view.run.paused {
         Some(PausedBy::Parent) => " with its parent".to_owned(),
@@ -187,9 +187,11 @@ fn resting(view: &View<'_>, state: RunState) -> String {
         return format!("child {child} of {} is {}", names(view, &units[..1]), state.word());
     }
     let error = first.last_error().map_or(String::new(), |error| format!(" (\"{}\")", cause(error)));
-    let names = names(view, &units);
+    let mut names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
+    names[0].push_str(&error);
+    let names = first_of(&names, NAMED);
     match state {
-        RunState::Held => format!("an operator must choose for {names}{error}"),
+        RunState::Held => format!("an operator must choose for {names}"),
         RunState::Queued
         | RunState::Running
         | RunState::Waiting
@@ -198,7 +200,7 @@ fn resting(view: &View<'_>, state: RunState) -> String {
         | RunState::Completed
         | RunState::Failed
         | RunState::Cancelled
-        | RunState::Superseded => format!("somebody must resume {names}{error}"),
+        | RunState::Superseded => format!("somebody must resume {names}"),
     }
 }
 

@@ -76,6 +76,9 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
         1 => "when the attempt under way has ended, ".to_owned(),
         n => format!("when the {n} attempts under way have ended, "),
     };
+    if let (Some(deadline), 1..) = (view.run.deadline, under_way) {
+        all.push(timed(deadline, "the run is over its deadline, and what is still under way is ended"));
+    }
     all.push(untimed(match &failing.handler {
         None => format!("{first}the run is failed"),
         Some(Handler { run: Some(handler), state, .. }) => {
@@ -160,8 +163,8 @@ fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<N
     let name = view.quoted(unit);
     let mut all = limits(view, unit, state, live);
     all.push(untimed(match (&live.doing, view.child_of(state)) {
-        (Doing::Child { .. }, Some((child, _))) => {
-            format!("when child {child} has ended, {name} ends as it did")
+        (Doing::Child { .. }, Some((child, state))) => {
+            format!("when child {child} has ended (it is {}), {name} ends as it did", state.word())
         }
         (Doing::Child { .. }, None) => format!("when its child has ended, {name} ends as it did"),
         (Doing::Dequeued { worker, .. }, _) => {

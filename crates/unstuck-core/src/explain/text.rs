@@ -3,12 +3,13 @@
 use std::fmt;
 
 use crate::explain::{Explanation, Next, UnitBecause};
-use crate::reason::words::{clock, until};
-use crate::time::Time;
+use crate::reason::words::{clock, day, time_of_day, until};
 
 const COLUMNS: usize = 80;
 /// Longer names stand on a line of their own.
 const LONGEST_NAME: usize = 16;
+/// A time of day, `08:00:00`.
+const CLOCK: usize = 8;
 /// The longest state, `completed`.
 const STATE: usize = 9;
 
@@ -28,17 +29,18 @@ impl Explanation {
             return Ok(());
         }
         writeln!(f, "\nWhat happened (UTC)")?;
-        let clocks: Vec<String> = self.happened.iter().map(|(at, _)| clock(self.now, *at)).collect();
-        let width = clocks.iter().map(String::len).max().unwrap_or(0);
-        match self.earlier {
-            0 => {}
-            n => writeln!(f, "  {:width$}  ... {n} earlier", "")?,
+        if self.earlier > 0 {
+            writeln!(f, "  {:CLOCK$}  ... {} earlier", "", self.earlier)?;
         }
-        let mut last: Option<Time> = None;
-        for ((at, what), clock) in self.happened.iter().zip(&clocks) {
-            let shown = if last == Some(*at) { "" } else { clock };
-            wrapped(f, &format!("  {shown:width$}  "), &" ".repeat(width + 4), what)?;
-            last = Some(*at);
+        let mut shown = (day(self.now), String::new());
+        for (at, what) in &self.happened {
+            let (today, clock) = (day(*at), time_of_day(*at));
+            if today != shown.0 {
+                writeln!(f, "  {today}")?;
+            }
+            let column = if (&today, &clock) == (&shown.0, &shown.1) { "" } else { &clock };
+            wrapped(f, &format!("  {column:CLOCK$}  "), &" ".repeat(CLOCK + 4), what)?;
+            shown = (today, clock);
         }
         Ok(())
     }

@@ -99,15 +99,22 @@ pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
         Fact::Unit { unit, fact } => of_unit(moment, *unit, fact),
         Fact::Admitted => Some(admitted(moment)),
         Fact::Paused { by, reason } => Some(paused(moment, *by, reason.as_ref())),
-        Fact::Unpaused => Some(by_user_or_parent(moment, "unpause", "unpaused the run", None, "it goes on")),
+        Fact::Unpaused => {
+            let why = asked(moment, "unpaused the run", "its parent was unpaused", None);
+            Some(by_user_or_parent(moment, "unpause", why, "it goes on"))
+        }
         Fact::RunCancelled { reason } => {
             let then = "its attempts are void, and its children are cancelled too";
-            Some(by_user_or_parent(moment, "cancel", "cancelled the run", reason.as_ref(), then))
+            let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
+            let why = asked(moment, "cancelled the run", parent, reason.as_ref());
+            Some(by_user_or_parent(moment, "cancel", why, then))
         }
         Fact::Reran { generation, steps, keep, keep_children, .. } => {
             let rule = if *keep_children { "rerun: continue" } else { "rerun" };
-            let then = format!("generation {generation} starts, and keeps {} of {steps} steps", keep.len());
-            Some(by_user_or_parent(moment, rule, "asked for a rerun", None, &then))
+            let (kept, noun) = (keep.len(), words::plural(u32::from(*steps), "step"));
+            let then = format!("generation {generation} starts, and keeps {kept} of {steps} {noun}");
+            let why = asked(moment, "asked for a rerun", "its parent tries again", None);
+            Some(by_user_or_parent(moment, rule, why, then))
         }
         Fact::Failing { error, handler } => Some(failing(moment, error, handler.as_ref())),
         Fact::RunFailed { handler_error } => run_failed(moment, handler_error.as_deref()),
@@ -141,6 +148,10 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         UnitFact::Resumed { by, reason } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
             let told = released(moment, unit)?;
+            return Some(Told { unit: Some(unit), attempt: Some(*attempt), ..told });
+        }
+        UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Deadline) } => {
+            let told = not_waited_for(moment)?;
             return Some(Told { unit: Some(unit), attempt: Some(*attempt), ..told });
         }
         UnitFact::Ended { .. }
@@ -222,11 +233,12 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
     if failed.error.found_by.as_deref() == Some(DEADLINE_ACTION) {
         return over_deadline(moment, failed, handler);
     }
-    let then = match moment.under_way() {
-        0 => how_it_ends(handler),
-        1 => format!("once the attempt under way has ended, {}", how_it_ends(handler)),
-        n => format!("once the {n} attempts under way have ended, {}", how_it_ends(handler)),
+    let first = match moment.under_way() {
+        0 => None,
+        1 => Some("once the attempt under way has ended".to_owned()),
+        n => Some(format!("once the {n} attempts under way have ended")),
     };
+    let then = how_it_ends(first, handler);
     let step = failed.unit.and_then(|unit| moment.step(unit));
     let (rung, rule) = match (handler, step) {
         (Some(handler), _) => (Rung::ExceptionHandler, rule::handler(handler)),
@@ -245,18 +257,33 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
     if handler.is_none() { told.because("no exception handler") } else { told }
 }
 
+/// A run that was failing already when its deadline came. Otherwise the run's failing tells it all.
+fn not_waited_for(moment: &Moment<'_>) -> Option<Told> {
+    if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
+        return None;
+    }
+    let told = Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "the attempt is void");
+    Some(told.because("the run is failing, and now over its deadline"))
+}
+
 fn over_deadline(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> Told {
     let and = if handler.is_none() { "and " } else { "" };
-    let then = format!("its attempts are void, its children are cancelled, {and}{}", how_it_ends(handler));
+    let then =
+        format!("its attempts are void, its children are cancelled, {and}{}", how_it_ends(None, handler));
     Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then).because(cause(&failed.error))
 }
 
-fn how_it_ends(handler: Option<&Arc<str>>) -> String {
-    match handler {
-        Some(handler) => {
+/// The way to `failed`, after what comes first.
+fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
+    match (first, handler) {
+        (None, None) => "the run is failed".to_owned(),
+        (Some(first), None) => format!("{first}, the run is failed"),
+        (None, Some(handler)) => {
             format!("the remaining steps are dropped, `{handler}` runs, and then the run is failed")
         }
-        None => "the run is failed".to_owned(),
+        (Some(first), Some(handler)) => {
+            format!("the remaining steps are dropped; {first}, `{handler}` runs, and then the run is failed")
+        }
     }
 }
 
@@ -404,35 +431,37 @@ fn admitted(moment: &Moment<'_>) -> Told {
 fn paused(moment: &Moment<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> Told {
     let then = "attempts under way finish, nothing is dispatched, and timers wait";
     match by {
-        PausedBy::Operator => by_user_or_parent(moment, "pause", "paused the run", reason, then),
+        PausedBy::Operator => {
+            let why = asked(moment, "paused the run", "its parent was paused", reason);
+            by_user_or_parent(moment, "pause", why, then)
+        }
         PausedBy::Parent => Told::new(Rung::Parent, "pause", then).because("its parent was paused"),
     }
 }
 
 /// What somebody asked for; what the engine brings is the parent's wish.
-fn by_user_or_parent(
-    moment: &Moment<'_>,
-    rule: &str,
-    did: &str,
-    reason: Option<&Arc<str>>,
-    then: &str,
-) -> Told {
-    let reason = reason.map(|reason| &**reason);
+fn by_user_or_parent(moment: &Moment<'_>, rule: &str, why: String, then: impl Into<String>) -> Told {
+    let rung = match &moment.event.by {
+        Actor::Engine => Rung::Parent,
+        Actor::Worker | Actor::User(_) => Rung::Operator,
+    };
+    Told::new(rung, rule, then).because(why)
+}
+
+/// Who asked for it: somebody did so, in their words, or the parent's state says why.
+fn asked(moment: &Moment<'_>, did: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
     match &moment.event.by {
-        Actor::Engine => {
-            let why = reason.map_or_else(|| "its parent asked for it".to_owned(), str::to_owned);
-            Told::new(Rung::Parent, rule, then).because(why)
-        }
+        Actor::Engine => parent.to_owned(),
         actor @ (Actor::Worker | Actor::User(_)) => {
-            let words = in_their_words(reason);
-            Told::new(Rung::Operator, rule, then).because(format!("{} {did}{words}", who(actor)))
+            format!("{} {did}{}", who(actor), in_their_words(reason.map(|reason| &**reason)))
         }
     }
 }
 
 fn completed(moment: &Moment<'_>) -> Told {
     let why = match moment.flow.steps.len() {
-        1 => "its one step is done".to_owned(),
+        1 => "its only step is done".to_owned(),
+        2 => "both steps are done".to_owned(),
         n => format!("all {n} steps are done"),
     };
     Told::new(Rung::Completed, rule::output(moment.flow), "the run is completed").because(why)

@@ -176,7 +176,7 @@ fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) ->
     if let Outcome::Cancelled(Cancelled::Released) = outcome
         && decision::told(moment).is_some()
     {
-        return Some(format!("attempt {attempt} was given back by its worker; queued again at the front"));
+        return Some(format!("attempt {attempt} was given back by its worker; no budget is used"));
     }
     Some(words::ended(attempt, outcome))
 }

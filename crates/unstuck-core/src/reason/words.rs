@@ -150,7 +150,15 @@ pub(crate) fn lasting(now: Time, since: Time) -> String {
 
 /// The time of day, with its date where that is not today's.
 pub(crate) fn clock(now: Time, time: Time) -> String {
-    let (now, time) = (now.timestamp(), time.timestamp());
-    let today = now.strftime("%F").to_string() == time.strftime("%F").to_string();
-    time.strftime(if today { "%T" } else { "%F %T" }).to_string()
+    if day(now) == day(time) { time_of_day(time) } else { format!("{} {}", day(time), time_of_day(time)) }
+}
+
+/// `2030-01-31`, in UTC.
+pub(crate) fn day(time: Time) -> String {
+    time.timestamp().strftime("%F").to_string()
+}
+
+/// `08:30:00`, in UTC.
+pub(crate) fn time_of_day(time: Time) -> String {
+    time.timestamp().strftime("%T").to_string()
 }
