@@ -81,7 +81,7 @@ pub struct Attempt {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// What went wrong.
+    /// What went wrong: its error, the limit that it was stuck at, or what it was deferred for.
     pub error: Option<Error>,
     /// Its last progress.
     pub progress: Option<Box<RawValue>>,
