@@ -1,0 +1,53 @@
+//! Writing to stdout and stderr without ever panicking, whoever stops reading.
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::failure::Failure;
+use crate::style::Look;
+
+/// Where text goes.
+pub(crate) struct Output {
+    stream: Box<dyn Write>,
+    name: &'static str,
+    pub(crate) look: Look,
+    /// Why nothing is written any more.
+    broken: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn stdout() -> Output {
+        Output::to(io::stdout(), "stdout", Look::of(&io::stdout()))
+    }
+
+    pub(crate) fn stderr() -> Output {
+        Output::to(io::stderr(), "stderr", Look::of(&io::stderr()))
+    }
+
+    fn to(stream: impl Write + 'static, name: &'static str, look: Look) -> Output {
+        Output { stream: Box::new(stream), name, look, broken: None }
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text(&format!("{line}\n"));
+    }
+
+    /// Writes a text as it is, all at once. After an error nothing more is written: work goes on when nobody reads
+    /// about it any more.
+    pub(crate) fn text(&mut self, text: &str) {
+        if self.broken.is_none() {
+            let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
+            self.broken = written.err();
+        }
+    }
+
+    /// Tells whether everything was written. A reader that has seen enough and hung up is no failure.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self.broken {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::new(format!("cannot write to {}: {}", self.name, crate::failure::plain(&error))))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `--input`: the input of a run, from the command line, a file or stdin.
+
+use unstuck_core::json::Json;
+
+use crate::failure::Failure;
+use crate::source::{self, STDIN};
+
+/// The input: JSON as it is, `@file`, or `-` for stdin; without it an empty object.
+pub(super) fn parse(given: Option<&str>) -> Result<Json, Failure> {
+    let Some(given) = given else { return json("{}", "--input") };
+    if given == STDIN {
+        return json(&source::read(STDIN)?, "the input from stdin");
+    }
+    match given.strip_prefix('@') {
+        Some(file) => json(&source::read(file)?, file),
+        None => json(given, "--input"),
+    }
+}
+
+fn json(text: &str, whence: &str) -> Result<Json, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::new(format!("{whence} is empty; give JSON, such as {{\"n\": 1}}")));
+    }
+    Json::parse(text).map_err(|error| {
+        let message = error.to_string();
+        let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
+        let (line, column) = (error.line(), error.column());
+        let hint = if text.trim_start().starts_with(['{', '[', '"']) {
+            ""
+        } else {
+            "; give JSON, @FILE for a file, or - for stdin"
+        };
+        Failure::new(format!("{whence} is not JSON: line {line}, column {column}: {what}{hint}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_taken_as_it_is_and_nothing_is_an_empty_object() {
+        let cases =
+            [(None, "{}"), (Some("{\"a\": 1}"), "{\"a\": 1}"), (Some(" 3 "), "3"), (Some("null"), "null")];
+        for (given, wanted) in cases {
+            assert_eq!(
+                parse(given).ok().map(|json| json.text().to_owned()).as_deref(),
+                Some(wanted),
+                "{given:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_with_its_place() {
+        let cases = [
+            ("{\"a\": 1,}", "--input is not JSON: line 1, column 9: key must be a string"),
+            ("{\"a\":\n x}", "--input is not JSON: line 2, column 2: expected value"),
+            (
+                "name=x",
+                "--input is not JSON: line 1, column 2: expected ident; give JSON, @FILE for a file, or - for stdin",
+            ),
+            ("", "--input is empty; give JSON, such as {\"n\": 1}"),
+            ("@nowhere.json", "there is no file nowhere.json; check the path"),
+        ];
+        for (given, wanted) in cases {
+            assert_eq!(
+                parse(Some(given)).err().map(|failure| failure.sentence()).as_deref(),
+                Some(wanted),
+                "{given}"
+            );
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Ctrl-C and its relatives: the first one is passed on, a second one ends the process at once.
+
+use std::io;
+use std::process::ExitCode;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// A wish to end, from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signal(i32);
+
+impl Signal {
+    /// Why the run is cancelled.
+    pub(super) fn reason(self) -> &'static str {
+        match self.0 {
+            SIGINT => "interrupted with Ctrl-C",
+            SIGHUP => "its terminal was closed",
+            _ => "`unstuck run` was asked to end",
+        }
+    }
+
+    /// As shells tell it.
+    pub(super) fn exit_code(self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+
+    fn number(self) -> u8 {
+        u8::try_from(128 + self.0).unwrap_or(u8::MAX)
+    }
+}
+
+/// Calls `first` for the first signal, on a thread of its own, and `second` for the next one, after which the process
+/// ends: whoever asks twice does not want to wait, whatever the other threads are doing.
+pub(super) fn listen(
+    first: impl FnOnce(Signal) + Send + 'static,
+    second: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut came = signals.forever();
+        let Some(signal) = came.next() else { return };
+        first(Signal(signal));
+        let Some(signal) = came.next() else { return };
+        second();
+        std::process::exit(i32::from(Signal(signal).number()));
+    })?;
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! `unstuck check`, `unstuck schema` and `unstuck completions`.
+
+use serde_json::Value;
+
+use crate::support::{Folder, unstuck, unstuck_reading};
+
+const GOOD: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: two, set: 2}\n  - {id: three, set: 3}\n";
+const WARNED: &str = "flow: a\nsteps:\n  - {id: one, run: [ls]}\n";
+const BAD: &str = "flow: a\nsteps:\n  - {id: one, set: 1, needs: zero}\n  - {id: one, wait: soon}\n";
+
+#[test]
+fn the_exit_code_tells_whether_a_file_is_refused() {
+    let folder = Folder::new();
+    let (good, warned) = (folder.write("good.yaml", GOOD), folder.write("warned.yaml", WARNED));
+    let (bad, missing) = (folder.write("bad.yaml", BAD), folder.path("missing.yaml"));
+    let cases: [(&[&str], i32, String); 7] = [
+        (&[&good], 0, format!("{good}: ok (2 flows, 3 steps)\n")),
+        (&[&warned], 0, format!("{warned}: ok (1 flow, 1 step, 1 warning)\n")),
+        (&[&warned, "--deny-warnings"], 1, format!("{warned}: ok (1 flow, 1 step, 1 warning)\n")),
+        (&[&bad], 1, format!("{bad}: refused (3 errors)\n")),
+        (&[&missing], 1, format!("{missing}: refused (1 error)\n")),
+        (&[&bad, &good], 1, format!("{good}: ok (2 flows, 3 steps)\n3 errors in 2 files\n")),
+        (&["-"], 0, "-: ok (2 flows, 3 steps)\n".to_owned()),
+    ];
+    for (arguments, code, end) in cases {
+        let ran = unstuck_reading(&[&["check"], arguments].concat(), GOOD);
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.stdout);
+        assert!(ran.stdout.ends_with(&end), "{end} in\n{}", ran.stdout);
+        assert_eq!(ran.stderr, "");
+    }
+}
+
+#[test]
+fn every_problem_of_every_file_is_told_in_one_answer() {
+    let folder = Folder::new();
+    let (bad, warned) = (folder.write("bad.yaml", BAD), folder.write("warned.yaml", WARNED));
+    let missing = folder.path("missing.yaml");
+    let ran = unstuck(&["check", "-o", "json", &bad, &missing, &warned]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    let problems = ran.json();
+    let found: Vec<(&str, u64, &str)> = problems
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .map(|problem| {
+            let text = |field: &str| problem[field].as_str().expect("it is a text");
+            (text("file"), problem["line"].as_u64().expect("it is a number"), text("severity"))
+        })
+        .collect();
+    let wanted = [
+        (&*bad, 3, "error"),
+        (&*bad, 4, "error"),
+        (&*bad, 4, "error"),
+        (&*missing, 1, "error"),
+        (&*warned, 3, "warning"),
+    ];
+    assert_eq!(found, wanted, "{problems:#}");
+    assert_eq!(unstuck(&["check", "-o", "json", "examples/wait.yaml"]).stdout, "[]\n");
+}
+
+#[test]
+fn the_schema_is_json_and_describes_every_field_that_it_names() {
+    let ran = unstuck(&["schema"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let schema = ran.json();
+    assert_eq!(schema["properties"]["flow"]["type"], Value::from("string"), "{schema:#}");
+    assert!(schema["$defs"]["step"]["properties"]["heartbeatTimeout"]["description"].is_string());
+}
+
+#[test]
+fn there_are_completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = unstuck(&["completions", shell]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
+        assert!(ran.stdout.contains("deny-warnings"), "{shell}");
+    }
+}
+
+#[test]
+fn help_and_version_go_to_stdout() {
+    for command in ["run", "check", "schema", "completions"] {
+        let ran = unstuck(&[command, "--help"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command}");
+        assert!(ran.stdout.contains("Example"), "{command}: {}", ran.stdout);
+    }
+    assert_eq!(unstuck(&["--version"]).stdout, concat!("unstuck ", env!("CARGO_PKG_VERSION"), "\n"));
+}

@@ -1,0 +1,45 @@
+//! The examples of the documentation, run.
+
+use std::thread;
+
+use crate::support::{Folder, repository, unstuck};
+
+#[test]
+fn every_flow_in_the_page_on_flow_files_runs() {
+    let page = std::fs::read_to_string(repository().join("docs/flow-files.md")).expect("the page is there");
+    let blocks = blocks(&page);
+    assert!(blocks.len() > 10, "the page has {} flows", blocks.len());
+    thread::scope(|scope| {
+        for (line, block) in blocks {
+            scope.spawn(move || {
+                let wanted = match block.lines().next() {
+                    Some("# ends held") => 3,
+                    Some("# ends failed") => 1,
+                    Some(_) | None => 0,
+                };
+                let (_folder, path) = Folder::with("flow.yaml", &block);
+                let ran = unstuck(&["run", &path]);
+                assert_eq!(ran.code, wanted, "line {line}:\n{block}\n{}{}", ran.stdout, ran.stderr);
+            });
+        }
+    });
+}
+
+/// What stands between ```` ```yaml ```` and ```` ``` ````, with the line that it starts on.
+fn blocks(page: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (number, line) in page.lines().enumerate() {
+        match (&mut open, line) {
+            (None, "```yaml") => open = Some((number + 2, String::new())),
+            (None, _) => {}
+            (Some(_), "```") => blocks.extend(open.take()),
+            (Some((_, block)), line) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+    }
+    assert!(open.is_none(), "the last block has an end");
+    blocks
+}

@@ -1,0 +1,12 @@
+//! The command as people use it: the real binary, its exit codes, and every sentence that it says.
+
+mod check;
+mod docs;
+mod document;
+mod errors;
+mod examples;
+mod interrupt;
+mod output;
+mod rest;
+mod support;
+mod terminal;

@@ -1,0 +1,90 @@
+//! Running the binary, and files for it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// How the binary ended.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Ran {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("what is written is UTF-8");
+        let code = output.status.code().expect("it ends by itself");
+        Ran { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// What stdout holds, as one JSON document.
+    pub(crate) fn json(&self) -> Value {
+        let Ran { stdout, stderr, .. } = self;
+        serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}\n{stderr}"))
+    }
+}
+
+/// The binary, in the folder of the repository, without what would change how its output looks.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstuck"));
+    command.current_dir(repository()).stdin(Stdio::null());
+    for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs the binary with these arguments.
+pub(crate) fn unstuck(arguments: &[&str]) -> Ran {
+    Ran::of(command().args(arguments).output().expect("the binary starts"))
+}
+
+/// Runs the binary with something on stdin.
+pub(crate) fn unstuck_reading(arguments: &[&str], stdin: &str) -> Ran {
+    let mut command = command();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let mut pipe = child.stdin.take().expect("stdin is a pipe");
+    pipe.write_all(stdin.as_bytes()).expect("stdin takes it");
+    drop(pipe);
+    Ran::of(child.wait_with_output().expect("it ends"))
+}
+
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
+}
+
+/// A folder with files that goes away with the test.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("there is room for a folder"))
+    }
+
+    /// A folder with one file in it, and the path of that.
+    pub(crate) fn with(name: &str, text: impl AsRef<[u8]>) -> (Folder, String) {
+        let folder = Folder::new();
+        let path = folder.write(name, text);
+        (folder, path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_string_lossy().into_owned()
+    }
+}
+
+/// Runs a flow that is given as text.
+pub(crate) fn run_flow(flow: &str, arguments: &[&str]) -> Ran {
+    let (_folder, path) = Folder::with("flow.yaml", flow);
+    unstuck(&[&["run", &path], arguments].concat())
+}

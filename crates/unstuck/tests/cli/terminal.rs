@@ -1,0 +1,143 @@
+//! The live view, on a terminal that shows what it is sent.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::support::command;
+
+/// The end of a frame, after which the terminal shows all of it.
+const FRAME_END: &[u8] = b"\x1b[?2026l";
+
+/// What a terminal of this size got and showed.
+struct Shown {
+    code: i32,
+    bytes: String,
+    /// The screen after each frame.
+    frames: Vec<String>,
+    /// At the end, with what has scrolled away.
+    last: String,
+}
+
+fn run(arguments: &[&str], (columns, rows): (u16, u16), environment: &[(&str, &str)]) -> Shown {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("it is ours");
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).expect("it has a size");
+    let name = ptsname(&terminal, Vec::new()).expect("it has a name");
+    let end = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("it can be opened");
+    let share = |end: &OwnedFd| end.as_fd().try_clone_to_owned().expect("a terminal can be shared");
+    let mut child = command()
+        .args(arguments)
+        .env("TERM", "xterm-256color")
+        .envs(environment.iter().copied())
+        .stdout(share(&end))
+        .stderr(end)
+        .spawn()
+        .expect("the binary starts");
+    let mut bytes = Vec::new();
+    // The other end hangs up with an error.
+    let _ = File::from(terminal).read_to_end(&mut bytes);
+    let code = child.wait().expect("it ends").code().expect("by itself");
+    let mut screen = vt100::Parser::new(rows, columns, 1_000);
+    let mut frames = Vec::new();
+    for frame in split_after(&bytes, FRAME_END) {
+        screen.process(frame);
+        frames.push(screen.screen().contents());
+        let wrapped = (0..rows).find(|row| screen.screen().row_wrapped(*row));
+        assert_eq!(wrapped, None, "nothing is broken by the terminal:\n{}", screen.screen().contents());
+    }
+    let mut tall = vt100::Parser::new(1_000, columns, 0);
+    tall.process(&bytes);
+    let last = tall.screen().contents();
+    Shown { code, bytes: String::from_utf8_lossy(&bytes).into_owned(), frames, last }
+}
+
+fn split_after<'a>(bytes: &'a [u8], end: &[u8]) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    let mut rest = bytes;
+    while let Some(place) = rest.windows(end.len()).position(|window| window == end) {
+        let (part, after) = rest.split_at(place + end.len());
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
+}
+
+#[test]
+fn the_view_is_drawn_in_place_below_the_log() {
+    let shown = run(&["run", "examples/process.yaml"], (80, 24), &[]);
+    assert_eq!(shown.code, 0);
+    for frame in &shown.frames {
+        assert!(frame.matches("processes run_").count() <= 1, "one header at a time:\n{frame}");
+        let steps = frame.lines().filter(|line| line.contains("product  ")).count();
+        assert!(steps <= 1, "one line for a step:\n{frame}");
+    }
+    let seen = |part: &str| shown.frames.iter().any(|frame| frame.contains(part));
+    for part in
+        ["◌ copy      waiting: tried again in 0.", "(retry 1 of 1)", "· validate  pending", "processes run_"]
+    {
+        assert!(seen(part), "{part}");
+    }
+    // The log stays, and the last view stands between it and the summary.
+    let places: Vec<Option<usize>> = [
+        "copy: attempt 1 stalled: disk quota exceeded",
+        "the run is completed",
+        "✗ validate  failed: line 3 has no date; the flow goes on",
+        "completed after ",
+        "\"greeting\": \"hello, world\"",
+    ]
+    .iter()
+    .map(|part| shown.last.find(part))
+    .collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{}", shown.last);
+}
+
+#[test]
+fn a_narrow_terminal_gets_shorter_lines() {
+    for size in [(40, 10), (20, 6), (10, 3)] {
+        let shown = run(&["run", "examples/signal.yaml"], size, &[]);
+        assert_eq!(shown.code, 0);
+        let ellipsis = shown.frames.iter().any(|frame| frame.contains('…'));
+        assert!(ellipsis, "{size:?}: {:?}", shown.frames);
+    }
+}
+
+#[test]
+fn the_environment_says_how_it_looks() {
+    let cases: [(&[(&str, &str)], bool, bool, bool); 5] = [
+        // Colours, lines drawn in place, and more than ASCII.
+        (&[], true, true, true),
+        (&[("NO_COLOR", "1")], false, true, true),
+        (&[("NO_COLOR", "")], true, true, true),
+        (&[("TERM", "dumb")], false, false, false),
+        (&[("LC_ALL", "C")], true, true, false),
+    ];
+    for (environment, colour, live, unicode) in cases {
+        let shown = run(&["run", "examples/wait.yaml", "--input", "{\"seconds\": 0}"], (80, 24), environment);
+        assert_eq!(shown.code, 0);
+        let found =
+            (has_colour(&shown.bytes), shown.bytes.contains("\u{1b}[?2026h"), !shown.bytes.is_ascii());
+        assert_eq!(found, (colour, live, unicode), "{environment:?}: {}", shown.bytes);
+        assert!(live || !shown.bytes.contains('\u{1b}'), "{environment:?}: {}", shown.bytes);
+    }
+}
+
+/// Whether there is a code such as `\x1b[32m`.
+fn has_colour(text: &str) -> bool {
+    text.split("\u{1b}[")
+        .skip(1)
+        .any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
+}
+
+#[test]
+fn problems_are_coloured_on_a_terminal() {
+    let shown = run(&["check", "Cargo.toml"], (80, 24), &[]);
+    assert_eq!(shown.code, 1);
+    assert!(shown.bytes.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m"), "{:?}", shown.bytes);
+}
