@@ -134,6 +134,31 @@ pub fn decide(
     command: Command,
     context: &mut Context<'_>,
 ) -> Result<Decision, Refusal> {
+    let (decision, new) = decide_on(run.as_mut(), command, context)?;
+    if let Some(new) = new {
+        *run = Some(*new);
+    }
+    Ok(decision)
+}
+
+/// As [`decide`], for a run that is kept in a box and need not be moved.
+pub fn decide_boxed(
+    run: &mut Option<Box<Run>>,
+    command: Command,
+    context: &mut Context<'_>,
+) -> Result<Decision, Refusal> {
+    let (decision, new) = decide_on(run.as_deref_mut(), command, context)?;
+    if new.is_some() {
+        *run = new;
+    }
+    Ok(decision)
+}
+
+fn decide_on(
+    run: Option<&mut Run>,
+    command: Command,
+    context: &mut Context<'_>,
+) -> Result<(Decision, Option<Box<Run>>), Refusal> {
     let before = run.as_ref().map(|run| (run.generation, run.state()));
     let by = command.actor();
     let mut draft = Draft::new(run, context);

@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Applies one event. The first event of a run makes it.
 pub fn evolve(run: &mut Option<Run>, event: &Event) {
     for fact in &event.facts {
-        apply(run, fact, event.at);
+        apply_to(run, fact, event.at);
     }
     if let Some(run) = run {
         settle(run, event.seq, event.at);
@@ -52,13 +52,17 @@ pub(crate) fn gives_slot_back(state: RunState, limit: &Limit) -> bool {
     }
 }
 
-/// Applies one fact.
-pub(crate) fn apply(slot: &mut Option<Run>, fact: &Fact, at: Time) {
-    if let Fact::Started(started) = fact {
-        *slot = Some(start(started, at));
-        return;
+/// Applies one fact; a start makes the run.
+pub(crate) fn apply_to(run: &mut Option<Run>, fact: &Fact, at: Time) {
+    match (&mut *run, fact) {
+        (_, Fact::Started(started)) => *run = Some(start(started, at)),
+        (Some(run), fact) => apply(run, fact, at),
+        (None, _) => {}
     }
-    let Some(run) = slot else { return };
+}
+
+/// Applies one fact to a run that exists.
+pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
     match fact {
         Fact::Started(_) => {}
         Fact::Admitted => {
@@ -108,7 +112,8 @@ pub(crate) fn apply(slot: &mut Option<Run>, fact: &Fact, at: Time) {
     }
 }
 
-fn start(started: &Started, at: Time) -> Run {
+/// The run that a start makes.
+pub(crate) fn start(started: &Started, at: Time) -> Run {
     Run {
         id: started.run,
         generation: 1,
@@ -384,6 +389,10 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
     }
     if unit.past.len() >= KEPT_ATTEMPTS {
         unit.past.remove(0);
+    }
+    // Most units have one attempt: room for it and no more.
+    if unit.past.is_empty() {
+        unit.past.reserve_exact(1);
     }
     unit.past.push(past);
     match outcome {

@@ -25,15 +25,15 @@ pub(crate) fn advance_all(draft: &mut Draft<'_, '_>) {
     if draft.run().may_go_on() {
         feed_signals(draft);
         begin_waiting_for_slot(draft);
-        let work = draft.flow().places().collect();
-        advance(draft, work);
+        let all: Vec<StepIx> = draft.flow().places().collect();
+        advance(draft, &all);
     }
 }
 
 /// Goes on after this step has changed: its dependents, its further items, the end of the run.
 pub(crate) fn advance_after(draft: &mut Draft<'_, '_>, step: StepIx) {
     if draft.run().may_go_on() {
-        advance(draft, vec![step]);
+        advance(draft, &[step]);
     }
 }
 
@@ -57,8 +57,8 @@ fn may_launch(run: &Run, flow: &Flow, step: StepIx) -> bool {
 
 /// Works through a list of steps: one that is done makes its dependents worth a look. What comes up while it is at it
 /// joins the list, so that a long chain needs no deep stack.
-fn advance(draft: &mut Draft<'_, '_>, work: Vec<StepIx>) {
-    draft.work.extend(work.into_iter().rev());
+fn advance(draft: &mut Draft<'_, '_>, work: &[StepIx]) {
+    draft.work.extend(work.iter().rev());
     if std::mem::replace(&mut draft.is_advancing, true) {
         return;
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use unstuck_core::command::{Command, Notice, NoticeBody};
-use unstuck_core::decide::{Answer, Context, Decision, Effect, LeaseMove, Touched, decide, refuse_child};
+use unstuck_core::decide::{
+    Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, refuse_child,
+};
 use unstuck_core::event::Event;
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -50,14 +52,16 @@ pub(crate) struct Batch {
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// What to hand out and whom to interrupt, once durable.
     pub(crate) effects: Vec<Effect>,
-    /// What has happened, in order.
+    /// Whether anybody wants to know what happens.
+    is_watched: bool,
+    /// What has happened, in order, if so.
     pub(crate) happened: Vec<(RunId, Event)>,
     last_id: u64,
 }
 
 /// One locked run.
 struct Working {
-    run: Option<Run>,
+    run: Option<Box<Run>>,
     flow: Option<Arc<Flow>>,
     events: Vec<Event>,
     payloads: Vec<(PayloadId, Json)>,
@@ -82,6 +86,11 @@ impl From<StoreError> for Undecided {
 }
 
 impl Batch {
+    /// An empty batch; `is_watched`: whether anybody wants to know what happens.
+    pub(crate) fn new(is_watched: bool) -> Batch {
+        Batch { is_watched, ..Batch::default() }
+    }
+
     /// Locks these runs, in one go.
     pub(crate) fn lock(&mut self, tools: &mut Tools<'_>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
         runs.sort_unstable();
@@ -92,7 +101,7 @@ impl Batch {
         }
         for (id, locked) in runs.iter().zip(tools.store.lock(&runs)?) {
             let run = match locked {
-                Locked::Here(run) => Some(*run),
+                Locked::Here(run) => Some(run),
                 Locked::Absent => None,
                 Locked::Busy => continue,
             };
@@ -141,7 +150,7 @@ impl Batch {
         let place = place_of(&command);
         let flow =
             working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
-        load_payloads(&mut self.payloads, tools.store, working.run.as_ref(), &command, &flow)?;
+        load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow)?;
         let mut context = Context {
             now: tools.now,
             run: id,
@@ -151,7 +160,7 @@ impl Batch {
             random: tools.random,
             offers: tools.offers,
         };
-        let result = decide(&mut working.run, command, &mut context);
+        let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.
         match place {
             Some(Place::Unit(unit)) => working.touch(unit),
@@ -166,6 +175,8 @@ impl Batch {
         let Some(working) = self.runs.get_mut(&id) else { return decision.answer };
         if decision.touched.all {
             working.touched.all = true;
+        } else if working.touched.units.is_empty() {
+            working.touched.units = decision.touched.units;
         } else {
             decision.touched.units.iter().for_each(|unit| working.touch(*unit));
         }
@@ -180,7 +191,12 @@ impl Batch {
         }
         working.payloads.extend(decision.payloads);
         if let Some(event) = decision.event {
-            self.happened.push((id, event.clone()));
+            if self.is_watched {
+                self.happened.push((id, event.clone()));
+            }
+            if working.events.is_empty() {
+                working.events.reserve_exact(1);
+            }
             working.events.push(event);
         }
         self.deliveries.extend(decision.notices);
@@ -253,7 +269,7 @@ impl Batch {
     /// The state of a run as this batch leaves it, with its flow.
     pub(crate) fn run(&self, id: RunId) -> Option<(&Run, &Arc<Flow>)> {
         let working = self.runs.get(&id)?;
-        Some((working.run.as_ref()?, working.flow.as_ref()?))
+        Some((working.run.as_deref()?, working.flow.as_ref()?))
     }
 
     /// The text of a payload of one of the batch's runs.
@@ -280,7 +296,7 @@ impl Batch {
 
     /// Gives the locked runs back as they are; only for a batch without changes.
     pub(crate) fn into_runs(self) -> Vec<Run> {
-        self.runs.into_values().filter_map(|working| working.run).collect()
+        self.runs.into_values().filter_map(|working| working.run.map(|run| *run)).collect()
     }
 
     /// The transaction.
@@ -296,7 +312,7 @@ impl Batch {
             };
             self.last_id = self.last_id.max(id.0);
             let Some(flow) = flow.filter(|_| is_changed) else {
-                unchanged.push(run);
+                unchanged.push(*run);
                 continue;
             };
             let wakeups = if touched.all {
@@ -308,7 +324,7 @@ impl Batch {
             };
             runs.push(RunChange {
                 slot: slot_use(&run, &flow),
-                run: Box::new(run),
+                run,
                 flow: flow.name.clone(),
                 events,
                 payloads,
@@ -329,7 +345,7 @@ impl Batch {
 }
 
 impl Working {
-    fn new(run: Option<Run>) -> Working {
+    fn new(run: Option<Box<Run>>) -> Working {
         Working {
             run,
             flow: None,

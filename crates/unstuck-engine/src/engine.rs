@@ -63,6 +63,8 @@ pub struct Engine<S> {
     last: Time,
     /// The store could not take a batch: only one request at a time until it can.
     one_by_one: usize,
+    /// Whether anybody wants to know what happens.
+    is_watched: bool,
     /// The last batch changed something: there may be more to hand out, to deliver or to admit.
     more: bool,
     /// The store is full or away: nothing is tried before this.
@@ -122,6 +124,7 @@ impl<S: Store> Engine<S> {
             outstanding: VecDeque::new(),
             last,
             one_by_one: 0,
+            is_watched: true,
             more: false,
             retry_at: None,
             stopped: None,
@@ -139,6 +142,11 @@ impl<S: Store> Engine<S> {
             self.want_product.push(offer.worker.name.clone());
         }
         self.offers.put(offer);
+    }
+
+    /// Whether [`Output::Happened`] is wanted; it is, unless somebody says otherwise.
+    pub fn watch(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
     }
 
     /// The executors of this process are gone: nothing more is handed out.
@@ -229,7 +237,7 @@ impl<S: Store> Engine<S> {
     /// and what was asked.
     fn batch(&mut self, done: &mut Outstanding) -> Result<(), StoreError> {
         self.store.begin()?;
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(self.is_watched);
         let limit = if self.one_by_one > 0 { 1 } else { self.settings.max_batch };
         let mut work = self.claims(limit)?;
         work.extend(self.due_commands(limit)?);

@@ -73,6 +73,7 @@ impl Runtime {
             let offer = Offer { worker, queues: executor.queues().into(), free: max_load, max_load };
             engine.register(offer, executor.wants_product());
         }
+        engine.watch(observer.is_some());
         let waiting = handle.waiting.clone();
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();

@@ -20,7 +20,7 @@ use crate::time::Time;
 
 /// A decision in the making.
 pub(crate) struct Draft<'d, 'c> {
-    run: &'d mut Option<Run>,
+    run: Subject<'d>,
     pub(crate) context: &'d mut Context<'c>,
     facts: Vec<Fact>,
     pub(crate) decision: Decision,
@@ -29,10 +29,34 @@ pub(crate) struct Draft<'d, 'c> {
     pub(crate) is_advancing: bool,
 }
 
+/// The run that is decided on.
+enum Subject<'d> {
+    /// It exists.
+    Existing(&'d mut Run),
+    /// It does not, until it is started.
+    New(Option<Box<Run>>),
+}
+
+impl Subject<'_> {
+    fn get(&self) -> Option<&Run> {
+        match self {
+            Subject::Existing(run) => Some(run),
+            Subject::New(run) => run.as_deref(),
+        }
+    }
+
+    fn get_mut(&mut self) -> Option<&mut Run> {
+        match self {
+            Subject::Existing(run) => Some(run),
+            Subject::New(run) => run.as_deref_mut(),
+        }
+    }
+}
+
 impl<'d, 'c> Draft<'d, 'c> {
-    pub(crate) fn new(run: &'d mut Option<Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
+    pub(crate) fn new(run: Option<&'d mut Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
         Draft {
-            run,
+            run: run.map_or(Subject::New(None), Subject::Existing),
             context,
             facts: Vec::with_capacity(4),
             decision: Decision::default(),
@@ -43,7 +67,7 @@ impl<'d, 'c> Draft<'d, 'c> {
 
     /// The run, which must exist.
     pub(crate) fn existing(&self) -> Result<&Run, Refusal> {
-        self.run.as_ref().ok_or(Refusal::UnknownRun(self.context.run))
+        self.run.get().ok_or(Refusal::UnknownRun(self.context.run))
     }
 
     /// The run, which must exist and not be final.
@@ -59,12 +83,12 @@ impl<'d, 'c> Draft<'d, 'c> {
 
     /// The run, if there is one.
     pub(crate) fn maybe(&self) -> Option<&Run> {
-        self.run.as_ref()
+        self.run.get()
     }
 
     /// The run; only after [`Draft::existing`] or a start.
     pub(crate) fn run(&self) -> &Run {
-        self.run.as_ref().expect("the run was checked to exist")
+        self.run.get().expect("the run was checked to exist")
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -94,7 +118,16 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn emit(&mut self, fact: Fact) {
-        evolve::apply(self.run, &fact, self.context.now);
+        match (&mut self.run, &fact) {
+            (Subject::New(run), Fact::Started(started)) => {
+                *run = Some(Box::new(evolve::start(started, self.context.now)));
+            }
+            (subject, fact) => {
+                if let Some(run) = subject.get_mut() {
+                    evolve::apply(run, fact, self.context.now);
+                }
+            }
+        }
         match &fact {
             Fact::Unit { unit, .. } => self.touch(*unit),
             Fact::SignalKept { .. } | Fact::SignalTaken { .. } | Fact::HandlerChanged { .. } => {}
@@ -188,27 +221,36 @@ impl<'d, 'c> Draft<'d, 'c> {
         })
     }
 
-    /// Ends the decision: its event, and what a parent must be told.
-    pub(crate) fn finish(mut self, answer: Answer, before: Option<(u32, RunState)>, by: Actor) -> Decision {
+    /// Ends the decision: its event, what a parent must be told, and the run if it is new.
+    pub(crate) fn finish(
+        mut self,
+        answer: Answer,
+        before: Option<(u32, RunState)>,
+        by: Actor,
+    ) -> (Decision, Option<Box<Run>>) {
         self.decision.answer = answer;
-        let Some(run) = self.run.as_mut() else { return self.decision };
-        if self.facts.is_empty() {
-            return self.decision;
-        }
-        let seq = run.seq + 1;
-        evolve::settle(run, seq, self.context.now);
-        let generation = run.generation;
-        let facts = std::mem::take(&mut self.facts);
-        self.decision.event = Some(Event { seq, generation, at: self.context.now, by, facts });
-        let after = run.state();
-        // The parent takes a new child to be running until it hears otherwise.
-        if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
-            && let Some(parent) = run.origin.parent()
+        if let Some(run) = self.run.get_mut()
+            && !self.facts.is_empty()
         {
-            let body = tell_parent(run, after);
-            self.decision.notices.push(Notice { to: parent, body });
+            let seq = run.seq + 1;
+            evolve::settle(run, seq, self.context.now);
+            let event =
+                Event { seq, generation: run.generation, at: self.context.now, by, facts: self.facts };
+            self.decision.event = Some(event);
+            let after = run.state();
+            // The parent takes a new child to be running until it hears otherwise.
+            if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
+                && let Some(parent) = run.origin.parent()
+            {
+                let body = tell_parent(run, after);
+                self.decision.notices.push(Notice { to: parent, body });
+            }
         }
-        self.decision
+        let new = match self.run {
+            Subject::Existing(_) => None,
+            Subject::New(run) => run,
+        };
+        (self.decision, new)
     }
 }
 
