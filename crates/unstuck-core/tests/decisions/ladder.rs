@@ -28,7 +28,7 @@ fn case(
 
 #[test]
 fn what_follows_an_attempt() {
-    use RunState::{Completed, Error, Failed, Held, Running, Waiting};
+    use RunState::{Error, Failed, Held, Running, Waiting};
     let s = || stall("reset");
     let f = || fatal("gone");
     let cases = [
