@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -80,14 +81,18 @@ impl Slots {
     /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for: by
     /// priority, then by age, then by id.
     pub fn admissible(&self, limit: usize) -> Vec<RunId> {
-        // Whoever is among the first `limit` stands in a line whose first is among the first `limit`.
-        let mut next: BinaryHeap<Reverse<(Want, &LineName)>> =
-            self.open.iter().take(limit).map(|(want, line)| Reverse((*want, line))).collect();
+        let mut firsts = self.open.iter().map(|(want, line)| (*want, line)).peekable();
+        // Those behind the first of a line that somebody was found in.
+        let mut behind: BinaryHeap<Reverse<(Want, &LineName)>> = BinaryHeap::new();
         let mut given: HashMap<&str, u32> = HashMap::new();
         let mut found = Vec::new();
-        while found.len() < limit
-            && let Some(Reverse((want, line))) = next.pop()
-        {
+        while found.len() < limit {
+            let is_first = match (firsts.peek(), behind.peek()) {
+                (Some(first), Some(Reverse(next))) => first < next,
+                (first, _) => first.is_some(),
+            };
+            let next = if is_first { firsts.next() } else { behind.pop().map(|Reverse(next)| next) };
+            let Some((want, line)) = next else { break };
             let (name, max) = line;
             let Some(taken) = self.limits.get(name) else { continue };
             let given = given.entry(name).or_default();
@@ -96,9 +101,9 @@ impl Slots {
             }
             *given += 1;
             found.push(want.run);
-            let after = (std::ops::Bound::Excluded(want), std::ops::Bound::Unbounded);
-            let behind = taken.lines.get(max).and_then(|wants| wants.range(after).next());
-            next.extend(behind.map(|want| Reverse((*want, line))));
+            let after = (Bound::Excluded(want), Bound::Unbounded);
+            let follower = taken.lines.get(max).and_then(|wants| wants.range(after).next());
+            behind.extend(follower.map(|want| Reverse((*want, line))));
         }
         found
     }

@@ -1,5 +1,18 @@
 //! The store in memory keeps the contract, whether it settles at once or later.
 
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Says};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_store::conformance::driver::{Ask, Driver, user};
+use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::contract::{Locked, Stage, Store, StoreError};
+use unstuck_store::differential::agree;
+use unstuck_store::memory::MemoryStore;
+
 mod at_once {
     unstuck_store::conformance_tests!(unstuck_store::memory::MemoryStore::new);
 }
@@ -10,10 +23,155 @@ mod deferred {
 
 #[test]
 fn both_lead_the_same_life() {
-    use unstuck_store::differential::agree;
-    use unstuck_store::memory::MemoryStore;
-
     for seed in 0..200 {
         agree(MemoryStore::new, MemoryStore::deferred, seed, 200);
     }
+}
+
+/// What an engine must not do, and what it is told.
+#[test]
+fn misuse_is_refused() {
+    type Misuse = fn(&mut Driver<MemoryStore>, RunId) -> Result<(), StoreError>;
+    let cases: [(&str, Misuse); 10] = [
+        ("a transaction is open: end it before the next", |driver, _| {
+            driver.store.begin()?;
+            driver.store.begin()
+        }),
+        ("no transaction is open: begin one first", |driver, run| driver.store.lock(&[run]).map(drop)),
+        ("no transaction is open: begin one first", |driver, _| {
+            driver.store.stage(Stage::default()).map(drop)
+        }),
+        ("is locked twice in one transaction", |driver, run| {
+            driver.store.begin()?;
+            driver.store.lock(&[run, run]).map(drop)
+        }),
+        ("was locked and has not come back with the stage", |driver, run| {
+            driver.store.begin()?;
+            driver.store.lock(&[run])?;
+            driver.store.stage(Stage::default()).map(drop)
+        }),
+        ("was not locked", |driver, run| {
+            let stage = paused(driver, run)?;
+            driver.store.rollback();
+            driver.store.begin()?;
+            driver.store.stage(stage).map(drop)
+        }),
+        ("comes back twice in one stage", |driver, run| {
+            let mut stage = paused(driver, run)?;
+            stage.unchanged.push((*stage.runs[0].run).clone());
+            driver.store.stage(stage).map(drop)
+        }),
+        ("is said to be unchanged, and has changed", |driver, run| {
+            let mut stage = paused(driver, run)?;
+            let change = stage.runs.remove(0);
+            stage.unchanged.push(*change.run);
+            driver.store.stage(stage).map(drop)
+        }),
+        ("is of flow `f`, not `g`", |driver, run| {
+            let mut stage = paused(driver, run)?;
+            stage.runs[0].flow = "g".into();
+            driver.store.stage(stage).map(drop)
+        }),
+        ("is not what its events up to 1 give", |driver, run| {
+            let mut stage = paused(driver, run)?;
+            stage.runs[0].events.clear();
+            driver.store.stage(stage).map(drop)
+        }),
+    ];
+    for (told, misuse) in cases {
+        for make in [MemoryStore::new, MemoryStore::deferred] {
+            let (mut driver, _, run) = one_run(make());
+            let before = driver.run(run);
+            let Err(StoreError::Conflict(text)) = misuse(&mut driver, run) else {
+                panic!("{told}: not refused")
+            };
+            assert!(text.contains(told), "`{text}` says `{told}`");
+            driver.store.rollback();
+            assert_eq!(driver.run(run), before, "{told}");
+            driver.act(run, pause());
+        }
+    }
+}
+
+#[test]
+fn a_locked_run_is_read_when_the_transaction_has_ended() {
+    let (mut driver, _, run) = one_run(MemoryStore::new());
+    driver.store.begin().unwrap();
+    let locked = driver.store.lock(&[run]).unwrap();
+    assert!(matches!(driver.store.run(run), Err(StoreError::Conflict(_))));
+    driver.store.abandon(unboxed(locked));
+    assert!(driver.store.run(run).unwrap().is_some());
+}
+
+#[test]
+fn a_run_that_is_given_back_changed_is_as_it_was() {
+    let (mut driver, _, run) = one_run(MemoryStore::new());
+    let before = driver.run(run);
+    let stage = paused(&mut driver, run).unwrap();
+    driver.store.abandon(stage.runs.into_iter().map(|change| *change.run).collect());
+    assert_eq!(driver.run(run), before);
+}
+
+#[test]
+fn stages_stay_outstanding_until_they_are_told() {
+    let (mut driver, flow, run) = one_run(MemoryStore::deferred());
+    driver.start(&flow);
+    assert_eq!(driver.store.outstanding(), 2);
+    assert!(driver.store.settle(false).is_empty());
+    assert_eq!(driver.store.settle(true).len(), 1, "who waits, waits for one");
+    driver.act(run, pause());
+    driver.store.make_durable(1);
+    driver.store.make_durable(0);
+    assert_eq!(driver.store.outstanding(), 1);
+    assert_eq!(driver.store.settle(true).len(), 1);
+    let mut store = driver.store.crash();
+    assert_eq!(store.outstanding(), 0);
+    assert_eq!(
+        store.run(run).unwrap().map(|run| run.state()),
+        Some(RunState::Running),
+        "the pause was not durable"
+    );
+}
+
+#[test]
+fn without_history_nothing_can_be_taken_back() {
+    let (mut driver, flow, run) = one_run(MemoryStore::without_history());
+    driver.work(run, 0);
+    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    assert_eq!(driver.run(run).state(), RunState::Completed);
+    assert_eq!(driver.store.history(run, 0, 9), Ok(vec![]));
+    driver.store.begin().unwrap();
+    let locked = driver.store.lock(&[run]).unwrap();
+    driver.store.abandon(unboxed(locked));
+    let other = driver.start(&flow);
+    drop(paused(&mut driver, other));
+    driver.store.rollback();
+    let told = driver.store.begin().unwrap_err();
+    assert!(matches!(&told, StoreError::Broken(text) if text.contains("no history")), "{told}");
+    assert_eq!(driver.store.run(run), Err(told));
+}
+
+fn one_run(store: MemoryStore) -> (Driver<MemoryStore>, Arc<Flow>, RunId) {
+    let mut driver = Driver::new(store);
+    let flow = driver.keep(sequence("f", vec![action("q")]));
+    let run = driver.start(&flow);
+    (driver, flow, run)
+}
+
+/// A pause of this run, in a transaction that stays open.
+fn paused(driver: &mut Driver<MemoryStore>, run: RunId) -> Result<Stage, StoreError> {
+    driver.store.begin()?;
+    Ok(driver.decide(vec![Ask { run, command: pause(), flow: None }])?.stage)
+}
+
+fn pause() -> Command {
+    Command::Pause { by: user(), reason: None }
+}
+
+fn unboxed(locked: Vec<Locked>) -> Vec<Run> {
+    let here = locked.into_iter().filter_map(|locked| match locked {
+        Locked::Here(run) => Some(*run),
+        Locked::Absent | Locked::Busy => None,
+    });
+    here.collect()
 }

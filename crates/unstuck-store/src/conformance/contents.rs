@@ -110,6 +110,10 @@ fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
             return runs;
         }
         runs.extend(page);
+        assert!(
+            runs.is_sorted_by(|newer, older| newer.id > older.id),
+            "runs are listed newest first, each once"
+        );
     }
 }
 
@@ -125,6 +129,7 @@ fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<Ready> {
             break;
         }
         found.extend(more.into_iter().map(|candidate| candidate.ready));
+        assert!(found.len() < 100_000, "an entry is given once in a transaction");
     }
     store.rollback();
     found.sort_unstable_by_key(|ready| (ready.run, ready.unit));

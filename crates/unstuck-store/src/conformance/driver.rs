@@ -201,6 +201,12 @@ impl<S: Store> Driver<S> {
         self.try_deliver(limit).expect("the batch is staged")
     }
 
+    /// Delivers until there is nothing left to deliver, in batches of at most `limit`.
+    pub fn deliver_all(&mut self, limit: usize) {
+        let enough = (0..1_000).find(|_| self.deliver(limit) == 0);
+        assert!(enough.is_some(), "notices keep coming");
+    }
+
     /// As [`Driver::deliver`], where the store may refuse.
     pub fn try_deliver(&mut self, limit: usize) -> Result<usize, StoreError> {
         self.store.begin()?;

@@ -85,7 +85,7 @@ pub fn a_failed_delivery_is_made_again<S: TestStore>(make: &mut dyn FnMut() -> S
     assert_eq!(driver.store.notices(9).expect("reads").len(), 2);
     assert_eq!(driver.deliver(9), 2);
     driver.act(run, Command::Cancel { by: user(), reason: None });
-    while driver.deliver(9) > 0 {}
+    driver.deliver_all(9);
     for child in crate::conformance::notices::children(&mut driver, run) {
         assert_eq!(driver.run(child).state(), RunState::Cancelled);
     }

@@ -79,13 +79,13 @@ pub fn a_family_comes_to_its_end<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let (mut driver, parent) = family(make());
     let run = driver.start(&parent);
     let cancelled = driver.start(&parent);
-    while driver.deliver(2) > 0 {}
+    driver.deliver_all(2);
     driver.act(cancelled, Command::Cancel { by: user(), reason: None });
     for child in children(&mut driver, run) {
         driver.work(child, 0);
         driver.say(child, 0, Says::Complete { output: Json::NULL });
     }
-    while driver.deliver(1) > 0 {}
+    driver.deliver_all(1);
     assert_eq!(driver.run(run).state(), RunState::Completed);
     for child in children(&mut driver, cancelled) {
         assert_eq!(driver.run(child).state(), RunState::Cancelled);

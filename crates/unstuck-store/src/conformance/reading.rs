@@ -78,7 +78,7 @@ pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut all = Vec::new();
     for _ in 0..3 {
         all.push(driver.start(&parent));
-        while driver.deliver(9) > 0 {}
+        driver.deliver_all(9);
         all.push(driver.start(&other));
     }
     let paused = all[1];
@@ -121,7 +121,7 @@ fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &Filter, expected: &[RunI
         loop {
             let before = found.last().copied();
             let page = list(driver, filter, before, size);
-            assert!(page.len() <= size);
+            assert!(page.len() <= size && page.iter().all(|run| before.is_none_or(|before| *run < before)));
             if page.is_empty() {
                 break;
             }

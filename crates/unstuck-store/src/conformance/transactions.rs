@@ -49,10 +49,9 @@ pub fn stages_settle_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert!(staged.is_sorted() && staged[0] != staged[4], "they grow: {staged:?}");
     let mut settled = Vec::new();
     while settled.len() < staged.len() {
-        settled.extend(driver.store.settle(true).into_iter().map(|settled| {
-            assert_eq!(settled.result, Ok(()));
-            settled.stage
-        }));
+        let more = driver.store.settle(true);
+        assert!(!more.is_empty() && more.iter().all(|settled| settled.result == Ok(())), "{more:?}");
+        settled.extend(more.into_iter().map(|settled| settled.stage));
     }
     assert_eq!(settled, staged);
     assert!(driver.store.settle(true).is_empty(), "nothing is outstanding, so nothing is waited for");
