@@ -47,9 +47,7 @@ enum Command {
 /// What goes to stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     Text,
-    /// For programs.
     Json,
 }
 

@@ -13,7 +13,7 @@ mod view;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use unstuck_core::command::{Command, OnDuplicate};
 use unstuck_core::decide::Answer;
@@ -93,7 +93,7 @@ impl Arguments {
                 "the flow and its input cannot both come from stdin; put one into a file",
             ));
         }
-        let (flow, flows) = self.load(format)?;
+        let (flow, flows) = self.load()?;
         let input = input::parse(self.input.as_deref())?;
         let (sender, receiver) = channel();
         let processes = Processes::new(self.max_load.unwrap_or_else(default_load));
@@ -116,7 +116,7 @@ impl Arguments {
     }
 
     /// The name of the flow to run, and all flows of the file.
-    fn load(&self, format: Format) -> Result<(Arc<str>, Vec<Flow>), Failure> {
+    fn load(&self) -> Result<(Arc<str>, Vec<Flow>), Failure> {
         let source = Source::read(&self.file)?;
         let loaded = match source.load() {
             Ok(loaded) => loaded,
@@ -125,11 +125,9 @@ impl Arguments {
                 return Err(Failure::Refused(Refused { file, text, problems }));
             }
         };
-        if format == Format::Text {
-            let mut stderr = Output::stderr();
-            for warning in &loaded.warnings {
-                stderr.line(&problems::show(warning, &source.text, stderr.look));
-            }
+        let mut stderr = Output::stderr();
+        for warning in &loaded.warnings {
+            stderr.line(&problems::show(warning, &source.text, stderr.look));
         }
         let mut names = loaded.flows.iter().map(|flow| flow.name.clone());
         let name = match &self.flow {
@@ -299,30 +297,32 @@ impl Watch {
         let finished = Finished::read(&self.handle, &self.tree, self.root)?;
         let mut output = self.show.finish(&self.tree);
         stop(runtime);
+        // A run that has ended by itself before the signal came did not end by it.
+        let cancelled_by = self.signal.filter(|_| finished.is_cancelled());
         match format {
-            Format::Text => finished.show(&mut output, self.signal.is_some()),
+            Format::Text => finished.show(&mut output, cancelled_by.is_some()),
             Format::Json => {
                 output = Output::stdout();
                 output.line(&finished.document());
             }
         }
         output.finish()?;
-        Ok(self.signal.map_or_else(|| finished.exit_code(), Signal::exit_code))
+        Ok(cancelled_by.map_or_else(|| finished.exit_code(), Signal::exit_code))
     }
 }
 
 /// Stops the engine, which ends what is left of its processes, and says so where that takes a while.
 fn stop(runtime: Runtime) {
-    let stopping = thread::spawn(move || drop(runtime));
-    let until = Instant::now() + Duration::from_millis(300);
-    while !stopping.is_finished() && Instant::now() < until {
-        thread::park_timeout(Duration::from_millis(5));
-    }
-    if !stopping.is_finished() {
+    let (sender, stopped) = channel::<()>();
+    thread::spawn(move || {
+        // Dropped in this order, so that the other end hears of it when nothing is left.
+        let _sender = sender;
+        drop(runtime);
+    });
+    if stopped.recv_timeout(Duration::from_millis(300)) == Err(RecvTimeoutError::Timeout) {
         Output::stderr().line("waiting for processes to end; Ctrl-C again ends them at once");
+        let _ = stopped.recv();
     }
-    // Whatever went wrong in there, nothing is left to stop.
-    let _ = stopping.join();
 }
 
 fn engine_gone() -> Failure {

@@ -104,6 +104,10 @@ impl Finished {
         }
     }
 
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.run.state() == RunState::Cancelled
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         match (self.run.state(), self.rest) {
             (RunState::Completed, _) => ExitCode::SUCCESS,

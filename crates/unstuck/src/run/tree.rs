@@ -7,7 +7,7 @@ use unstuck_core::decide::unit_name;
 use unstuck_core::event::Event;
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, RunId};
-use unstuck_core::model::flow::{Flow, Kind};
+use unstuck_core::model::flow::{Flow, Kind, StepIx};
 use unstuck_core::model::run::{Origin, Phase, Run, RunState, Serves, Slot};
 use unstuck_core::model::unit::{Doing, Unit, UnitRef, UnitState};
 use unstuck_core::wakeup::{SlotUse, slot_use};
@@ -124,6 +124,9 @@ impl Tree {
             SlotUse::Wants { .. } => Some(Rest::Blocked),
             SlotUse::None | SlotUse::Has { .. } => None,
         };
+        if flow.places().any(|step| items_move(run, flow, step)) {
+            return None;
+        }
         let mut rest = blocked;
         for unit in run.units_where(|unit| !unit.state.is_final()) {
             match self.unit_rest(run, flow, unit, run.unit(unit)?) {
@@ -181,6 +184,13 @@ impl Tree {
         let taken = |run: &&Run| matches!(&run.slot, Slot::Taken(limit) if &*limit.name == name);
         self.runs.values().flatten().filter(taken).count()
     }
+}
+
+/// Whether items of a fan-out are on their way, where that can be told without a look at each: there may be thousands.
+fn items_move(run: &Run, flow: &Flow, step: StepIx) -> bool {
+    let in_motion = run.items(step).is_some_and(|items| items.in_motion > 0);
+    let by_itself = !matches!(flow.step(step).kind, Kind::Child(_) | Kind::Action(_));
+    in_motion && by_itself && run.slot.lets_go_on()
 }
 
 /// What a unit means for the rest of its run.

@@ -287,3 +287,61 @@ fn seconds(span: Millis) -> String {
         span.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: usize, word: &'static str) -> StepLine {
+        StepLine { depth: 0, id: id.to_string(), mark: mark(word), detail: String::new() }
+    }
+
+    #[test]
+    fn what_is_worth_a_look_is_shown_first_then_what_is_near_it() {
+        let words =
+            ["completed", "completed", "completed", "active", "pending", "pending", "held", "pending"];
+        let steps = || words.iter().enumerate().map(|(id, word)| line(id, word)).collect::<Vec<_>>();
+        let cases: [(usize, &[&str], Option<&str>); 4] = [
+            (8, &["0", "1", "2", "3", "4", "5", "6", "7"], None),
+            (5, &["2", "3", "4", "6"], Some("and 4 more: 2 completed, 2 pending")),
+            (2, &["3"], Some("and 7 more: 1 held, 3 completed, 3 pending")),
+            (0, &[], Some("and 8 more: 1 active, 1 held, 3 completed, 3 pending")),
+        ];
+        for (room, shown, left_out) in cases {
+            let (steps, text) = the_most_telling(steps(), room);
+            let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+            assert_eq!((ids.as_slice(), text.as_deref()), (shown, left_out), "{room}");
+        }
+    }
+
+    #[test]
+    fn every_row_fits_the_terminal() {
+        let long = StepLine {
+            depth: 2,
+            id: "a-step-with-a-rather-long-name".to_owned(),
+            mark: mark("waiting"),
+            detail: ": tried again in 1.4s (deferred: the archive is full \u{1b}[2J and \u{6f22}\u{5b57})"
+                .to_owned(),
+        };
+        for unicode in [true, false] {
+            let look = Look { unicode, ..Look::PLAIN };
+            for width in 1..120 {
+                let row = long.row((width / 3).min(34), width, look);
+                assert_eq!(row.columns, text::columns(&row.painted));
+                assert!(
+                    row.columns <= width && !row.painted.contains('\u{1b}'),
+                    "{} in {width}",
+                    row.painted
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_keeps_its_tenth() {
+        let cases = [(0, "0.0s"), (1_449, "1.4s"), (2_000, "2.0s"), (59_999, "59.9s"), (61_000, "1m 1s")];
+        for (ms, wanted) in cases {
+            assert_eq!(seconds(Millis(ms)), wanted);
+        }
+    }
+}

@@ -1,7 +1,5 @@
 //! `unstuck check`, `unstuck schema` and `unstuck completions`.
 
-use serde_json::Value;
-
 use crate::support::{Folder, unstuck, unstuck_reading};
 
 const GOOD: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: two, set: 2}\n  - {id: three, set: 3}\n";
@@ -59,12 +57,13 @@ fn every_problem_of_every_file_is_told_in_one_answer() {
 }
 
 #[test]
-fn the_schema_is_json_and_describes_every_field_that_it_names() {
+fn the_schema_is_json_with_a_description_for_every_field() {
     let ran = unstuck(&["schema"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let schema = ran.json();
-    assert_eq!(schema["properties"]["flow"]["type"], Value::from("string"), "{schema:#}");
-    assert!(schema["$defs"]["step"]["properties"]["heartbeatTimeout"]["description"].is_string());
+    for field in ["/properties/flow", "/$defs/step/properties/heartbeatTimeout"] {
+        assert!(schema.pointer(field).is_some_and(|field| field["description"].is_string()), "{field}");
+    }
 }
 
 #[test]

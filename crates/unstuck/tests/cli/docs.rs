@@ -13,8 +13,8 @@ fn every_flow_in_the_page_on_flow_files_runs() {
         for (line, block) in blocks {
             scope.spawn(move || {
                 let wanted = match block.lines().next() {
-                    Some("# ends held") => 3,
-                    Some("# ends failed") => 1,
+                    Some("# exits 3" | "# ends held") => 3,
+                    Some("# exits 1" | "# ends failed") => 1,
                     Some(_) | None => 0,
                 };
                 let (_folder, path) = Folder::with("flow.yaml", &block);
