@@ -1,6 +1,7 @@
 //! The local processes of a run, so that they can be ended at once when somebody asks twice.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use unstuck_core::model::attempt::AttemptId;
@@ -12,7 +13,7 @@ use unstuck_engine::executor::{Answers, Executor, Job};
 pub(super) struct Processes {
     executor: Arc<Mutex<ProcessExecutor>>,
     /// The process groups that a stop waits for, during which the executor itself cannot be asked.
-    stopping: Arc<Mutex<Vec<u32>>>,
+    stopping: Arc<Mutex<Option<Vec<u32>>>>,
 }
 
 impl Processes {
@@ -23,14 +24,26 @@ impl Processes {
 
     /// Ends them, with all that they have started, without asking them first.
     pub(super) fn kill(&self) {
-        let groups = match self.executor.try_lock() {
-            Ok(executor) => groups(&executor),
-            Err(_) => lock(&self.stopping).clone(),
-        };
-        for group in groups {
+        for group in self.groups() {
             if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
                 // It fails only where nobody is left.
                 let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Processes {
+    fn groups(&self) -> Vec<u32> {
+        loop {
+            if let Some(groups) = lock(&self.stopping).clone() {
+                return groups;
+            }
+            // Whoever has it has it for a moment, or begins to stop it.
+            match self.executor.try_lock() {
+                Ok(executor) => return groups(&executor),
+                Err(TryLockError::Poisoned(executor)) => return groups(&executor.into_inner()),
+                Err(TryLockError::WouldBlock) => thread::yield_now(),
             }
         }
     }
@@ -63,9 +76,9 @@ impl Executor for Processes {
 
     fn stop(&mut self) {
         let mut executor = lock(&self.executor);
-        *lock(&self.stopping) = groups(&executor);
+        *lock(&self.stopping) = Some(groups(&executor));
         executor.stop();
-        lock(&self.stopping).clear();
+        *lock(&self.stopping) = None;
     }
 }
 
