@@ -125,6 +125,7 @@ macro_rules! conformance_tests {
                 a_final_generation_does_not_change
                 a_run_is_made_once
                 a_payload_is_written_once
+                what_was_refused_may_come_again
             ]
             keys: [
                 a_key_leads_to_its_run
@@ -195,6 +196,7 @@ macro_rules! conformance_tests {
                 undelivered_notices_come_again
                 nothing_stays_locked
                 what_is_not_durable_is_whole_or_gone
+                turns_begin_anew
                 work_goes_on_after_a_restart
             ]
         }

@@ -1,5 +1,6 @@
 //! Conflicts: what breaks an invariant is refused as a whole, and changes nothing.
 
+use unstuck_core::command::StartInput;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
@@ -7,7 +8,7 @@ use unstuck_core::model::run::{End, Phase};
 
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
-use crate::conformance::driver::{Ask, Driver, user};
+use crate::conformance::driver::{Ask, Driver, large, user};
 use crate::conformance::transactions::{busy_store, oldest, pause, runs_of};
 use crate::contract::{RunChange, Stage, StoreError};
 
@@ -98,6 +99,32 @@ pub fn a_payload_is_written_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
         stage.runs[0].payloads.extend([(id, Json::NULL), (id, Json::NULL)]);
         stage
     });
+}
+
+/// What was refused with something else has left nothing behind: without its fault it is staged.
+pub fn what_was_refused_may_come_again<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = busy_store(make());
+    let flow = driver.flows.values().next().expect("there is a flow").clone();
+    let good = driver.start_of(&flow, |start| {
+        start.key = Some("new".into());
+        start.input = StartInput::New(large("input"));
+    });
+    let bad = driver.start_of(&flow, |start| start.key = Some("done".into()));
+    let run = good.run;
+    driver.store.begin().expect("begins");
+    let mut stage = driver.decide(vec![good, bad]).expect("decides").stage;
+    let result = driver.store.stage(stage.clone());
+    assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
+    let payload = stage.runs[0].payloads[0].0;
+    assert_eq!(driver.store.run(run), Ok(None));
+    assert_eq!(driver.store.history(run, 0, 9), Ok(vec![]));
+    assert_eq!(driver.store.payloads(&[payload]), Ok(vec![None]));
+    assert_eq!(driver.store.run_of_key("busy", "new"), Ok(None));
+    stage.runs.truncate(1);
+    driver.store.begin().expect("begins");
+    driver.store.stage(stage).expect("stages");
+    assert_eq!(driver.store.payloads(&[payload]), Ok(vec![Some(large("input"))]));
+    assert_eq!(driver.store.run_of_key("busy", "new"), Ok(Some(run)));
 }
 
 /// Stages what `tamper` makes, and checks that it is refused and that nothing has changed.

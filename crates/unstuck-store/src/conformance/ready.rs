@@ -224,6 +224,7 @@ pub fn an_entry_is_given_until_it_is_claimed<S: TestStore>(make: &mut dyn FnMut(
     let claim = Command::Claim { unit: found[0].ready.unit, worker: worker("w") };
     let batch = driver.decide(vec![Ask { run: first, command: claim, flow: None }]).expect("decides");
     driver.store.stage(batch.stage).expect("stages");
+    assert_eq!(driver.store.highest_waiting(&["q".into()]), Ok(Some(0)));
     assert_eq!(runs(&pick(&mut driver, &[offer(["q"], 9)], 9)), [second], "what was not claimed waits again");
 
     driver.pass(Millis(1));
@@ -285,7 +286,7 @@ pub fn the_highest_priority_that_waits_is_known<S: TestStore>(make: &mut dyn FnM
 }
 
 /// What the store gives to these offers, in a transaction that changes nothing.
-fn pick<S: TestStore>(driver: &mut Driver<S>, offers: &[Offer], limit: usize) -> Vec<Candidate> {
+pub(crate) fn pick<S: TestStore>(driver: &mut Driver<S>, offers: &[Offer], limit: usize) -> Vec<Candidate> {
     driver.store.begin().expect("begins");
     let found = driver.store.candidates(offers, limit).expect("reads");
     driver.store.abandon(Vec::new());
@@ -301,6 +302,6 @@ fn runs(found: &[Candidate]) -> Vec<RunId> {
     found.iter().map(|found| found.ready.run).collect()
 }
 
-fn flow_names<S: TestStore>(driver: &Driver<S>, found: &[Candidate]) -> Vec<String> {
+pub(crate) fn flow_names<S: TestStore>(driver: &Driver<S>, found: &[Candidate]) -> Vec<String> {
     found.iter().map(|found| driver.flows[&found.ready.flow].name.to_string()).collect()
 }

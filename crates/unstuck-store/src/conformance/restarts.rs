@@ -5,9 +5,10 @@ use unstuck_core::time::Millis;
 
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
-use crate::conformance::driver::{Ask, Driver};
+use crate::conformance::driver::{Ask, Driver, offer};
 use crate::conformance::flows::{action, limited, sequence};
 use crate::conformance::notices::family;
+use crate::conformance::ready::{flow_names, pick};
 use crate::conformance::transactions::{busy_store, pause};
 
 /// Runs, histories, payloads, keys, queues, timers with their leases, notices, slots with their ages, flows, the last
@@ -78,6 +79,27 @@ pub fn what_is_not_durable_is_whole_or_gone<S: TestStore>(make: &mut dyn FnMut()
     let Driver { store, flows, .. } = driver;
     let found = contents(&mut store.reopen(), flows.values());
     assert!(states.contains(&found), "the store is as it was after one of its stages: {found:#?}");
+}
+
+/// Turns are no one's property: after a restart they begin anew, with the flow that was kept first.
+pub fn turns_begin_anew<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    for name in ["f", "g"] {
+        let flow = driver.keep(sequence(name, vec![action("q")]));
+        driver.start(&flow);
+        driver.start(&flow);
+    }
+    settle_all(&mut driver);
+    let one = |driver: &mut Driver<S>| {
+        let found = pick(driver, &[offer(["q"], 9)], 1);
+        flow_names(driver, &found)
+    };
+    assert_eq!(one(&mut driver), ["f"]);
+    assert_eq!(one(&mut driver), ["g"]);
+    assert_eq!(one(&mut driver), ["f"]);
+    let (store, driver) = driver.split();
+    let mut driver = driver.continue_with(store.reopen());
+    assert_eq!(one(&mut driver), ["f"]);
 }
 
 /// A restarted store goes on: its clock, its ids and its events follow what is there.

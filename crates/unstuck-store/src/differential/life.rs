@@ -43,17 +43,17 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let span = [0, 0, 1, 40, 1_000, 20_000][self.below(6)];
         self.driver.pass(Millis(span));
         match self.below(100) {
-            0..20 => self.start(),
-            20..42 => self.claim(),
-            42..65 => self.answer(),
-            65..72 => self.what_is_due(),
-            72..77 => self.admit(),
-            77..83 => self.deliver(),
-            83..88 => self.operate(),
-            88..90 => self.turn_back(),
-            90..92 => self.tamper(),
-            92..95 => self.read(),
-            95..97 => self.settle(),
+            0..9 => self.start(),
+            9..27 => self.claim(),
+            27..57 => self.answer(),
+            57..66 => self.what_is_due(),
+            66..71 => self.admit(),
+            71..78 => self.deliver(),
+            78..83 => self.operate(),
+            83..85 => self.turn_back(),
+            85..87 => self.tamper(),
+            87..89 => self.read(),
+            89..97 => self.settle(),
             97 => self.fail(),
             98 => return self.crash(),
             _ => self.new_version(),
@@ -117,7 +117,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
 
     fn answer(&mut self) {
         let mut asks = Vec::new();
-        for run in self.some_runs(4) {
+        for run in self.some_runs(10) {
             let active = run.units_where(|unit: &Unit| matches!(unit.state, UnitState::Active(_)));
             if active.is_empty() {
                 continue;
@@ -262,7 +262,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
     }
 
     fn settle(&mut self) {
-        let n = self.below(self.driver.store.outstanding() + 1);
+        let all = self.driver.store.outstanding();
+        let n = if self.chance(2) { all } else { self.below(all + 1) };
         self.driver.store.make_durable(n);
         self.driver.store.settle(false);
     }
@@ -367,8 +368,8 @@ fn flows() -> Vec<Flow> {
     };
     let steps = vec![
         Step { retry, limits, ..action_of("a", "q") },
-        Step { load: 2, priority: 1, ..action_of("b", "r") },
-        Step { retry: hold, fail_on_error: false, ..action_of("c", "q") },
+        Step { load: 2, priority: 1, retry: hold, ..action_of("b", "r") },
+        Step { retry, fail_on_error: false, ..action_of("c", "q") },
     ];
     let parallel = vec![
         Step { load: 4, ..action_of("x", "s") },
@@ -380,7 +381,7 @@ fn flows() -> Vec<Flow> {
         step("child", Kind::Child("steps".into())),
         Step { exception_handler: Some("handler".into()), ..action_of("own", "r") },
     ];
-    let deadline = Some(Deadline::After(Millis::seconds(90)));
+    let deadline = Some(Deadline::After(Millis::seconds(400)));
     vec![
         Flow { deadline, ..sequence("steps", steps) },
         graph("parallel", parallel),
