@@ -118,7 +118,12 @@ impl State {
             self.change(change, stage.at);
         }
         for run in stage.unchanged {
-            self.put(Box::new(run));
+            if let Some(kept) = self.runs.get_mut(&run.id) {
+                kept.run = Whereabouts::Here(Box::new(run));
+            }
+        }
+        for id in undo.runs {
+            self.put_in_order(id);
         }
         for (number, notice) in (last_notice + 1..).zip(stage.notices) {
             self.notices.insert(NoticeId(number), notice);
@@ -325,20 +330,15 @@ impl State {
             }
         }
         self.slots.set(id, &change.slot, at);
-        if self.keeps_history
-            && let Some(kept) = self.runs.get_mut(&id)
-        {
-            kept.history.append(change.events);
+        if let Some(kept) = self.runs.get_mut(&id) {
+            if self.keeps_history {
+                kept.history.append(change.events);
+            }
+            kept.run = Whereabouts::Here(change.run);
         }
-        self.put(change.run);
     }
 
-    /// Puts a run where it belongs.
-    fn put(&mut self, run: Box<Run>) {
-        let id = run.id;
-        if let Some(kept) = self.runs.get_mut(&id) {
-            kept.run = Whereabouts::Here(run);
-        }
+    fn put_in_order(&mut self, id: RunId) {
         if self.order.last().is_none_or(|last| *last < id) {
             self.order.push(id);
         } else if let Err(place) = self.order.binary_search(&id) {
