@@ -155,6 +155,7 @@ macro_rules! conformance_tests {
                 a_timer_is_replaced_and_removed
                 a_lease_moves_with_signs_of_life
                 a_moved_lease_outlives_other_changes
+                a_lease_begins_with_the_start
                 a_lease_ends_with_its_attempt
                 a_run_has_a_timer_of_its_own
                 what_is_not_listed_is_removed

@@ -10,7 +10,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
-use crate::conformance::driver::{Driver, user, worker};
+use crate::conformance::driver::{Ask, Driver, user, worker};
 use crate::conformance::flows::{action, each, graph, sequence, step};
 use crate::conformance::transactions::pause;
 use crate::contract::Due;
@@ -144,6 +144,27 @@ pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut()
     );
 }
 
+/// A start and a sign of life in one batch: the start sets the timer, and later signs of life move it.
+pub fn a_lease_begins_with_the_start<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![leased(1_000)]));
+    let run = driver.start(&flow);
+    driver.claim(run, 0);
+    driver.pass(Millis(10));
+    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
+    let says = |says| Ask { run, command: Command::Answer { attempt, says }, flow: None };
+    driver.all(vec![says(Says::Start), says(Says::Heartbeat { progress: None })]);
+    assert_eq!(driver.store.next_due(), Ok(Some(driver.now + Millis(1_000))));
+    driver.pass(Millis(500));
+    driver.say(run, 0, Says::Heartbeat { progress: None });
+    driver.act(run, pause());
+    let due = driver.store.due(Time(i64::MAX), 9).expect("reads");
+    assert_eq!(
+        due.iter().map(|due| (due.due, due.heard)).collect::<Vec<_>>(),
+        [(driver.now + Millis(1_000), Some(driver.now))]
+    );
+}
+
 /// A sign of life and an end in one batch: the lease is gone with the attempt.
 pub fn a_lease_ends_with_its_attempt<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
@@ -152,11 +173,7 @@ pub fn a_lease_ends_with_its_attempt<S: TestStore>(make: &mut dyn FnMut() -> S) 
     driver.work(run, 0);
     driver.pass(Millis(10));
     let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
-    let says = |says| crate::conformance::driver::Ask {
-        run,
-        command: Command::Answer { attempt, says },
-        flow: None,
-    };
+    let says = |says| Ask { run, command: Command::Answer { attempt, says }, flow: None };
     let beat = says(Says::Heartbeat { progress: None });
     driver.all(vec![beat.clone(), says(Says::Defer { asked: Some(Millis(5)), lacking: None })]);
     let due = driver.store.due(Time(i64::MAX), 9).expect("reads");
