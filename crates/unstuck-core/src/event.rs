@@ -122,8 +122,8 @@ pub enum Fact {
     ItemsKnown {
         /// The step.
         step: StepIx,
-        /// The list.
-        values: Payload,
+        /// The list, in parts of [`ITEMS_PER_PART`](crate::model::unit::ITEMS_PER_PART).
+        values: Vec<Payload>,
         /// How long it is.
         total: u32,
     },

@@ -8,7 +8,7 @@ use crate::model::error::RunError;
 use crate::model::flow::StepIx;
 use crate::model::run::{End, Ended, Failing, Handler, Limit, Origin, Phase, Run, RunState, Slot};
 use crate::model::unit::{
-    Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round, SkippedBy, StepRun, Unit,
+    Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round, SkippedBy, StepRun, Tally, Unit,
     UnitRef, UnitState, Waiting,
 };
 use crate::time::Time;
@@ -93,6 +93,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
                 next: 0,
                 units: BTreeMap::new(),
                 in_motion: 0,
+                tally: Tally::default(),
                 end: ItemsEnd::Open,
             };
             run.steps[usize::from(step.0)] = StepRun::Items(items);
@@ -216,7 +217,10 @@ fn keep_items(items: Items) -> Items {
     match items.end {
         ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. } => Items { units, ..items },
         ItemsEnd::Open | ItemsEnd::Failed { .. } | ItemsEnd::Dropped { .. } | ItemsEnd::Cancelled { .. } => {
-            Items { units, next: 0, in_motion: 0, end: ItemsEnd::Open, ..items }
+            let tally = Tally::default();
+            let mut items = Items { units, next: 0, in_motion: 0, tally, end: ItemsEnd::Open, ..items };
+            items.skip_done();
+            items
         }
     }
 }
@@ -224,14 +228,19 @@ fn keep_items(items: Items) -> Items {
 fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
     launch_item(run, unit);
     let Some(state) = run.unit_mut(unit) else { return };
-    let was = state.state.is_in_motion();
-    change_unit(state, fact, at);
-    let is = state.state.is_in_motion();
-    if unit.item.is_some() && was != is {
-        change_items(run, unit.step, |items| {
-            items.in_motion = if is { items.in_motion + 1 } else { items.in_motion.saturating_sub(1) };
-        });
+    if unit.item.is_none() {
+        change_unit(state, fact, at);
+        return;
     }
+    let (was, mut before) = (state.state.is_in_motion(), Tally::default());
+    before.add(&state.state);
+    change_unit(state, fact, at);
+    let (is, mut now) = (state.state.is_in_motion(), Tally::default());
+    now.add(&state.state);
+    change_items(run, unit.step, |items| {
+        items.in_motion = items.in_motion + u32::from(is) - u32::from(was);
+        items.tally.replace(before, now);
+    });
 }
 
 /// The first fact about an item launches it.
@@ -239,7 +248,10 @@ fn launch_item(run: &mut Run, unit: UnitRef) {
     if let Some(item) = unit.item {
         change_items(run, unit.step, |items| {
             items.units.entry(item).or_default();
-            items.next = items.next.max(item + 1);
+            if items.next <= item {
+                items.next = item + 1;
+                items.skip_done();
+            }
         });
     }
 }

@@ -88,6 +88,11 @@ impl Ids {
         Ids { node: u64::from(node) & ((1 << NODE_BITS) - 1), last }
     }
 
+    /// The last id that was given out.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// The next id at `now`. More than 4096 in one millisecond borrow from the next one.
     pub fn next(&mut self, now: Time) -> u64 {
         let ms = u64::try_from(now.0 - EPOCH_MS).unwrap_or(0);

@@ -2,19 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{Command, NoticeBody, Says, StartInput};
+use crate::command::{ChildEnd, Command, NoticeBody, Says, StartInput};
 use crate::id::PayloadId;
 use crate::json::Payload;
 use crate::model::expression::{Reads, Template};
 use crate::model::flow::{Flow, Kind, Step, StepIx, WaitFor};
-use crate::model::run::Run;
-use crate::model::unit::{StepRun, Unit, UnitState};
+use crate::model::recovery::RetryStrategy;
+use crate::model::run::{Origin, Run};
+use crate::model::unit::{ITEMS_PER_PART, StepRun, Unit, UnitRef, UnitState};
 use crate::schedule::last_steps;
 
 /// The stored payloads that deciding `command` may read.
 pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<PayloadId> {
     let mut needs = Needs { ids: BTreeSet::new(), flow };
-    if run.is_some_and(keeps_nothing_apart) {
+    if let Command::Notice(notice) = command
+        && let NoticeBody::ChildEnded { how: ChildEnd::Completed(output), .. } = &**notice
+    {
+        needs.add(output);
+    }
+    if needs.ids.is_empty() && run.is_some_and(keeps_nothing_apart) {
         return needs.ids;
     }
     match (run, command) {
@@ -45,6 +51,24 @@ fn keeps_nothing_apart(run: &Run) -> bool {
         })
 }
 
+/// Whether many items of a fan-out may come and go in one decision: their own expressions fail, and others follow.
+fn is_hasty(step: &Step) -> bool {
+    let holds = matches!(step.retry, RetryStrategy::Hold { .. });
+    match &step.kind {
+        Kind::Set(_) => true,
+        Kind::Wait(WaitFor::Computed(_)) => !step.fail_on_error || holds,
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Signal(_)
+        | Kind::Emulate(_) => {
+            let computes = step.with.as_ref().and_then(Template::reads).is_some();
+            computes && (!step.fail_on_error || holds)
+        }
+    }
+}
+
 struct Needs<'a> {
     ids: BTreeSet<PayloadId>,
     flow: &'a Flow,
@@ -62,16 +86,19 @@ impl Needs<'_> {
             Command::Start(_)
             | Command::Claim { .. }
             | Command::Answer { says: Says::Start | Says::Heartbeat { .. }, .. }
+            | Command::Due { unit: None, .. }
             | Command::Pause { .. }
             | Command::Cancel { .. } => {}
-            Command::Answer { attempt, .. } => self.after(run, Some(attempt.unit.step)),
-            Command::Lost { attempt, .. } => self.after(run, Some(attempt.unit.step)),
-            Command::Due { unit: None, .. } => {}
-            Command::Due { unit: Some(unit), .. } | Command::Choose { unit, .. } => {
-                self.after(run, Some(unit.step));
+            Command::Answer { attempt, .. } | Command::Lost { attempt, .. } => {
+                self.after_unit(run, attempt.unit);
             }
-            Command::Resume { unit, .. } => self.after(run, unit.map(|unit| unit.step)),
-            Command::Admit | Command::Unpause { .. } | Command::Signal { .. } => self.after(run, None),
+            Command::Due { unit: Some(unit), .. }
+            | Command::Choose { unit, .. }
+            | Command::Resume { unit: Some(unit), .. } => self.after_unit(run, *unit),
+            Command::Resume { unit: None, .. }
+            | Command::Admit
+            | Command::Unpause { .. }
+            | Command::Signal { .. } => self.after_all(run),
             Command::Rerun { .. } => self.everything(run),
             Command::Notice(notice) => match &**notice {
                 NoticeBody::StartChild(_)
@@ -79,15 +106,39 @@ impl Needs<'_> {
                 | NoticeBody::PauseChild
                 | NoticeBody::ChildChanged { .. } => {}
                 NoticeBody::ContinueChild { .. } => self.everything(run),
-                NoticeBody::UnpauseChild | NoticeBody::ChildEnded { .. } => self.after(run, None),
+                NoticeBody::UnpauseChild => self.after_all(run),
+                NoticeBody::ChildEnded { child, .. } => match &child.origin {
+                    Origin::Child { unit, .. } => self.after_unit(run, *unit),
+                    Origin::Root | Origin::Handler { .. } => {}
+                },
             },
         }
     }
 
-    /// What a step's end, or a fresh look at all steps, may read.
-    fn after(&mut self, run: &Run, step: Option<StepIx>) {
+    /// What the end of a unit's attempt, or its next one, may read.
+    fn after_unit(&mut self, run: &Run, unit: UnitRef) {
+        if usize::from(unit.step.0) >= self.flow.steps.len() {
+            return;
+        }
+        if let Some(item) = unit.item {
+            self.item(run, unit.step, item);
+        }
+        self.after(run, vec![unit.step]);
+    }
+
+    /// What a fresh look at all steps may read.
+    fn after_all(&mut self, run: &Run) {
+        run.each_unit(|unit, state| {
+            if let (Some(item), None) = (unit.item, &state.input) {
+                self.item(run, unit.step, item);
+            }
+        });
+        self.after(run, self.flow.places().collect());
+    }
+
+    /// What these steps, and all that may follow from them, may read.
+    fn after(&mut self, run: &Run, mut work: Vec<StepIx>) {
         let mut seen = vec![false; self.flow.steps.len()];
-        let mut work: Vec<StepIx> = step.map_or_else(|| self.flow.places().collect(), |step| vec![step]);
         let mut may_end = false;
         while let Some(step) = work.pop() {
             if std::mem::replace(&mut seen[usize::from(step.0)], true) {
@@ -103,14 +154,27 @@ impl Needs<'_> {
         }
     }
 
+    /// The value of one item.
+    fn item(&mut self, run: &Run, step: StepIx, item: u32) {
+        let part = run.items(step).and_then(|items| items.values.get(item as usize / ITEMS_PER_PART));
+        if let Some(part) = part {
+            self.add(part);
+        }
+    }
+
     /// What entering, or going on with, a step may read.
     fn step(&mut self, run: &Run, place: StepIx) {
         match run.step(place) {
             StepRun::Items(items) => {
-                self.add(&items.values);
-                self.reads_of(run, self.flow.step(place));
-                let last = items.next >= items.total && items.in_motion <= 1;
-                for unit in items.units.values().filter(|_| last) {
+                let step = self.flow.step(place);
+                let parallel = step.for_each.as_ref().map_or(1, |each| each.parallel as usize);
+                let at_once = if is_hasty(step) { usize::MAX } else { parallel };
+                for item in items.to_launch().take(at_once) {
+                    self.item(run, place, item);
+                }
+                self.reads_of(run, step);
+                let is_last = items.in_motion <= 1 && (is_hasty(step) || items.to_launch().next().is_none());
+                for unit in items.units.values().filter(|_| is_last) {
                     self.unit_output(unit);
                 }
             }
@@ -169,7 +233,7 @@ impl Needs<'_> {
                 self.add(output);
             }
             if let StepRun::Items(items) = step {
-                self.add(&items.values);
+                items.values.iter().for_each(|part| self.add(part));
                 items.units.values().for_each(|unit| self.unit_output(unit));
             }
         }

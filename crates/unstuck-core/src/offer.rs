@@ -6,6 +6,9 @@ use rustc_hash::FxHashMap;
 
 use crate::model::attempt::Worker;
 
+/// The load of an attempt that must be alone: all of its worker, whatever that can take.
+pub const WHOLE_WORKER: u32 = u32::MAX;
+
 /// An executor that waits for work.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -102,6 +105,7 @@ impl Offers {
     /// higher priority waits for that one; then whoever has been waiting for work.
     pub fn take(&mut self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<Worker> {
         let place = self.find(queue, load, alone, priority)?;
+        let load = if alone { WHOLE_WORKER } else { load };
         let offer = &mut self.offers[place];
         offer.free = offer.free.saturating_sub(load.min(offer.max_load));
         Some(offer.worker.clone())

@@ -15,7 +15,10 @@ use crate::model::error::{EXPRESSION_ACTION, Error, OUTPUT_ACTION, RunError};
 use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, ForEach, Kind, StepIx, WaitFor};
 use crate::model::run::{Origin, Phase, Run, Serves};
-use crate::model::unit::{ItemsEnd, QueuePlace, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting};
+use crate::model::unit::{
+    ITEMS_PER_PART, ItemsEnd, QueuePlace, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting,
+};
+use crate::offer::WHOLE_WORKER;
 use crate::recovery::failing;
 use crate::recovery::ladder::{self, Verdict};
 use crate::time::Time;
@@ -146,7 +149,8 @@ fn queue(draft: &mut Draft<'_, '_>, unit: UnitRef, resumed_by: Option<ResumedBy>
 /// Hands the queued attempt of a unit to a worker.
 pub(crate) fn hand_over(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: crate::model::attempt::Worker) {
     let attempt = draft.attempt_id(unit, draft.unit(unit).attempts);
-    let load = draft.step(unit).load;
+    let is_alone = matches!(draft.unit(unit).state, UnitState::Ready(queued) if queued.place.alone);
+    let load = if is_alone { WHOLE_WORKER } else { draft.step(unit).load };
     let fact = if worker.local {
         UnitFact::Started { worker: worker.clone() }
     } else {
@@ -246,7 +250,8 @@ fn know_items(draft: &mut Draft<'_, '_>, step: StepIx, each: &ForEach) -> Result
     if total > each.max_items {
         return Err(format!("forEach got {total} items and may have {}: raise maxItems", each.max_items));
     }
-    let values = draft.keep(list);
+    let parts = values.chunks(ITEMS_PER_PART).map(|part| draft.keep(Json::of(&Value::Array(part.to_vec()))));
+    let values = parts.collect();
     draft.emit(Fact::ItemsKnown { step, values, total });
     launch_items(draft, step);
     complete_items(draft, step);
@@ -257,10 +262,7 @@ fn know_items(draft: &mut Draft<'_, '_>, step: StepIx, each: &ForEach) -> Result
 fn launch_items(draft: &mut Draft<'_, '_>, step: StepIx) {
     let flow = draft.flow();
     while draft.run().may_go_on() && may_launch(draft.run(), flow, step) {
-        let Some(items) = draft.run().items(step) else { return };
-        let waits =
-            |item: &u32| items.units.get(item).is_none_or(|unit| matches!(unit.state, UnitState::Pending));
-        let Some(item) = (items.next..items.total).find(waits) else { return };
+        let Some(item) = draft.run().items(step).and_then(|items| items.to_launch().next()) else { return };
         begin(draft, UnitRef::item(step, item), rerun_mark(draft.run()), QueuePlace::default());
     }
 }
@@ -329,10 +331,10 @@ fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
 }
 
 fn item_value(draft: &Draft<'_, '_>, step: StepIx, item: u32) -> Result<Value, String> {
-    let values =
-        draft.run().items(step).map(|items| &items.values).ok_or("the list of items is not known")?;
-    let values = draft.json(values)?.value();
-    values.get(item as usize).cloned().ok_or_else(|| format!("there is no item {item}"))
+    let place = item as usize;
+    let part = draft.run().items(step).and_then(|items| items.values.get(place / ITEMS_PER_PART));
+    let values = draft.json(part.ok_or("the list of items is not known")?)?.value();
+    values.get(place % ITEMS_PER_PART).cloned().ok_or_else(|| format!("there is no item {item}"))
 }
 
 fn evaluate(draft: &Draft<'_, '_>, template: &Template, unit: UnitRef) -> Result<Json, String> {

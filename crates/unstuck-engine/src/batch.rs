@@ -56,7 +56,6 @@ pub(crate) struct Batch {
     is_watched: bool,
     /// What has happened, in order, if so.
     pub(crate) happened: Vec<(RunId, Event)>,
-    last_id: u64,
 }
 
 /// One locked run.
@@ -181,13 +180,11 @@ impl Batch {
             decision.touched.units.iter().for_each(|unit| working.touch(*unit));
         }
         if let Some(lease) = decision.lease {
-            working.touched.units.retain(|unit| *unit != lease.unit);
             working.leases.retain(|old| old.unit != lease.unit);
             working.leases.push(lease);
         }
         for (id, json) in &decision.payloads {
             self.payloads.insert(*id, json.clone());
-            self.last_id = self.last_id.max(id.0);
         }
         working.payloads.extend(decision.payloads);
         if let Some(event) = decision.event {
@@ -300,7 +297,7 @@ impl Batch {
     }
 
     /// The transaction.
-    pub(crate) fn into_stage(mut self, at: Time) -> Stage {
+    pub(crate) fn into_stage(mut self, at: Time, last_id: u64) -> Stage {
         let mut runs = Vec::with_capacity(self.order.len());
         let mut unchanged = Vec::new();
         for id in &self.order {
@@ -310,7 +307,6 @@ impl Batch {
             else {
                 continue;
             };
-            self.last_id = self.last_id.max(id.0);
             let Some(flow) = flow.filter(|_| is_changed) else {
                 unchanged.push(*run);
                 continue;
@@ -333,14 +329,7 @@ impl Batch {
                 leases,
             });
         }
-        Stage {
-            at,
-            runs,
-            unchanged,
-            notices: self.deliveries.into(),
-            delivered: self.delivered,
-            last_id: self.last_id,
-        }
+        Stage { at, runs, unchanged, notices: self.deliveries.into(), delivered: self.delivered, last_id }
     }
 }
 

@@ -10,9 +10,10 @@ use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Origin;
-use unstuck_core::offer::{Offer, Offers};
+use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
+use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{PutFlowError, StageId, Store, StoreError};
 
 use crate::batch::{Batch, Tools, Undecided, dispatches};
@@ -264,7 +265,8 @@ impl<S: Store> Engine<S> {
         let mut claims = Vec::new();
         for candidate in self.store.candidates(&open, limit)? {
             let worker = open[candidate.offer].worker.clone();
-            self.offers.use_up(&worker, candidate.ready.load);
+            let Ready { load, alone, .. } = candidate.ready;
+            self.offers.use_up(&worker, if alone { WHOLE_WORKER } else { load });
             claims.push((candidate.ready.run, Command::Claim { unit: candidate.ready.unit, worker }));
         }
         Ok(claims)
@@ -417,7 +419,7 @@ impl<S: Store> Engine<S> {
             }
         }
         if batch.has_changes() {
-            done.stage = Some(self.store.stage(batch.into_stage(self.last))?);
+            done.stage = Some(self.store.stage(batch.into_stage(self.last, self.ids.last()))?);
         } else {
             self.store.abandon(batch.into_runs());
         }

@@ -9,7 +9,7 @@ use crate::id::{FlowId, RunId};
 use crate::json::Payload;
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
-use crate::model::unit::{Doing, Items, ItemsEnd, StepRun, Unit, UnitRef, UnitState};
+use crate::model::unit::{Items, ItemsEnd, StepRun, Tally, Unit, UnitRef, UnitState};
 use crate::time::Time;
 
 /// So many signals of one name are kept for a run that is not waiting for them yet.
@@ -319,9 +319,28 @@ impl Run {
     }
 
     fn state_by_units(&self, has_slot: bool) -> RunState {
-        let mut seen = Seen(RunState::Queued);
-        self.each_unit(|_, unit| seen.add(unit, has_slot));
-        seen.0
+        let mut all = Tally::default();
+        for step in &self.steps {
+            match step {
+                StepRun::Single(unit) => all.add(&unit.state),
+                StepRun::Items(items) => {
+                    let Tally { ready, running, held, error, waiting } = items.tally;
+                    all.ready += ready;
+                    all.running += running;
+                    all.held += held;
+                    all.error += error;
+                    all.waiting += waiting;
+                }
+            }
+        }
+        match all {
+            Tally { running: 1.., .. } => RunState::Running,
+            Tally { ready: 1.., .. } if has_slot => RunState::Running,
+            Tally { held: 1.., .. } => RunState::Held,
+            Tally { error: 1.., .. } => RunState::Error,
+            Tally { waiting: 1.., .. } => RunState::Waiting,
+            Tally { .. } => RunState::Queued,
+        }
     }
 
     /// Whether an attempt or a child is under way.
@@ -476,62 +495,5 @@ impl End {
             End::Cancelled { .. } => RunState::Cancelled,
             End::Superseded { .. } => RunState::Superseded,
         }
-    }
-}
-
-/// The first that applies of `running`, `held`, `error`, `waiting`, over the units of a run; `queued` if none does.
-struct Seen(RunState);
-
-impl Seen {
-    fn add(&mut self, unit: &Unit, has_slot: bool) {
-        let counts_as = match &unit.state {
-            UnitState::Ready(_) if has_slot => RunState::Running,
-            UnitState::Active(live) => match &live.doing {
-                Doing::Dequeued { .. } | Doing::Working { .. } => RunState::Running,
-                Doing::Child { state, .. } => as_step(*state),
-            },
-            UnitState::Waiting(_) => RunState::Waiting,
-            UnitState::Held { .. } => RunState::Held,
-            UnitState::Error { .. } => RunState::Error,
-            UnitState::Ready(_)
-            | UnitState::Pending
-            | UnitState::Completed { .. }
-            | UnitState::Skipped { .. }
-            | UnitState::Failed { .. }
-            | UnitState::Dropped { .. }
-            | UnitState::Cancelled { .. } => RunState::Queued,
-        };
-        if rank(counts_as) > rank(self.0) {
-            self.0 = counts_as;
-        }
-    }
-}
-
-/// For the parent's state the step counts as its child does.
-fn as_step(child: RunState) -> RunState {
-    match child {
-        RunState::Held | RunState::Error | RunState::Waiting => child,
-        RunState::Paused => RunState::Waiting,
-        RunState::Queued
-        | RunState::Running
-        | RunState::Completed
-        | RunState::Failed
-        | RunState::Cancelled
-        | RunState::Superseded => RunState::Running,
-    }
-}
-
-fn rank(state: RunState) -> u8 {
-    match state {
-        RunState::Running => 4,
-        RunState::Held => 3,
-        RunState::Error => 2,
-        RunState::Waiting => 1,
-        RunState::Queued
-        | RunState::Paused
-        | RunState::Completed
-        | RunState::Failed
-        | RunState::Cancelled
-        | RunState::Superseded => 0,
     }
 }

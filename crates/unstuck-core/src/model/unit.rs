@@ -16,6 +16,9 @@ use crate::time::{Millis, Time};
 /// So many ended attempts are kept with a unit; the history has them all.
 pub const KEPT_ATTEMPTS: usize = 20;
 
+/// The list of a fan-out is kept in parts of so many items.
+pub const ITEMS_PER_PART: usize = 64;
+
 /// Names a unit in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitRef {
@@ -50,18 +53,100 @@ pub enum StepRun {
 /// The items of a `forEach` step whose list is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Items {
-    /// The list.
-    pub values: Payload,
+    /// The list, in parts of [`ITEMS_PER_PART`], so that launching one item does not read them all.
+    pub values: Vec<Payload>,
     /// How long it is.
     pub total: u32,
-    /// The first that has not been launched yet.
+    /// The next one to be launched; `total` when there is none.
     pub next: u32,
     /// The launched ones.
     pub units: BTreeMap<u32, Unit>,
     /// How many of them are ready, active or waiting: what `parallel` bounds.
     pub in_motion: u32,
+    /// How the launched ones count for the state of the run.
+    pub tally: Tally,
     /// What the step as a whole has come to.
     pub end: ItemsEnd,
+}
+
+impl Items {
+    /// Moves on to the next item that is to be launched: in a later generation some are done already.
+    pub(crate) fn skip_done(&mut self) {
+        let is_done = |unit: &Unit| !matches!(unit.state, UnitState::Pending);
+        while self.units.get(&self.next).is_some_and(is_done) {
+            self.next += 1;
+        }
+    }
+
+    /// The items that are to be launched, in order.
+    pub fn to_launch(&self) -> impl Iterator<Item = u32> {
+        let waits =
+            |item: &u32| self.units.get(item).is_none_or(|unit| matches!(unit.state, UnitState::Pending));
+        (self.next..self.total).filter(waits)
+    }
+}
+
+/// How many units count as what for the state of their run, so that nobody has to look at them all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Ready: they run if the run has a slot.
+    pub ready: u32,
+    /// Running.
+    pub running: u32,
+    /// Held.
+    pub held: u32,
+    /// In error.
+    pub error: u32,
+    /// Waiting.
+    pub waiting: u32,
+}
+
+impl Tally {
+    /// Where a unit in this state is counted, if anywhere.
+    pub(crate) fn place(&mut self, state: &UnitState) -> Option<&mut u32> {
+        match state {
+            UnitState::Ready(_) => Some(&mut self.ready),
+            UnitState::Active(live) => match &live.doing {
+                Doing::Dequeued { .. } | Doing::Working { .. } => Some(&mut self.running),
+                Doing::Child { state, .. } => match state {
+                    RunState::Held => Some(&mut self.held),
+                    RunState::Error => Some(&mut self.error),
+                    RunState::Waiting | RunState::Paused => Some(&mut self.waiting),
+                    RunState::Queued
+                    | RunState::Running
+                    | RunState::Completed
+                    | RunState::Failed
+                    | RunState::Cancelled
+                    | RunState::Superseded => Some(&mut self.running),
+                },
+            },
+            UnitState::Waiting(_) => Some(&mut self.waiting),
+            UnitState::Held { .. } => Some(&mut self.held),
+            UnitState::Error { .. } => Some(&mut self.error),
+            UnitState::Pending
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => None,
+        }
+    }
+
+    /// Counts one more in this state.
+    pub(crate) fn add(&mut self, state: &UnitState) {
+        if let Some(count) = self.place(state) {
+            *count += 1;
+        }
+    }
+
+    /// Counts `now` in the place of `before`, which was counted.
+    pub(crate) fn replace(&mut self, before: Tally, now: Tally) {
+        self.ready = self.ready + now.ready - before.ready;
+        self.running = self.running + now.running - before.running;
+        self.held = self.held + now.held - before.held;
+        self.error = self.error + now.error - before.error;
+        self.waiting = self.waiting + now.waiting - before.waiting;
+    }
 }
 
 /// What a fan-out as a whole has come to.

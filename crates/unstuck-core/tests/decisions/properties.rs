@@ -117,7 +117,8 @@ fn random_step(random: &mut Random, ids: &[&'static str], place: usize, outer: b
                 Some((value, _)) => Ok(value.clone()),
                 None => Ok("no item".into()),
             });
-            builder = builder.for_each("[1,2,3]", 2).with(Template::Computed(fails));
+            let list = format!("[\"{0}\", \"{0}\", 3]", "z".repeat(200));
+            builder = builder.for_each(&list, 2).with(Template::Computed(fails));
         }
         5 => builder = builder.needs(&[]),
         _ => {}
@@ -361,6 +362,7 @@ impl Checker {
             }
             assert_eq!(replayed.as_ref(), Some(run), "replaying the history gives the state");
             moved_by_something(world, run);
+            everything_was_loaded(run);
             slot_is_right(world, run);
             if run.is_final() {
                 let first = self.finals.entry((run.id, run.generation)).or_insert_with(|| run.clone());
@@ -442,6 +444,14 @@ fn moved_by_something(world: &World, run: &Run) {
         moved |= world.runs.get(handler).is_some_and(|handler| !handler.is_final());
     }
     assert!(moved, "nothing would ever move {run:#?}");
+}
+
+/// What `needs` does not ask for cannot be read.
+fn everything_was_loaded(run: &Run) {
+    run.each_unit(|_, unit| {
+        let cause = unit.last_error().map_or("", |error| &error.cause);
+        assert!(!cause.contains("was not loaded"), "{cause}");
+    });
 }
 
 fn slot_is_right(world: &World, run: &Run) {

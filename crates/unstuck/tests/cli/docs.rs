@@ -6,9 +6,19 @@ use crate::support::{Folder, repository, unstuck};
 
 #[test]
 fn every_flow_in_the_page_on_flow_files_runs() {
-    let page = std::fs::read_to_string(repository().join("docs/flow-files.md")).expect("the page is there");
+    assert!(run_blocks_of("docs/flow-files.md") > 10);
+}
+
+#[test]
+fn the_flow_in_the_readme_runs() {
+    assert_eq!(run_blocks_of("README.md"), 1);
+}
+
+/// Runs every flow of a page, and gives how many there are.
+fn run_blocks_of(page: &str) -> usize {
+    let page = std::fs::read_to_string(repository().join(page)).expect("the page is there");
     let blocks = blocks(&page);
-    assert!(blocks.len() > 10, "the page has {} flows", blocks.len());
+    let count = blocks.len();
     thread::scope(|scope| {
         for (line, block) in blocks {
             scope.spawn(move || {
@@ -23,6 +33,7 @@ fn every_flow_in_the_page_on_flow_files_runs() {
             });
         }
     });
+    count
 }
 
 /// What stands between ```` ```yaml ```` and ```` ``` ````, with the line that it starts on.
