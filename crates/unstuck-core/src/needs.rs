@@ -44,25 +44,22 @@ pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<Payl
 /// Whether every payload of the run is small enough to travel with it, so that there is nothing to load.
 fn keeps_nothing_apart(run: &Run) -> bool {
     let inline = |payload: &Payload| matches!(payload, Payload::Inline(_));
-    inline(&run.input)
+    run.signals.is_empty()
+        && inline(&run.input)
         && run.steps.iter().all(|step| match step {
             StepRun::Single(_) => step.output().is_none_or(inline),
             StepRun::Items(_) => false,
         })
 }
 
-/// Whether many items of a fan-out may come and go in one decision: their own expressions fail, and others follow.
+/// Whether many items of a fan-out may come and go in one decision: nobody works on them, or their own expressions
+/// fail, and others follow.
 fn is_hasty(step: &Step) -> bool {
     let holds = matches!(step.retry, RetryStrategy::Hold { .. });
     match &step.kind {
-        Kind::Set(_) => true,
+        Kind::Set(_) | Kind::Signal(_) => true,
         Kind::Wait(WaitFor::Computed(_)) => !step.fail_on_error || holds,
-        Kind::Action(_)
-        | Kind::Process(_)
-        | Kind::Child(_)
-        | Kind::Wait(_)
-        | Kind::Signal(_)
-        | Kind::Emulate(_) => {
+        Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => {
             let computes = step.with.as_ref().and_then(Template::reads).is_some();
             computes && (!step.fail_on_error || holds)
         }
@@ -138,6 +135,7 @@ impl Needs<'_> {
 
     /// What these steps, and all that may follow from them, may read.
     fn after(&mut self, run: &Run, mut work: Vec<StepIx>) {
+        self.kept_signals(run);
         let mut seen = vec![false; self.flow.steps.len()];
         let mut may_end = false;
         while let Some(step) = work.pop() {
@@ -151,6 +149,18 @@ impl Needs<'_> {
         }
         if may_end {
             self.output(run);
+        }
+    }
+
+    /// A signal that has come already becomes an output, and may be read, in the decision that reaches its step.
+    fn kept_signals(&mut self, run: &Run) {
+        for (name, kept) in &run.signals {
+            let waits = |step: &&Step| matches!(&step.kind, Kind::Signal(wanted) if wanted == name);
+            let most = self.flow.steps.iter().filter(waits).fold(0, |most, step| match &step.for_each {
+                None => most + 1,
+                Some(_) => kept.len(),
+            });
+            kept.iter().take(most).for_each(|payload| self.add(payload));
         }
     }
 
@@ -173,7 +183,10 @@ impl Needs<'_> {
                     self.item(run, place, item);
                 }
                 self.reads_of(run, step);
-                let is_last = items.in_motion <= 1 && (is_hasty(step) || items.to_launch().next().is_none());
+                // A worker or a child answers for one item; whatever else is in motion may end all at once.
+                let nobodys = matches!(step.kind, Kind::Set(_) | Kind::Signal(_) | Kind::Wait(_));
+                let is_last = (items.in_motion <= 1 || nobodys)
+                    && (is_hasty(step) || items.to_launch().next().is_none());
                 for unit in items.units.values().filter(|_| is_last) {
                     self.unit_output(unit);
                 }

@@ -44,6 +44,16 @@ pub(crate) fn advance_after(draft: &mut Draft<'_, '_>, step: StepIx) {
 pub(crate) fn could_go_on(run: &Run, flow: &Flow) -> bool {
     flow.places().any(|step| may_enter(run, flow, step) || may_launch(run, flow, step))
         || run.steps.iter().all(StepRun::is_final)
+        || !run.signals.is_empty() && !run.units_where(|unit| kept_signal(run, unit).is_some()).is_empty()
+}
+
+/// The signal that has come for a unit that waits for one.
+fn kept_signal<'a>(run: &'a Run, unit: &'a Unit) -> Option<(&'a Arc<str>, &'a Payload)> {
+    if let UnitState::Waiting(Waiting::Signal { name, .. }) = &unit.state {
+        run.signals.get(name).and_then(|kept| kept.front()).map(|payload| (name, payload))
+    } else {
+        None
+    }
 }
 
 fn may_enter(run: &Run, flow: &Flow, step: StepIx) -> bool {
@@ -54,7 +64,9 @@ fn may_enter(run: &Run, flow: &Flow, step: StepIx) -> bool {
 fn may_launch(run: &Run, flow: &Flow, step: StepIx) -> bool {
     let parallel = flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
     run.items(step).is_some_and(|items| {
-        matches!(items.end, ItemsEnd::Open) && items.next < items.total && items.in_motion < parallel
+        matches!(items.end, ItemsEnd::Open)
+            && items.in_motion < parallel
+            && items.to_launch().next().is_some()
     })
 }
 
@@ -225,18 +237,15 @@ fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resume
 
 /// Gives kept signals to the steps that wait for them, first come, first served.
 pub(crate) fn feed_signals(draft: &mut Draft<'_, '_>) {
-    let waiting = |unit: &Unit| matches!(unit.state, UnitState::Waiting(Waiting::Signal { .. }));
     if draft.run().signals.is_empty() || !draft.run().may_go_on() {
         return;
     }
-    for unit in draft.run().units_where(waiting) {
-        let UnitState::Waiting(Waiting::Signal { name, .. }) = &draft.unit(unit).state else { continue };
-        let name = name.clone();
-        if let Some(payload) = draft.run().signals.get(&name).and_then(|kept| kept.front()) {
-            let output = payload.clone();
-            draft.emit(Fact::SignalTaken { name });
-            draft.emit_unit(unit, UnitFact::Done { output });
-        }
+    for unit in draft.run().units_where(|unit| kept_signal(draft.run(), unit).is_some()) {
+        // The one before it may have consumed the last.
+        let Some((name, output)) = kept_signal(draft.run(), draft.unit(unit)) else { continue };
+        let (name, output) = (name.clone(), output.clone());
+        draft.emit(Fact::SignalTaken { name });
+        draft.emit_unit(unit, UnitFact::Done { output });
     }
 }
 

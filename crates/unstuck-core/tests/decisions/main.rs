@@ -1,5 +1,8 @@
 //! What the core decides, in tables of cases and in random worlds.
 
+mod concurrency;
+mod deferral;
+mod expressions;
 mod flows;
 mod ladder;
 mod properties;

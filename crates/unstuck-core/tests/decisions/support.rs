@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
-use unstuck_core::event::{Actor, Event};
+use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::error::Error;
+use unstuck_core::model::error::{Error, RunError};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Origin, Run, RunState};
-use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
+use unstuck_core::wakeup::{SlotUse, Wakeup, slot_use, wakeup, wakeups};
 
 /// Where the clock of a world begins.
 pub(crate) const BEGIN: Time = Time(1_800_000_000_000);
@@ -77,28 +77,42 @@ impl World {
         input: &str,
         on_duplicate: OnDuplicate,
     ) -> Result<RunId, Refusal> {
-        let flow_id = self.flows[flow].id;
-        let known =
-            self.runs.values().find(|run| run.flow == flow_id && key.is_some() && run.key.as_deref() == key);
-        let run = known.map_or_else(|| RunId(self.ids.next(self.now)), |run| run.id);
-        let command = Command::Start(Box::new(Start {
-            run,
-            key: key.map(Into::into),
-            input: StartInput::New(Json::parse(input).expect("valid JSON")),
+        let key: Option<Arc<str>> = key.map(Into::into);
+        let answer = self.try_start(flow, |start| {
+            start.key = key;
+            start.input = StartInput::New(Json::parse(input).expect("valid JSON"));
+            start.on_duplicate = on_duplicate;
+        })?;
+        match answer {
+            Answer::Started(run) | Answer::Exists(run) => Ok(run),
+            Answer::Done | Answer::Already => panic!("a start says which run it is"),
+        }
+    }
+
+    /// Starts a run with anything that a start may say.
+    pub(crate) fn try_start(
+        &mut self,
+        flow: &str,
+        change: impl FnOnce(&mut Start),
+    ) -> Result<Answer, Refusal> {
+        let flow = self.flows[flow].clone();
+        let mut start = Start {
+            run: RunId(self.ids.next(self.now)),
+            key: None,
+            input: StartInput::New(Json::NULL),
             priority: 0,
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
-            on_duplicate,
+            on_duplicate: OnDuplicate::Return,
             by: Actor::User("tester".into()),
-        }));
-        let flow = self.flows[flow].clone();
-        let answer = self.decide_on(run, command, Some(flow))?.answer;
+        };
+        change(&mut start);
+        let has_key = |run: &&Run| run.flow == flow.id && run.key.is_some() && run.key == start.key;
+        start.run = self.runs.values().find(has_key).map_or(start.run, |run| run.id);
+        let answer = self.decide_on(start.run, Command::Start(Box::new(start)), Some(flow))?.answer;
         self.deliver();
-        match answer {
-            Answer::Started(run) | Answer::Exists(run) => Ok(run),
-            Answer::Done | Answer::Already => Ok(run),
-        }
+        Ok(answer)
     }
 
     /// Decides one command on a run, keeps what comes of it, and leaves the notices in the queue.
@@ -138,6 +152,7 @@ impl World {
         if decision.event.is_none() {
             assert_eq!(run, before, "what is not recorded has not happened");
         }
+        touches_what_changed(before.as_ref(), run.as_ref(), &flow, &decision);
         self.keep(id, run, &mut decision);
         Ok(decision)
     }
@@ -150,6 +165,7 @@ impl World {
             assert!(self.payloads.insert(payload, json).is_none(), "a payload is written once");
         }
         if let Some(event) = &decision.event {
+            all_was_loaded(event);
             self.history.entry(id).or_default().push(event.clone());
             self.heard.retain(|(run, unit), _| *run != id || !decision.touched.units.contains(unit));
         }
@@ -176,16 +192,20 @@ impl World {
 
     pub(crate) fn deliver_one(&mut self, notice: Notice) {
         let Notice { to, body } = notice;
-        let mut flow = None;
-        if let NoticeBody::StartChild(child) = &body {
-            flow = self.flows.get(&child.flow).cloned();
-            if flow.is_none() {
-                self.notices.extend(refuse_child(to, child, "there is no such flow"));
-                return;
-            }
+        let child = match &body {
+            NoticeBody::StartChild(child) => Some(child.clone()),
+            _ => None,
+        };
+        let flow = child.as_ref().and_then(|child| self.flows.get(&child.flow).cloned());
+        if let (Some(child), None) = (&child, &flow) {
+            self.notices.extend(refuse_child(to, child, "there is no such flow"));
+            return;
         }
-        // A stale notice is refused or ignored; either way it is over.
-        let _ = self.decide_on(to, Command::Notice(Box::new(body)), flow);
+        // A stale notice is refused or ignored; either way it is over. A child that cannot start has failed.
+        let result = self.decide_on(to, Command::Notice(Box::new(body)), flow);
+        if let (Err(refusal), Some(child)) = (result, child) {
+            self.notices.extend(refuse_child(to, &child, &refusal.to_string()));
+        }
     }
 
     /// Lets time pass, with every timer at its moment.
@@ -285,6 +305,44 @@ impl World {
         attempt
     }
 
+    /// An operator chooses for a held step.
+    pub(crate) fn choose(&mut self, run: RunId, step: &str, choice: Choice) -> Result<Answer, Refusal> {
+        let unit = self.unit_ref(run, step);
+        self.ask(run, Command::Choose { unit, choice, by: operator() })
+    }
+
+    /// An operator resumes one step in error.
+    pub(crate) fn resume(&mut self, run: RunId, step: &str) -> Result<Answer, Refusal> {
+        let unit = Some(self.unit_ref(run, step));
+        self.ask(run, Command::Resume { unit, by: operator(), reason: None })
+    }
+
+    pub(crate) fn pause(&mut self, run: RunId) -> Result<Answer, Refusal> {
+        self.ask(run, Command::Pause { by: operator(), reason: None })
+    }
+
+    pub(crate) fn unpause(&mut self, run: RunId) -> Result<Answer, Refusal> {
+        self.ask(run, Command::Unpause { by: operator() })
+    }
+
+    pub(crate) fn cancel(&mut self, run: RunId) -> Result<Answer, Refusal> {
+        self.ask(run, Command::Cancel { by: operator(), reason: None })
+    }
+
+    pub(crate) fn signal(&mut self, run: RunId, name: &str, payload: &str) -> Result<Answer, Refusal> {
+        let payload = Json::parse(payload).expect("valid JSON");
+        self.ask(run, Command::Signal { name: name.into(), payload, by: operator() })
+    }
+
+    pub(crate) fn rerun(&mut self, run: RunId, what: Rerun) -> Result<Answer, Refusal> {
+        self.ask(run, Command::Rerun { what, by: operator() })
+    }
+
+    /// The worker of this attempt is gone.
+    pub(crate) fn lose(&mut self, attempt: AttemptId, with_others: bool) {
+        self.ask(attempt.run, Command::Lost { attempt, with_others }).expect("disposed of");
+    }
+
     pub(crate) fn state(&self, run: RunId) -> RunState {
         self.runs[&run].state()
     }
@@ -293,6 +351,49 @@ impl World {
     pub(crate) fn step(&self, run: RunId, step: &str) -> &'static str {
         let unit = self.unit_ref(run, step);
         self.runs[&run].unit(unit).map_or("none", |unit| unit.state.word())
+    }
+
+    /// The words for these steps or items.
+    pub(crate) fn steps<const N: usize>(&self, run: RunId, steps: [&str; N]) -> [&'static str; N] {
+        steps.map(|step| self.step(run, step))
+    }
+
+    pub(crate) fn unit(&self, run: RunId, step: &str) -> &Unit {
+        self.runs[&run].unit(self.unit_ref(run, step)).expect("the unit exists")
+    }
+
+    /// What will move a step or item next.
+    pub(crate) fn wakeup(&self, run: RunId, step: &str) -> Wakeup {
+        let state = &self.runs[&run];
+        wakeup(state, &self.flow_of(state), Some(self.unit_ref(run, step)))
+    }
+
+    /// Why a run has failed, or will.
+    pub(crate) fn error(&self, run: RunId) -> RunError {
+        use unstuck_core::model::run::{End, Ended, Phase};
+        match &self.runs[&run].phase {
+            Phase::Failing(failing) => failing.error.clone(),
+            Phase::Ended(Ended { how: End::Failed { error, .. }, .. }) => (**error).clone(),
+            other => panic!("{run} has not failed: {other:?}"),
+        }
+    }
+
+    /// The attempts that were handed out, in order, with their workers.
+    pub(crate) fn dispatched(&self) -> Vec<(AttemptId, Worker)> {
+        let dispatches = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Dispatch { attempt, worker, .. } => Some((*attempt, worker.clone())),
+            Effect::Interrupt { .. } => None,
+        });
+        dispatches.collect()
+    }
+
+    /// The attempts whose workers were told to stop, and why.
+    pub(crate) fn interrupted(&self) -> Vec<(AttemptId, String)> {
+        let interrupts = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Interrupt { attempt, why, .. } => Some((*attempt, why.clone())),
+            Effect::Dispatch { .. } => None,
+        });
+        interrupts.collect()
     }
 
     /// The run that the only child or handler of this one is.
@@ -314,6 +415,33 @@ impl World {
             Payload::Inline(json) => json.clone(),
             Payload::Stored(id) => self.payloads[id].clone(),
         }
+    }
+}
+
+/// A decision names every place whose wakeup it has changed, so that a store need not look at the others.
+fn touches_what_changed(before: Option<&Run>, after: Option<&Run>, flow: &Flow, decision: &Decision) {
+    if decision.touched.all {
+        return;
+    }
+    let all = |run: Option<&Run>| -> BTreeMap<Option<UnitRef>, Wakeup> {
+        run.map_or_else(Vec::new, |run| wakeups(run, flow)).into_iter().collect()
+    };
+    let (before, after) = (all(before), all(after));
+    for place in before.keys().chain(after.keys()) {
+        let touched = place.is_some_and(|unit| decision.touched.units.contains(&unit));
+        assert!(touched || before.get(place) == after.get(place), "{place:?} was not touched: {decision:?}");
+    }
+}
+
+/// What a decision reads was asked for beforehand, whatever came of it.
+fn all_was_loaded(event: &Event) {
+    for fact in &event.facts {
+        let error = match fact {
+            Fact::Unit { fact: UnitFact::Ended { outcome, .. }, .. } => outcome.error(),
+            Fact::Failing { error, .. } => Some(&error.error),
+            _ => None,
+        };
+        assert!(error.is_none_or(|error| !error.cause.contains("was not loaded")), "{error:?}");
     }
 }
 
