@@ -27,11 +27,14 @@ pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict) 
     if !retry_strategy(draft, unit, verdict) {
         without_strategy(draft, unit, verdict, true);
     }
+    // What needs the step may go on now; where an item rests or is held, the next one may.
+    advance_after(draft, unit.step);
 }
 
 /// An operator chose `none` for a held step: rung 2, then rung 4, then `failed`.
 pub(crate) fn give_up(draft: &mut Draft<'_, '_>, unit: UnitRef) {
     without_strategy(draft, unit, Verdict::Failed, false);
+    advance_after(draft, unit.step);
 }
 
 /// Rung 1.
@@ -66,14 +69,11 @@ fn without_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict, 
     let step = draft.step(unit);
     if !step.fail_on_error {
         draft.emit_unit(unit, UnitFact::WentOn);
-        advance_after(draft, unit.step);
         return;
     }
     let rests = verdict == Verdict::Stalled && may_rest && !draft.run().origin.in_handler();
     if step.exception_handler.is_none() && rests {
         draft.emit_unit(unit, UnitFact::Rested);
-        // Another item of the same fan-out may take its place.
-        advance_after(draft, unit.step);
         return;
     }
     let error = draft.unit(unit).last_error().cloned().unwrap_or_else(|| Error::new("unknown error"));

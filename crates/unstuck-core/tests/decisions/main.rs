@@ -4,6 +4,7 @@ mod concurrency;
 mod deferral;
 mod expressions;
 mod flows;
+mod for_each;
 mod ladder;
 mod properties;
 mod support;
