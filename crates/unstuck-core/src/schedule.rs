@@ -215,23 +215,22 @@ fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resume
     let attempt = state.attempts + u32::from(!matches!(state.state, UnitState::Ready(_)));
     let input = state.input.clone();
     let serves = Serves { generation: draft.run().generation, attempt };
-    let run = if let Some(child) = state.child {
-        draft.notify(child, NoticeBody::ContinueChild { serves });
-        child
-    } else {
-        let child = RunId(draft.context.ids.next(draft.now()));
-        let parent = draft.run();
-        let in_handler = parent.origin.in_handler();
-        let body = StartChild {
-            flow: flow.clone(),
-            input: input.unwrap_or_else(|| parent.input.clone()),
-            origin: Origin::Child { parent: parent.id, unit, serves, in_handler },
-            root_flow: parent.root_flow.clone(),
-            priority: parent.priority.saturating_add(draft.step(unit).priority),
-        };
-        draft.notify(child, NoticeBody::StartChild(Box::new(body)));
-        child
+    let known = state.child;
+    let run = known.unwrap_or_else(|| RunId(draft.context.ids.next(draft.now())));
+    let parent = draft.run();
+    let body = StartChild {
+        flow: flow.clone(),
+        input: input.unwrap_or_else(|| parent.input.clone()),
+        origin: Origin::Child { parent: parent.id, unit, serves, in_handler: parent.origin.in_handler() },
+        root_flow: parent.root_flow.clone(),
+        priority: parent.priority.saturating_add(draft.step(unit).priority),
     };
+    // A child that could not be started (no such flow, a bad input) is started now; one that exists takes no notice
+    // of this, and goes on as its next generation.
+    draft.notify(run, NoticeBody::StartChild(Box::new(body)));
+    if known.is_some() {
+        draft.notify(run, NoticeBody::ContinueChild { serves });
+    }
     draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run });
 }
 

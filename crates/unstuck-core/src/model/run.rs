@@ -473,7 +473,8 @@ impl Failing {
     fn state(&self) -> RunState {
         match &self.handler {
             Some(Handler { run: Some(_), state, .. }) => match state {
-                RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused => *state,
+                RunState::Held | RunState::Error | RunState::Waiting => *state,
+                RunState::Paused => RunState::Waiting,
                 RunState::Queued
                 | RunState::Running
                 | RunState::Completed

@@ -1,5 +1,6 @@
 //! What the core decides, in tables of cases and in random worlds.
 
+mod children;
 mod concurrency;
 mod deferral;
 mod expressions;
@@ -7,4 +8,5 @@ mod flows;
 mod for_each;
 mod ladder;
 mod properties;
+mod rerun;
 mod support;
