@@ -18,10 +18,14 @@ use crate::wakeup::first_limit;
 pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
     let state = run.unit(unit).ok_or_else(|| Refusal::UnknownUnit(draft.name(unit)))?;
-    if !matches!(state.state, UnitState::Ready(_)) || !run.may_go_on() {
+    if !matches!(state.state, UnitState::Ready(_)) {
         let is = state.state.word();
         let hint = "another worker was faster, or the run stopped";
         return Err(Refusal::WrongState { unit: draft.name(unit), is, wanted: "ready", hint });
+    }
+    if !run.may_go_on() {
+        let hint = "claim it when the run goes on";
+        return Err(Refusal::WrongRunState { is: run.state(), asked: "hand out an attempt", hint });
     }
     hand_over(draft, unit, worker);
     Ok(Answer::Done)
@@ -177,11 +181,7 @@ fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
 pub(crate) fn void(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
     let run = draft.run();
     let unit = run.unit(id.unit);
-    let name = if usize::from(id.unit.step.0) < draft.flow().steps.len() {
-        draft.name(id.unit)
-    } else {
-        "?".to_owned()
-    };
+    let name = draft.name(id.unit);
     let mut void = Void { unit: name, attempt: id.attempt, since: None, why: String::new(), holds_now: None };
     let past = unit.and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
     void.why = if run.generation == id.generation {

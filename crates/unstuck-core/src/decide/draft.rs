@@ -270,9 +270,10 @@ fn tell_parent(run: &Run, state: RunState) -> NoticeBody {
     }
 }
 
-/// How people write a unit: `step` or `step[2]`.
+/// How people write a unit: `step` or `step[2]`; `#9` where the flow has no such step.
 pub fn unit_name(flow: &Flow, unit: UnitRef) -> String {
-    let id: &Arc<str> = &flow.step(unit.step).id;
+    let step = flow.steps.get(usize::from(unit.step.0));
+    let id: Arc<str> = step.map_or_else(|| format!("#{}", unit.step.0).into(), |step| step.id.clone());
     match unit.item {
         None => id.to_string(),
         Some(item) => format!("{id}[{item}]"),

@@ -8,7 +8,7 @@ use crate::decide::{Answer, Draft, cancel};
 use crate::event::Fact;
 use crate::model::flow::{Flow, StepIx};
 use crate::model::run::{Run, RunState, Serves};
-use crate::model::unit::{StepRun, UnitState};
+use crate::model::unit::{StepRun, UnitRef, UnitState};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
 
@@ -32,6 +32,9 @@ fn rerun_for(draft: &mut Draft<'_, '_>, what: &Rerun, serves: Option<Serves>) ->
         Rerun::All => Vec::new(),
         Rerun::Continue => flow.places().filter(|step| keeps(run, *step)).collect(),
         Rerun::Steps(steps) => {
+            if let Some(unknown) = steps.iter().find(|step| usize::from(step.0) >= flow.steps.len()) {
+                return Err(Refusal::UnknownUnit(draft.name(UnitRef::step(*unknown))));
+            }
             let again = downstream(flow, steps);
             flow.places().filter(|step| keeps(run, *step) && !again.contains(step)).collect()
         }

@@ -7,6 +7,8 @@ mod expressions;
 mod flows;
 mod for_each;
 mod ladder;
+mod operators;
 mod properties;
 mod rerun;
 mod support;
+mod tokens;
