@@ -11,13 +11,26 @@ use crate::model::run::{Run, RunState, Serves};
 use crate::model::unit::{StepRun, UnitRef, UnitState};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
+use crate::time::Time;
 
 /// Starts the next generation.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, Refusal> {
-    rerun_for(draft, what, None)
+    let deadline = next_deadline(draft);
+    rerun_for(draft, what, None, deadline)
 }
 
-fn rerun_for(draft: &mut Draft<'_, '_>, what: &Rerun, serves: Option<Serves>) -> Result<Answer, Refusal> {
+/// A start of a key whose run is final: all of it again, with the deadline that the start gives.
+pub(crate) fn restart(draft: &mut Draft<'_, '_>, deadline: Option<Time>) -> Result<Answer, Refusal> {
+    let deadline = deadline.or_else(|| next_deadline(draft));
+    rerun_for(draft, &Rerun::All, None, deadline)
+}
+
+fn rerun_for(
+    draft: &mut Draft<'_, '_>,
+    what: &Rerun,
+    serves: Option<Serves>,
+    deadline: Option<Time>,
+) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
@@ -42,7 +55,7 @@ fn rerun_for(draft: &mut Draft<'_, '_>, what: &Rerun, serves: Option<Serves>) ->
     let reran = Fact::Reran {
         generation: run.generation + 1,
         flow: flow.id,
-        deadline: next_deadline(draft),
+        deadline,
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
         keep,
         keep_children: *what == Rerun::Continue,
@@ -63,7 +76,8 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Resul
     if !run.is_final() {
         cancel::cancel(draft, Some("its parent tries again".into()))?;
     }
-    rerun_for(draft, &Rerun::Continue, Some(serves))
+    let deadline = next_deadline(draft);
+    rerun_for(draft, &Rerun::Continue, Some(serves), deadline)
 }
 
 /// Whether a step has something that the next generation can reuse: completed steps are never run again, and a

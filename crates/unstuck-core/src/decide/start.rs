@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::command::{OnDuplicate, Rerun, Start, StartChild, StartInput};
+use crate::command::{OnDuplicate, Start, StartChild, StartInput};
 use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES, rerun};
 use crate::digest::digest;
 use crate::event::{Fact, Started};
@@ -28,7 +28,7 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
     if let Some(run) = draft.maybe() {
         return duplicate(run, &start, &json).and_then(|answer| match (answer, start.on_duplicate) {
             (Answer::Exists(_), OnDuplicate::RestartIfFinal) if draft.run().is_final() => {
-                rerun::rerun(draft, &Rerun::All)
+                rerun::restart(draft, start.deadline)
             }
             (answer, OnDuplicate::Return | OnDuplicate::RestartIfFinal) => Ok(answer),
         });

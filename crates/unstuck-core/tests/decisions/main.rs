@@ -10,5 +10,6 @@ mod ladder;
 mod operators;
 mod properties;
 mod rerun;
+mod start;
 mod support;
 mod tokens;
