@@ -112,6 +112,8 @@ pub(crate) fn go_on(draft: &mut Draft<'_, '_>) {
     if draft.run().has_active() {
         return;
     }
+    // From here on the deadline does not concern the run, and its timer goes.
+    draft.decision.touched.all = true;
     close_fan_outs(draft, error.unit);
     match handler {
         None => draft.emit(Fact::RunFailed { handler_error: None }),

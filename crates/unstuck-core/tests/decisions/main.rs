@@ -13,3 +13,4 @@ mod rerun;
 mod start;
 mod support;
 mod tokens;
+mod wakeups;

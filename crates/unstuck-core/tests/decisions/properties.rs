@@ -386,6 +386,10 @@ fn counted(run: &Run, history: &[Event]) {
     let facts =
         history.iter().filter(|event| event.generation == run.generation).flat_map(|event| &event.facts);
     for fact in facts {
+        // A child that goes on for its parent's next attempt ends its old generation in the same event.
+        if matches!(fact, Fact::Reran { .. }) {
+            counts.clear();
+        }
         let Fact::Unit { unit, fact } = fact else { continue };
         let (attempts, round) = counts.entry(*unit).or_default();
         match fact {
