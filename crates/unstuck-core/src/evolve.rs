@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
-use crate::model::attempt::{Outcome, PastAttempt, ResumedBy};
+use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
 use crate::model::run::{End, Ended, Failing, Handler, Limit, Origin, Phase, Run, RunState, Slot};
@@ -421,8 +421,10 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
 fn count(round: &mut Round, outcome: &Outcome) {
     match outcome {
         Outcome::Stalled(_) | Outcome::Failed(_) => round.stalled += 1,
-        Outcome::Stuck(stuck) if stuck.free => round.lost = true,
-        Outcome::Stuck(_) => round.stuck += 1,
+        Outcome::Stuck(stuck) => {
+            round.stuck += u32::from(!stuck.free);
+            round.losses += u32::from(stuck.limit == StuckLimit::Gone);
+        }
         Outcome::Completed(_) | Outcome::Deferred { .. } | Outcome::Cancelled(_) => {}
     }
 }

@@ -146,8 +146,10 @@ fn try_begin(
 
 /// Queues the next attempt, and hands it over at once where somebody waits for it.
 fn queue(draft: &mut Draft<'_, '_>, unit: UnitRef, resumed_by: Option<ResumedBy>, place: QueuePlace) {
-    let attempt = draft.run().unit(unit).map_or(0, |unit| unit.attempts) + 1;
-    draft.emit_unit(unit, UnitFact::Queued { attempt, resumed_by, place });
+    let (before, alone) =
+        draft.run().unit(unit).map_or((0, false), |unit| (unit.attempts, unit.round.runs_alone()));
+    let place = QueuePlace { alone, ..place };
+    draft.emit_unit(unit, UnitFact::Queued { attempt: before + 1, resumed_by, place });
     let step = draft.step(unit);
     if step.queue.is_empty() || !draft.run().may_go_on() {
         return;

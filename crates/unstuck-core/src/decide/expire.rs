@@ -61,7 +61,7 @@ pub(crate) fn lost(draft: &mut Draft<'_, '_>, id: AttemptId, with_others: bool) 
         return Ok(Answer::Already);
     }
     let heard = last_heard(live, None);
-    stuck::dispose(draft, id.unit, StuckLimit::Gone, heard, with_others && !round.lost);
+    stuck::dispose(draft, id.unit, StuckLimit::Gone, heard, with_others && round.losses == 0);
     Ok(Answer::Done)
 }
 

@@ -223,8 +223,8 @@ pub struct Round {
     pub stalled: u32,
     /// Attempts that were stuck, the free ones apart.
     pub stuck: u32,
-    /// Whether the free loss has been used.
-    pub lost: bool,
+    /// How often its worker was lost; the first time is free where others were lost with it.
+    pub losses: u32,
     /// How often it was deferred.
     pub deferrals: u32,
     /// The time of deferral so far.
@@ -233,15 +233,14 @@ pub struct Round {
 
 impl Default for Round {
     fn default() -> Round {
-        Round {
-            number: 1,
-            manual: 1,
-            stalled: 0,
-            stuck: 0,
-            lost: false,
-            deferrals: 0,
-            deferred: Millis::ZERO,
-        }
+        Round { number: 1, manual: 1, stalled: 0, stuck: 0, losses: 0, deferrals: 0, deferred: Millis::ZERO }
+    }
+}
+
+impl Round {
+    /// Whether it is given only to a worker that runs nothing else: what has cost two workers takes nobody with it.
+    pub fn runs_alone(&self) -> bool {
+        self.losses > 1
     }
 }
 

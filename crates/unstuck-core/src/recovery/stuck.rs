@@ -40,11 +40,8 @@ pub(crate) fn dispose(draft: &mut Draft<'_, '_>, unit: UnitRef, limit: StuckLimi
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) });
-    let place = QueuePlace {
-        front: stuck <= 1,
-        // A job that has cost a worker before takes nobody with it.
-        alone: limit == StuckLimit::Gone && (round.lost || round.stuck > 0),
-    };
+    let is_first = round.stuck == 0 && round.losses == 0;
+    let place = QueuePlace { front: is_first, alone: draft.unit(unit).round.runs_alone() };
     let due = draft.now() + step.limits.minimum_delay;
     draft.emit_unit(unit, UnitFact::Anew { due, stuck, max: step.limits.max_stuck, place });
 }

@@ -7,7 +7,7 @@ use unstuck_core::decide::Effect;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
-use unstuck_core::model::attempt::{AttemptId, Outcome};
+use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit};
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
 use unstuck_core::model::run::{Handler, Phase, Run, RunState, Serves, Slot};
@@ -406,8 +406,10 @@ fn counted(run: &Run, history: &[Event]) {
                 *attempts = (*attempts).max(*attempt);
                 match outcome {
                     Outcome::Stalled(_) | Outcome::Failed(_) => round.stalled += 1,
-                    Outcome::Stuck(stuck) if stuck.free => round.lost = true,
-                    Outcome::Stuck(_) => round.stuck += 1,
+                    Outcome::Stuck(stuck) => {
+                        round.stuck += u32::from(!stuck.free);
+                        round.losses += u32::from(stuck.limit == StuckLimit::Gone);
+                    }
                     _ => {}
                 }
             }

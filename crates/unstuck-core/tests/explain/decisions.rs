@@ -43,10 +43,11 @@ fn a_stuck_attempt_is_tried_anew() {
              this round (3 left): tried anew in 1s, at 2027-01-15T08:00:01.000Z, at the front of its queue",
             "a#2 | stuck | maxStuck: 3 | attempt 2 is stuck: its worker is gone; last heard of at \
              2027-01-15T08:00:01.000Z, stuck 1 of 3 times in this round (2 left): tried anew in 1s, at \
-             2027-01-15T08:00:02.000Z, at the front of its queue, by a worker that runs nothing else",
+             2027-01-15T08:00:02.000Z, at the back of its queue, by a worker that runs nothing else",
             "a#3 | stuck | heartbeatTimeout: 30s, maxStuck: 3 | attempt 3 is stuck: no sign of life within \
              heartbeatTimeout 30s; last heard of at 2027-01-15T08:00:02.000Z, stuck 2 of 3 times in this \
-             round (1 left): tried anew in 1s, at 2027-01-15T08:00:33.000Z, at the back of its queue",
+             round (1 left): tried anew in 1s, at 2027-01-15T08:00:33.000Z, at the back of its queue, by a worker \
+             that runs nothing else",
         ]
     );
 }
