@@ -1,9 +1,11 @@
 //! The storage contract, the in-memory store that keeps it, and the conformance suite for every store.
 
 mod by_run;
+pub mod check;
 pub mod conformance;
 pub mod contract;
 pub mod differential;
+pub mod flows;
 pub mod memory;
 pub mod ready;
 pub mod slots;

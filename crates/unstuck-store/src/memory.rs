@@ -1,8 +1,7 @@
 //! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
 
-mod check;
 mod deferred;
-mod flows;
+
 mod history;
 mod state;
 

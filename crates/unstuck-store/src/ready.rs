@@ -87,6 +87,11 @@ impl ReadyQueues {
         }
     }
 
+    /// The entry of a unit.
+    pub fn get(&self, run: RunId, unit: UnitRef) -> Option<&Ready> {
+        self.waiting.get(run, Some(unit)).map(|waiting| &waiting.ready)
+    }
+
     /// Attempts for these offers, at most `limit`, best first; each goes to the first offer that takes it. What was
     /// picked is not picked again, nor does it count as waiting, until it is [put back](ReadyQueues::put_back).
     pub fn pick(&mut self, offers: &[Offer], limit: usize) -> Vec<Candidate> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use unstuck_core::id::RunId;
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
-use crate::memory::flows::Flows;
+use crate::flows::Flows;
 use crate::memory::state::State;
 use crate::memory::{MemoryStore, Transaction};
 

@@ -12,9 +12,9 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::time::Time;
 
+use crate::check::{Mark, NOT_YET, check_events};
 use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
-use crate::memory::check::{Mark, NOT_YET, check_events};
-use crate::memory::flows::Flows;
+use crate::flows::Flows;
 use crate::memory::history::History;
 use crate::ready::ReadyQueues;
 use crate::slots::Slots;

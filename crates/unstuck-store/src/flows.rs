@@ -9,7 +9,7 @@ use crate::contract::{FlowRecord, NewFlow, PutFlowError};
 
 /// The kept flows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flows {
+pub struct Flows {
     /// By id, which counts from 1.
     records: Vec<FlowRecord>,
     /// The versions of a flow, the newest last.
@@ -17,7 +17,8 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    pub(super) fn put(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
+    /// Keeps a flow, or says why not: see [`Store::put_flow`](crate::contract::Store::put_flow).
+    pub fn put(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
         let known = match &flow.version {
             Some(version) => self.of_name(&flow.name).find(|record| record.version == *version),
             None => self.of_name(&flow.name).next_back().filter(|newest| newest.source == flow.source),
@@ -39,11 +40,19 @@ impl Flows {
         Ok(record)
     }
 
-    pub(super) fn get(&self, flow: FlowId) -> Option<FlowRecord> {
+    /// Puts a flow version back, in the order in which they were kept.
+    pub fn restore(&mut self, record: FlowRecord) {
+        self.versions.entry(record.name.clone()).or_default().push(record.id);
+        self.records.push(record);
+    }
+
+    /// A flow version.
+    pub fn get(&self, flow: FlowId) -> Option<FlowRecord> {
         self.records.get(place(flow)).cloned()
     }
 
-    pub(super) fn newest(&self, name: &str) -> Option<FlowRecord> {
+    /// The newest version of a flow.
+    pub fn newest(&self, name: &str) -> Option<FlowRecord> {
         self.of_name(name).next_back().cloned()
     }
 

@@ -7,18 +7,20 @@ use crate::contract::{RunChange, StoreError};
 
 /// What is remembered of a run while it is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub struct Mark {
     /// The number of its last event.
-    pub(super) seq: u64,
-    pub(super) generation: u32,
-    pub(super) is_final: bool,
+    pub seq: u64,
+    /// Its generation.
+    pub generation: u32,
+    /// Whether that is over.
+    pub is_final: bool,
 }
 
 /// The mark of a run that is not there yet.
-pub(super) const NOT_YET: Mark = Mark { seq: 0, generation: 0, is_final: false };
+pub const NOT_YET: Mark = Mark { seq: 0, generation: 0, is_final: false };
 
 /// Whether the events of a change may follow what is there.
-pub(super) fn check_events(before: Mark, change: &RunChange) -> Result<(), StoreError> {
+pub fn check_events(before: Mark, change: &RunChange) -> Result<(), StoreError> {
     let run = &change.run;
     let mut seq = before.seq;
     let mut is_final = before.is_final;
