@@ -1,0 +1,138 @@
+//! The runs in memory, which of them the rows do not cover yet, and which have rested long enough to leave.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_store::check::Mark;
+
+/// The runs in memory.
+#[derive(Debug, Default)]
+pub(crate) struct HotRuns {
+    runs: FxHashMap<RunId, Hot>,
+    /// Runs whose rows are behind, by the position of the first event that they lack. Some are no longer.
+    behind: VecDeque<(u64, RunId)>,
+    /// Runs in the order in which something happened to them, with their number then. Some have moved on since.
+    resting: VecDeque<(RunId, u64)>,
+}
+
+/// One run in memory.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    pub(crate) run: Whereabouts,
+    /// The name of its flow.
+    pub(crate) flow: Arc<str>,
+    /// The position of its last event.
+    pub(crate) head: u64,
+    /// The position of the first event that its row lacks; `None` if it lacks nothing.
+    pub(crate) behind_since: Option<u64>,
+    /// Whether there are rows of its wakeups.
+    pub(crate) has_wakes: bool,
+    /// Whether there are rows of its leases.
+    pub(crate) has_leases: bool,
+}
+
+/// Where a run is.
+#[derive(Debug)]
+pub(crate) enum Whereabouts {
+    Here(Box<Run>),
+    /// Locked.
+    Out(Mark),
+}
+
+impl HotRuns {
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub(crate) fn get(&self, run: RunId) -> Option<&Hot> {
+        self.runs.get(&run)
+    }
+
+    pub(crate) fn get_mut(&mut self, run: RunId) -> Option<&mut Hot> {
+        self.runs.get_mut(&run)
+    }
+
+    pub(crate) fn insert(&mut self, run: RunId, hot: Hot) {
+        self.runs.insert(run, hot);
+    }
+
+    /// Takes a run out of its entry, to be put back.
+    pub(crate) fn take(&mut self, run: RunId) -> Option<Whereabouts> {
+        let mark = Mark { seq: 0, generation: 0, is_final: false };
+        self.runs.get_mut(&run).map(|hot| std::mem::replace(&mut hot.run, Whereabouts::Out(mark)))
+    }
+
+    /// Puts a run into its entry, or makes one; `head` is the position of its last event.
+    pub(crate) fn put(&mut self, id: RunId, run: Box<Run>, flow: Arc<str>, head: u64) {
+        let run = Whereabouts::Here(run);
+        match self.runs.entry(id) {
+            Entry::Occupied(mut known) => {
+                let hot = known.get_mut();
+                hot.run = run;
+                hot.head = head;
+            }
+            Entry::Vacant(vacant) => {
+                vacant.insert(Hot {
+                    run,
+                    flow,
+                    head,
+                    behind_since: None,
+                    has_wakes: false,
+                    has_leases: false,
+                });
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, run: RunId) {
+        self.runs.remove(&run);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RunId, &Hot)> {
+        self.runs.iter()
+    }
+
+    /// An event at `pos` has happened to a run: its row is behind.
+    pub(crate) fn fall_behind(&mut self, run: RunId, pos: u64) {
+        if let Some(hot) = self.runs.get_mut(&run)
+            && hot.behind_since.is_none()
+        {
+            hot.behind_since = Some(pos);
+            self.behind.push_back((pos, run));
+        }
+    }
+
+    /// The position up to which all events are covered by rows, if the log ends at `end`.
+    pub(crate) fn covered(&mut self, end: u64) -> u64 {
+        while let Some((pos, run)) = self.behind.front() {
+            if self.runs.get(run).is_some_and(|hot| hot.behind_since == Some(*pos)) {
+                return pos - 1;
+            }
+            self.behind.pop_front();
+        }
+        end
+    }
+
+    /// Something has happened to a run: it goes to the end of the line of those that rest.
+    pub(crate) fn touch(&mut self, run: RunId, seq: u64) {
+        self.resting.push_back((run, seq));
+    }
+
+    /// The run that has rested longest, if nothing has happened to it since; `None` where there is no line.
+    pub(crate) fn longest_resting(&mut self) -> Option<RunId> {
+        while let Some((run, seq)) = self.resting.pop_front() {
+            let rests = self.runs.get(&run).is_some_and(|hot| match &hot.run {
+                Whereabouts::Here(run) => run.seq == seq,
+                Whereabouts::Out(_) => false,
+            });
+            if rests {
+                return Some(run);
+            }
+        }
+        None
+    }
+}

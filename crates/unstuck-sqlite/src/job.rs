@@ -1,0 +1,86 @@
+//! What the writer makes durable: one stage, ready to be written.
+
+use unstuck_core::command::Notice;
+use unstuck_core::event::Event;
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::Ready;
+use unstuck_store::contract::{NoticeId, StageId};
+use unstuck_store::timers::Timer;
+
+use crate::record::{KeptSlot, Wakes};
+
+/// One stage.
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    pub(crate) stage: u64,
+    pub(crate) at: Time,
+    pub(crate) last_id: u64,
+    /// Everything at or before this position is in the rows.
+    pub(crate) flushed: u64,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) payloads: Vec<(RunId, PayloadId, Json)>,
+    pub(crate) keys: Vec<(std::sync::Arc<str>, std::sync::Arc<str>, RunId)>,
+    pub(crate) leases: Vec<MovedLease>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notices: Vec<(NoticeId, Notice)>,
+    pub(crate) delivered: Vec<NoticeId>,
+}
+
+/// One row of the log.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) pos: u64,
+    pub(crate) run: RunId,
+    pub(crate) prev: u64,
+    pub(crate) event: Event,
+    pub(crate) wakes: Option<Wakes>,
+}
+
+/// Where a run stands, for one that parks or ends.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) run: RunId,
+    pub(crate) flow: std::sync::Arc<str>,
+    pub(crate) state: &'static str,
+    pub(crate) parent: Option<RunId>,
+    pub(crate) head: u64,
+    pub(crate) slot: Option<(KeptSlot, Option<Time>)>,
+    /// Whether an executor of this process has an attempt of it.
+    pub(crate) is_local: bool,
+    /// Whether there may be older wakeups or leases of it.
+    pub(crate) had_wakes: bool,
+    pub(crate) wakes: Vec<ParkedWake>,
+}
+
+/// A wakeup of a run that parks.
+#[derive(Debug)]
+pub(crate) struct ParkedWake {
+    pub(crate) step: i64,
+    pub(crate) item: i64,
+    pub(crate) timer: Option<Timer>,
+    pub(crate) ready: Option<Ready>,
+}
+
+/// A lease that a sign of life has moved.
+#[derive(Debug)]
+pub(crate) struct MovedLease {
+    pub(crate) run: RunId,
+    pub(crate) step: i64,
+    pub(crate) item: i64,
+    pub(crate) timer: Timer,
+}
+
+/// How a unit is named in a row: step and item, -1 for none.
+pub(crate) fn place(unit: Option<UnitRef>) -> (i64, i64) {
+    let step = unit.map_or(-1, |unit| i64::from(unit.step.0));
+    (step, unit.and_then(|unit| unit.item).map_or(-1, i64::from))
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> StageId {
+        StageId(self.stage)
+    }
+}

@@ -1,0 +1,21 @@
+//! The embedded store: an append-only log in SQLite, with what is hot in memory.
+//!
+//! The log of events is the truth and only appended to. Runs that something happens to are kept in memory; one that has
+//! rested for a while *parks*: a small row says where its history ends, others what will wake it, and it leaves
+//! memory. Opening a store reads those rows and replays the tail of the log that they do not cover. One thread writes,
+//! and syncs as many stages at once as have come in.
+
+mod error;
+mod hot;
+mod job;
+mod open;
+mod recent;
+mod record;
+mod rows;
+mod schema;
+mod stage;
+mod state;
+mod store;
+mod writer;
+
+pub use store::SqliteStore;

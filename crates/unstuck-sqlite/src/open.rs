@@ -1,0 +1,169 @@
+//! Opening a store: the checks, the rows, and the replay of what they do not cover.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use rusqlite::Connection;
+use unstuck_core::evolve::evolve;
+use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
+use unstuck_store::contract::StoreError;
+
+use crate::error::{broken, store_error};
+use crate::hot::{Hot, Whereabouts};
+use crate::record::{Record, Wake};
+use crate::rows;
+use crate::schema::migrate;
+use crate::state::State;
+use crate::store::SqliteStore;
+use crate::writer::Writer;
+
+/// The file of the database inside the folder of a store.
+pub(crate) const DATABASE: &str = "unstuck.db";
+
+/// Opens the store in a folder, which is made if it is not there.
+pub(crate) fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
+    let shown = directory.display();
+    fs::create_dir_all(directory)
+        .map_err(|error| broken(format!("the folder {shown} cannot be made: {error}")))?;
+    let lock = lock(directory)?;
+    let path = directory.join(DATABASE);
+    let mut writer = connect(&path)?;
+    migrate(&mut writer)?;
+    let reader = connect(&path)?;
+    let state = load(&reader)?;
+    Ok(SqliteStore::with(directory.to_owned(), lock, reader, Writer::start(writer), state))
+}
+
+/// One process owns a store: whoever comes second is told so.
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| broken(format!("{} cannot be opened: {error}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(StoreError::Away(format!("another process has the store {} open", directory.display())))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(broken(format!("{} cannot be locked: {error}", path.display())))
+        }
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(store_error)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
+        PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;";
+    connection.execute_batch(pragmas).map_err(store_error)?;
+    Ok(connection)
+}
+
+/// All that is in memory, from what is durable.
+pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
+    let mut state = State::default();
+    for flow in rows::flows(connection)? {
+        state.flows.restore(flow);
+    }
+    state.notices = rows::notices(connection)?.into_iter().collect();
+    state.last_notice = state.notices.keys().next_back().map_or(0, |id| id.0);
+    state.last_id = rows::meta(connection, "last_id")?.map_or(0, rows::unsigned);
+    state.last_time = rows::meta(connection, "last_time")?.map(Time);
+    let flushed = rows::meta(connection, "flushed")?.map_or(0, rows::unsigned);
+    state.end = rows::last_position(connection)?;
+    rows::wakes(connection, |wake| {
+        if let Some(timer) = wake.timer {
+            state.timers.restore(wake.run, wake.unit, timer);
+        }
+        if let (Some(unit), Some(ready)) = (wake.unit, &wake.ready) {
+            state.ready.set(wake.run, unit, Some(ready));
+        }
+        Ok(())
+    })?;
+    for (run, slot, since) in rows::slots(connection)? {
+        state.slots.set(run, &slot.slot(), since.unwrap_or_default());
+    }
+    for run in rows::local_runs(connection)? {
+        warm_up(&mut state, connection, run)?;
+    }
+    rows::tail(connection, flushed, |pos, run, prev, record| {
+        replay(&mut state, connection, pos, run, prev, record)
+    })?;
+    for (run, lease, planned) in rows::leases(connection)? {
+        // One of an attempt that has ended since is over.
+        if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
+            state.timers.move_lease(run, lease);
+        }
+    }
+    Ok(state)
+}
+
+/// Brings one run into memory from its row.
+pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let Some(row) = rows::run_row(connection, run)? else { return Ok(false) };
+    let here = rows::run_at(connection, run, row.head)?;
+    let seq = here.seq;
+    let run_at = Whereabouts::Here(Box::new(here));
+    state.hot.insert(
+        run,
+        Hot {
+            run: run_at,
+            flow: row.flow,
+            head: row.head,
+            behind_since: None,
+            has_wakes: true,
+            has_leases: true,
+        },
+    );
+    state.hot.touch(run, seq);
+    Ok(true)
+}
+
+/// Applies a record that the rows may not cover.
+fn replay(
+    state: &mut State,
+    connection: &Connection,
+    pos: u64,
+    run: RunId,
+    prev: u64,
+    record: Record,
+) -> Result<(), StoreError> {
+    if state.hot.get(run).is_none() && prev > 0 {
+        warm_up(state, connection, run)?;
+    }
+    let head = state.hot.get(run).map_or(0, |hot| hot.head);
+    if pos <= head {
+        return Ok(());
+    }
+    if head != prev {
+        return Err(broken(format!(
+            "event {pos} of {run} follows event {prev}, and the last one known is {head}"
+        )));
+    }
+    let mut slot = match state.hot.take(run) {
+        None => None,
+        Some(Whereabouts::Here(run)) => Some(*run),
+        Some(Whereabouts::Out(_)) => {
+            return Err(broken(format!("{run} is locked while the store is opened")));
+        }
+    };
+    evolve(&mut slot, &record.event);
+    let here = slot.ok_or_else(|| broken(format!("{run} has no beginning")))?;
+    let (seq, flow) = (here.seq, state.flow_name(here.flow)?);
+    state.hot.put(run, Box::new(here), flow, pos);
+    if let Some(hot) = state.hot.get_mut(run) {
+        hot.has_leases = true;
+    }
+    state.hot.fall_behind(run, pos);
+    state.hot.touch(run, seq);
+    if let Some(wakes) = record.wakes {
+        let list: Vec<_> = wakes.list.into_iter().map(Wake::wakeup).collect();
+        state.wake(run, &list, wakes.replaces_all, &wakes.slot.slot(), record.event.at);
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What was staged lately and may not be in the file yet: payloads and keys.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::Json;
+
+/// So many bytes of payloads are kept for those who read them again soon.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Payloads that were written or read lately.
+#[derive(Debug, Default)]
+pub(crate) struct RecentPayloads {
+    known: FxHashMap<PayloadId, Json>,
+    /// In order, with the stage that writes each.
+    order: VecDeque<(PayloadId, u64)>,
+    bytes: usize,
+}
+
+impl RecentPayloads {
+    pub(crate) fn get(&self, id: PayloadId) -> Option<&Json> {
+        self.known.get(&id)
+    }
+
+    /// Keeps a payload that `stage` writes.
+    pub(crate) fn put(&mut self, id: PayloadId, json: Json, stage: u64) {
+        self.bytes += json.text().len();
+        if self.known.insert(id, json).is_none() {
+            self.order.push_back((id, stage));
+        }
+    }
+
+    /// Lets the oldest go where there is too much, once they are in the file.
+    pub(crate) fn trim(&mut self, durable: u64) {
+        while self.bytes > MAX_BYTES
+            && let Some((id, stage)) = self.order.front()
+            && *stage <= durable
+        {
+            if let Some(json) = self.known.remove(id) {
+                self.bytes = self.bytes.saturating_sub(json.text().len());
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+/// A flow and a key in it.
+type Name = (Arc<str>, Arc<str>);
+
+/// Keys that were taken lately.
+#[derive(Debug, Default)]
+pub(crate) struct RecentKeys {
+    known: HashMap<Name, RunId>,
+    order: VecDeque<(Name, u64)>,
+}
+
+impl RecentKeys {
+    pub(crate) fn get(&self, flow: &str, key: &str) -> Option<RunId> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get(&(Arc::from(flow), Arc::from(key))).copied()
+    }
+
+    pub(crate) fn put(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId, stage: u64) {
+        let name = (flow.clone(), key.clone());
+        self.known.insert(name.clone(), run);
+        self.order.push_back((name, stage));
+    }
+
+    /// Lets those go that are in the file.
+    pub(crate) fn trim(&mut self, durable: u64) {
+        while let Some((name, stage)) = self.order.front()
+            && *stage <= durable
+        {
+            self.known.remove(name);
+            self.order.pop_front();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What one row of the log holds: an event, and the wakeups that follow from it, so that replay needs nothing else.
+
+use serde::{Deserialize, Serialize};
+use unstuck_core::event::Event;
+use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::run::Limit;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
+use unstuck_store::contract::StoreError;
+
+use crate::error::broken;
+
+/// A row of the log.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Record {
+    /// What happened.
+    #[serde(rename = "e")]
+    pub(crate) event: Event,
+    /// What the change that this event ends does to the run's wakeups; only with the last event of a change.
+    #[serde(rename = "w", default)]
+    pub(crate) wakes: Option<Wakes>,
+}
+
+/// A row of the log that is to be written.
+#[derive(Serialize)]
+pub(crate) struct RecordRef<'a> {
+    #[serde(rename = "e")]
+    pub(crate) event: &'a Event,
+    #[serde(rename = "w", skip_serializing_if = "Option::is_none")]
+    pub(crate) wakes: Option<&'a Wakes>,
+}
+
+/// The wakeups of a run, as a change leaves them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Wakes {
+    /// Whether those that are not listed are gone.
+    #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) replaces_all: bool,
+    #[serde(rename = "l", default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) list: Vec<Wake>,
+    /// What it has or wants of its limit.
+    #[serde(rename = "s", default, skip_serializing_if = "KeptSlot::is_none")]
+    pub(crate) slot: KeptSlot,
+}
+
+/// One wakeup: step, item, due, ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wake(
+    pub(crate) Option<StepIx>,
+    pub(crate) Option<u32>,
+    pub(crate) Option<Time>,
+    pub(crate) Option<Ready>,
+);
+
+/// A [`SlotUse`] as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum KeptSlot {
+    #[default]
+    None,
+    Wants(Limit, i32),
+    Has(Limit),
+}
+
+impl KeptSlot {
+    pub(crate) fn of(slot: &SlotUse) -> KeptSlot {
+        match slot {
+            SlotUse::None => KeptSlot::None,
+            SlotUse::Wants { limit, priority } => KeptSlot::Wants(limit.clone(), *priority),
+            SlotUse::Has { limit } => KeptSlot::Has(limit.clone()),
+        }
+    }
+
+    pub(crate) fn slot(self) -> SlotUse {
+        match self {
+            KeptSlot::None => SlotUse::None,
+            KeptSlot::Wants(limit, priority) => SlotUse::Wants { limit, priority },
+            KeptSlot::Has(limit) => SlotUse::Has { limit },
+        }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == KeptSlot::None
+    }
+}
+
+impl Wake {
+    pub(crate) fn of((unit, wakeup): (Option<UnitRef>, Wakeup)) -> Wake {
+        let (step, item) = unit.map_or((None, None), |unit| (Some(unit.step), unit.item));
+        Wake(step, item, wakeup.due, wakeup.ready)
+    }
+
+    pub(crate) fn wakeup(self) -> (Option<UnitRef>, Wakeup) {
+        let Wake(step, item, due, ready) = self;
+        (step.map(|step| UnitRef { step, item }), Wakeup { ready, due })
+    }
+}
+
+/// The text of anything that is kept.
+pub(crate) fn text(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| broken(format!("a row cannot be written: {error}")))
+}
+
+/// What a text was made of.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| broken(format!("{what} is damaged: {error}")))
+}

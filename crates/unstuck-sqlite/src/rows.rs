@@ -1,0 +1,277 @@
+//! Reading the tables.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use unstuck_core::command::Notice;
+use unstuck_core::decide::LeaseMove;
+use unstuck_core::event::Event;
+use unstuck_core::evolve::evolve;
+use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::Ready;
+use unstuck_store::contract::{Filter, FlowRecord, NoticeId, StoreError};
+use unstuck_store::timers::Timer;
+
+use crate::error::{broken, store_error};
+use crate::record::{KeptSlot, Record, read};
+use crate::writer::number;
+
+/// The row of a run.
+pub(crate) struct RunRow {
+    pub(crate) id: RunId,
+    pub(crate) flow: Arc<str>,
+    pub(crate) head: u64,
+}
+
+/// A wakeup of a parked run.
+pub(crate) struct WakeRow {
+    pub(crate) run: RunId,
+    pub(crate) unit: Option<UnitRef>,
+    pub(crate) timer: Option<Timer>,
+    pub(crate) ready: Option<Ready>,
+}
+
+/// The row of this run, if it has one.
+pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, flow, head FROM run WHERE id = ?1").map_err(store_error)?;
+    statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
+}
+
+fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
+    let flow: String = row.get(1)?;
+    Ok(RunRow { id: RunId(unsigned(row.get(0)?)), flow: flow.into(), head: unsigned(row.get(2)?) })
+}
+
+/// Runs that have a row, newest first, before an id. The state is that of the row.
+pub(crate) fn list(
+    connection: &Connection,
+    filter: &Filter,
+    before: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunRow>, StoreError> {
+    let sql = "SELECT id, flow, head FROM run WHERE id < ?1 AND (?2 IS NULL OR state = ?2)
+        AND (?3 IS NULL OR flow = ?3) AND (?4 IS NULL OR parent = ?4) ORDER BY id DESC LIMIT ?5";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let before = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
+    let parent = filter.parent.map(|parent| number(parent.0)).transpose()?;
+    let state = filter.state.map(unstuck_core::model::run::RunState::word);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement
+        .query_map(params![before, state, filter.flow.as_deref(), parent, limit], to_run_row)
+        .map_err(store_error)?;
+    rows.collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// The record at a position, with the position of the run's record before it.
+pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(Record, u64), StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT prev, body FROM event WHERE pos = ?1").map_err(store_error)?;
+    let found: Option<(i64, String)> = statement
+        .query_row([number(pos)?], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .map_err(store_error)?;
+    let (prev, body) = found.ok_or_else(|| broken(format!("event {pos} of the log is missing")))?;
+    Ok((read(&body, &format!("event {pos} of the log"))?, unsigned(prev)))
+}
+
+/// The events of a run up to `head`, those after number `after`, in order.
+pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
+    let mut events = Vec::new();
+    let mut pos = head;
+    while pos > 0 {
+        let (record, prev) = record(connection, pos)?;
+        if record.event.seq <= after {
+            break;
+        }
+        events.push(record.event);
+        pos = prev;
+    }
+    events.reverse();
+    Ok(events)
+}
+
+/// A run as its history up to `head` gives it.
+pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
+    let mut run = None;
+    for event in history(connection, head, 0)? {
+        evolve(&mut run, &event);
+    }
+    run.ok_or_else(|| broken(format!("{id} has no history")))
+}
+
+/// Calls `each` with every record after a position: position, run, record.
+pub(crate) fn tail(
+    connection: &Connection,
+    after: u64,
+    mut each: impl FnMut(u64, RunId, u64, Record) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let sql = "SELECT pos, run, prev, body FROM event WHERE pos > ?1 ORDER BY pos";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(after)?]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let pos = unsigned(row.get(0).map_err(store_error)?);
+        let run = RunId(unsigned(row.get(1).map_err(store_error)?));
+        let prev = unsigned(row.get(2).map_err(store_error)?);
+        let body = row.get_ref(3).map_err(store_error)?;
+        let body =
+            body.as_str().map_err(|error| broken(format!("event {pos} of the log is damaged: {error}")))?;
+        each(pos, run, prev, read(body, &format!("event {pos} of the log"))?)?;
+    }
+    Ok(())
+}
+
+/// The end of the log.
+pub(crate) fn last_position(connection: &Connection) -> Result<u64, StoreError> {
+    let last: Option<i64> =
+        connection.query_row("SELECT max(pos) FROM event", [], |row| row.get(0)).map_err(store_error)?;
+    Ok(last.map_or(0, unsigned))
+}
+
+/// Every wakeup of parked runs.
+pub(crate) fn wakes(
+    connection: &Connection,
+    mut each: impl FnMut(WakeRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = connection
+        .prepare("SELECT run, step, item, due, planned, heard, ready FROM wake")
+        .map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+        let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let due: Option<i64> = row.get(3).map_err(store_error)?;
+        let set: Option<i64> = row.get(4).map_err(store_error)?;
+        let heard: Option<i64> = row.get(5).map_err(store_error)?;
+        let timer =
+            due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard: heard.map(Time) });
+        let ready = row
+            .get_ref(6)
+            .map_err(store_error)?
+            .as_str_or_null()
+            .map_err(|error| broken(error.to_string()))?;
+        each(WakeRow {
+            run,
+            unit,
+            timer,
+            ready: ready.map(|ready| read(ready, "a queue entry")).transpose()?,
+        })?;
+    }
+    Ok(())
+}
+
+/// The unit that a row names.
+fn unit(step: i64, item: i64) -> Option<UnitRef> {
+    u16::try_from(step).ok().map(|step| UnitRef { step: StepIx(step), item: u32::try_from(item).ok() })
+}
+
+/// Every lease that a sign of life has moved, with what it was planned to be.
+pub(crate) fn leases(connection: &Connection) -> Result<Vec<(RunId, LeaseMove, Time)>, StoreError> {
+    let sql = "SELECT run, step, item, due, planned, heard FROM lease";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut leases = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
+        if let Some(unit) = unit(number(1)?, number(2)?) {
+            let lease = LeaseMove { unit, due: Time(number(3)?), heard: Time(number(5)?) };
+            leases.push((RunId(unsigned(number(0)?)), lease, Time(number(4)?)));
+        }
+    }
+    Ok(leases)
+}
+
+/// What runs with rows have or want of their limits, and since when.
+pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, KeptSlot, Option<Time>)>, StoreError> {
+    let mut statement =
+        connection.prepare("SELECT id, slot FROM run WHERE slot IS NOT NULL").map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    let mut slots = Vec::new();
+    for row in rows {
+        let (run, slot): (i64, String) = row.map_err(store_error)?;
+        let (slot, since) = read(&slot, "a slot")?;
+        slots.push((RunId(unsigned(run)), slot, since));
+    }
+    Ok(slots)
+}
+
+/// Runs with rows that an executor of this process had an attempt of.
+pub(crate) fn local_runs(connection: &Connection) -> Result<Vec<RunId>, StoreError> {
+    let mut statement = connection.prepare("SELECT id FROM run WHERE local = 1").map_err(store_error)?;
+    let rows = statement.query_map([], |row| row.get(0)).map_err(store_error)?;
+    rows.map(|id| id.map(|id| RunId(unsigned(id)))).collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// The run of a key.
+pub(crate) fn run_of_key(
+    connection: &Connection,
+    flow: &str,
+    key: &str,
+) -> Result<Option<RunId>, StoreError> {
+    let sql = "SELECT run FROM run_key WHERE flow = ?1 AND key = ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let run: Option<i64> =
+        statement.query_row([flow, key], |row| row.get(0)).optional().map_err(store_error)?;
+    Ok(run.map(|run| RunId(unsigned(run))))
+}
+
+/// A payload.
+pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<Json>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT body FROM payload WHERE id = ?1").map_err(store_error)?;
+    let body: Option<String> =
+        statement.query_row([number(id.0)?], |row| row.get(0)).optional().map_err(store_error)?;
+    body.map(|body| Json::parse(&body).map_err(|error| broken(format!("payload {id} is damaged: {error}"))))
+        .transpose()
+}
+
+/// Every undelivered notice.
+pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+    let mut statement = connection.prepare("SELECT id, body FROM notice ORDER BY id").map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    let mut notices = Vec::new();
+    for row in rows {
+        let (id, body): (i64, String) = row.map_err(store_error)?;
+        notices.push((NoticeId(unsigned(id)), read(&body, "a notice")?));
+    }
+    Ok(notices)
+}
+
+/// Every flow version, in the order in which they were kept.
+pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
+    let sql = "SELECT id, name, version, source, directory FROM flow ORDER BY id";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let rows = statement.query_map([], |row| {
+        let texts: [String; 4] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+        let [name, version, source, directory] = texts.map(Into::into);
+        Ok(FlowRecord { id: FlowId(unsigned(row.get(0)?)), name, version, source, directory })
+    });
+    rows.map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// Keeps a flow version, or its new folder.
+pub(crate) fn put_flow(connection: &Connection, flow: &FlowRecord) -> Result<(), StoreError> {
+    let sql = "INSERT INTO flow (id, name, version, source, directory) VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT (id) DO UPDATE SET directory = excluded.directory";
+    let FlowRecord { id, name, version, source, directory } = flow;
+    connection
+        .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory])
+        .map_err(store_error)?;
+    Ok(())
+}
+
+/// A number of `meta`.
+pub(crate) fn meta(connection: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = ?1";
+    connection.query_row(sql, [name], |row| row.get(0)).optional().map_err(store_error)
+}
+
+/// What was kept as a signed number.
+pub(crate) fn unsigned(value: i64) -> u64 {
+    value.cast_unsigned()
+}

@@ -1,0 +1,93 @@
+//! The tables, and how a file of an older schema is brought up to date.
+
+use rusqlite::Connection;
+use unstuck_store::contract::StoreError;
+
+use crate::error::{broken, store_error};
+
+/// Each entry takes the schema from its place to the next; they are never changed, only added to.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+
+-- The truth: one row for each event, in order. `prev` is the row of the run's event before it, or 0.
+CREATE TABLE event (
+    pos  INTEGER PRIMARY KEY,
+    run  INTEGER NOT NULL,
+    prev INTEGER NOT NULL CHECK (prev >= 0 AND prev < pos),
+    body TEXT NOT NULL
+);
+
+-- Where a run stands, once it has parked or ended; what is newer is in the log.
+CREATE TABLE run (
+    id     INTEGER PRIMARY KEY,
+    flow   TEXT NOT NULL,
+    state  TEXT NOT NULL,
+    parent INTEGER,
+    head   INTEGER NOT NULL CHECK (head > 0),
+    slot   TEXT,
+    local  INTEGER NOT NULL
+);
+CREATE INDEX run_local ON run (id) WHERE local = 1;
+CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
+
+-- What will move a run that has parked. `step` is -1 for the run itself, `item` -1 for a step.
+CREATE TABLE wake (
+    run     INTEGER NOT NULL,
+    step    INTEGER NOT NULL,
+    item    INTEGER NOT NULL,
+    -- Without signs of life it would have been due when `planned` says.
+    due     INTEGER,
+    planned INTEGER,
+    heard   INTEGER,
+    ready   TEXT,
+    PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+
+-- Leases that signs of life have moved, which is no event.
+CREATE TABLE lease (
+    run     INTEGER NOT NULL,
+    step    INTEGER NOT NULL,
+    item    INTEGER NOT NULL,
+    due     INTEGER NOT NULL,
+    planned INTEGER NOT NULL,
+    heard   INTEGER NOT NULL,
+    PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+
+CREATE TABLE run_key (
+    flow TEXT NOT NULL,
+    key  TEXT NOT NULL,
+    run  INTEGER NOT NULL,
+    PRIMARY KEY (flow, key)
+) WITHOUT ROWID;
+
+CREATE TABLE payload (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE notice (id INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE flow (
+    id        INTEGER PRIMARY KEY,
+    name      TEXT NOT NULL,
+    version   TEXT NOT NULL,
+    source    TEXT NOT NULL,
+    directory TEXT NOT NULL,
+    UNIQUE (name, version)
+);
+"];
+
+/// Brings the schema up to date. A file of a newer one is refused, and not touched.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let version: u32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
+    if version as usize > MIGRATIONS.len() {
+        return Err(broken(format!(
+            "it was written by a newer version of Unstuck (schema {version}, this one knows {}): use that one",
+            MIGRATIONS.len()
+        )));
+    }
+    for (version, migration) in (1u32..).zip(MIGRATIONS).skip(version as usize) {
+        let transaction = connection.transaction().map_err(store_error)?;
+        transaction.execute_batch(migration).map_err(store_error)?;
+        transaction.pragma_update(None, "user_version", version).map_err(store_error)?;
+        transaction.commit().map_err(store_error)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! A stage: checked as a whole, made visible, and turned into what the writer makes durable.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use unstuck_core::event::{Event, Fact};
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::model::run::Slot;
+use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
+use unstuck_core::time::Time;
+use unstuck_store::check::{NOT_YET, check_events};
+use unstuck_store::contract::{RunChange, Stage, StoreError};
+
+use crate::hot::Whereabouts;
+use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
+use crate::record::{KeptSlot, Wake, Wakes};
+use crate::rows;
+use crate::store::SqliteStore;
+
+/// So many runs stay in memory; beyond, those that have rested longest park.
+const MAX_HOT: usize = 20_000;
+/// So many events may come after the last one that the rows cover: what an open replays at most, nearly.
+const MAX_TAIL: u64 = 200_000;
+/// So many runs park in one stage at most.
+const MAX_PARKED: usize = 2_000;
+
+impl SqliteStore {
+    /// Checks a whole stage before any of it happens.
+    pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
+        let mut returned = 0;
+        let mut keys = Vec::new();
+        let mut seen = FxHashSet::default();
+        let mut payloads = FxHashSet::default();
+        for change in &stage.runs {
+            let id = change.run.id;
+            if !seen.insert(id) {
+                return Err(conflict(id, "comes back twice in one stage"));
+            }
+            let is_start =
+                matches!(change.events.first().and_then(|event| event.facts.first()), Some(Fact::Started(_)));
+            match self.state.hot.get(id).map(|hot| (&hot.run, &hot.flow)) {
+                Some((Whereabouts::Out(mark), flow)) => {
+                    if *flow != change.flow {
+                        return Err(conflict(id, &format!("is of flow `{flow}`, not `{}`", change.flow)));
+                    }
+                    check_events(*mark, change)?;
+                    returned += 1;
+                }
+                Some((Whereabouts::Here(_), _)) if is_start => return Err(conflict(id, "is there already")),
+                Some((Whereabouts::Here(_), _)) => return Err(conflict(id, "was not locked")),
+                None => self.check_new(change, is_start, &mut keys)?,
+            }
+            for (payload, _) in &change.payloads {
+                self.check_payload(*payload)?;
+                if !payloads.insert(*payload) {
+                    return Err(written_twice(*payload));
+                }
+            }
+        }
+        for run in &stage.unchanged {
+            match self.state.hot.get(run.id).map(|hot| &hot.run) {
+                Some(Whereabouts::Out(mark)) if mark.seq == run.seq => returned += 1,
+                Some(Whereabouts::Out(_)) => {
+                    return Err(conflict(run.id, "is said to be unchanged, and has changed"));
+                }
+                Some(Whereabouts::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
+            }
+        }
+        if returned == self.locked.len() {
+            return Ok(());
+        }
+        Err(StoreError::Conflict("a run was locked and has not come back with the stage".into()))
+    }
+
+    fn check_new<'a>(
+        &self,
+        change: &'a RunChange,
+        is_start: bool,
+        keys: &mut Vec<(&'a Arc<str>, &'a Arc<str>)>,
+    ) -> Result<(), StoreError> {
+        let id = change.run.id;
+        if !is_start {
+            return Err(conflict(id, "is not there, and does not begin with its start"));
+        }
+        if id.0 <= self.state.last_id && rows::run_row(&self.reader, id)?.is_some() {
+            return Err(conflict(id, "is there already"));
+        }
+        check_events(NOT_YET, change)?;
+        if let Some(key) = &change.run.key {
+            let taken = keys.contains(&(&change.flow, key)) || self.find_key(&change.flow, key)?.is_some();
+            if taken {
+                let flow = &change.flow;
+                return Err(StoreError::Conflict(format!(
+                    "key `{key}` of flow `{flow}` belongs to another run"
+                )));
+            }
+            keys.push((&change.flow, key));
+        }
+        Ok(())
+    }
+
+    /// Ids grow, so only one that is not new needs a look into the file.
+    fn check_payload(&self, id: PayloadId) -> Result<(), StoreError> {
+        let known = self.state.payloads.get(id).is_some()
+            || (id.0 <= self.state.last_id && rows::payload(&self.reader, id)?.is_some());
+        if known {
+            return Err(written_twice(id));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn find_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        match self.state.keys.get(flow, key) {
+            Some(run) => Ok(Some(run)),
+            None => rows::run_of_key(&self.reader, flow, key),
+        }
+    }
+
+    /// Makes the change of one run visible, and puts what must be written into the job.
+    pub(crate) fn change(&mut self, change: RunChange, at: Time, job: &mut Job) {
+        let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases } = change;
+        let id = run.id;
+        let has_leases = !leases.is_empty();
+        for lease in leases {
+            self.state.timers.move_lease(id, lease);
+            if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
+                let (step, item) = place(Some(lease.unit));
+                job.leases.push(MovedLease { run: id, step, item, timer });
+            }
+        }
+        self.state.wake(id, &wakeups, replaces_all, &slot, at);
+        for (payload, json) in payloads {
+            self.state.payloads.put(payload, json.clone(), job.stage);
+            job.payloads.push((id, payload, json));
+        }
+        if let (Some(key), Some(1)) = (&run.key, events.first().map(|event| event.seq)) {
+            self.state.keys.put(&flow, key, id, job.stage);
+            job.keys.push((flow.clone(), key.clone(), id));
+        }
+        let mut prev = self.state.hot.get(id).map_or(0, |hot| hot.head);
+        let first = self.state.end + 1;
+        let last = events.pop();
+        for event in events {
+            prev = self.append(job, id, prev, event, None);
+        }
+        let (is_final, seq, has_events) = (run.is_final(), run.seq, last.is_some());
+        if let Some(event) = last {
+            let wakes = wakeups.into_iter().map(Wake::of).collect();
+            let wakes = Wakes { replaces_all, list: wakes, slot: KeptSlot::of(&slot) };
+            prev = self.append(job, id, prev, event, Some(wakes));
+        }
+        self.state.hot.put(id, run, flow, prev);
+        if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
+            hot.has_leases = true;
+        }
+        if has_events {
+            self.state.hot.fall_behind(id, first);
+            if is_final {
+                self.park(id, job);
+            } else {
+                self.state.hot.touch(id, seq);
+            }
+        }
+    }
+
+    fn append(&mut self, job: &mut Job, run: RunId, prev: u64, event: Event, wakes: Option<Wakes>) -> u64 {
+        self.state.end += 1;
+        let pos = self.state.end;
+        job.entries.push(Entry { pos, run, prev, event, wakes });
+        pos
+    }
+
+    /// Those that have rested longest park, while there are too many in memory or the tail of the log is long.
+    pub(crate) fn make_room(&mut self, job: &mut Job) {
+        for _ in 0..MAX_PARKED {
+            let tail = self.state.end - self.state.hot.covered(self.state.end);
+            if self.state.hot.len() <= MAX_HOT + self.leaving.len() && tail <= MAX_TAIL {
+                return;
+            }
+            let Some(run) = self.state.hot.longest_resting() else { return };
+            self.park(run, job);
+        }
+    }
+
+    /// Writes where a run stands and what will wake it; it leaves memory once that is in the file.
+    fn park(&mut self, id: RunId, job: &mut Job) {
+        let Some(hot) = self.state.hot.get_mut(id) else { return };
+        let Whereabouts::Here(run) = &hot.run else { return };
+        let mut wakes = Vec::new();
+        let mut is_local = false;
+        let (timers, ready) = (&self.state.timers, &self.state.ready);
+        let mut add = |unit: Option<UnitRef>| {
+            let timer = timers.get(id, unit);
+            let ready = unit.and_then(|unit| ready.get(id, unit)).cloned();
+            if timer.is_some() || ready.is_some() {
+                let (step, item) = place(unit);
+                wakes.push(ParkedWake { step, item, timer, ready });
+            }
+        };
+        add(None);
+        run.each_unit(|unit, state| {
+            add(Some(unit));
+            is_local |= is_in_local_hands(&state.state);
+        });
+        let slot = match &run.slot {
+            Slot::Unlimited => None,
+            Slot::Taken(limit) => Some((KeptSlot::Has(limit.clone()), None)),
+            Slot::Wanted(limit) => {
+                let since = self.state.slots.wanted_since(id);
+                since.map(|since| (KeptSlot::Wants(limit.clone(), run.priority), Some(since)))
+            }
+        };
+        job.rows.push(Row {
+            run: id,
+            flow: hot.flow.clone(),
+            state: run.state().word(),
+            parent: run.origin.parent(),
+            head: hot.head,
+            slot,
+            is_local,
+            had_wakes: hot.has_wakes || hot.has_leases,
+            wakes,
+        });
+        hot.behind_since = None;
+        hot.has_wakes = true;
+        hot.has_leases = false;
+        self.leaving.push_back((job.stage, id, run.seq));
+    }
+}
+
+fn is_in_local_hands(state: &UnitState) -> bool {
+    match state {
+        UnitState::Active(live) => match &live.doing {
+            Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => worker.local,
+            Doing::Child { .. } => false,
+        },
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => false,
+    }
+}
+
+fn written_twice(id: PayloadId) -> StoreError {
+    StoreError::Conflict(format!("payload {id} is there already: it is written once"))
+}
+
+/// Something about a run that cannot be.
+pub(crate) fn conflict(run: RunId, what: &str) -> StoreError {
+    StoreError::Conflict(format!("{run} {what}"))
+}

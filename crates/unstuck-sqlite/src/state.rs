@@ -1,0 +1,68 @@
+//! What is in memory and follows from what is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstuck_core::command::Notice;
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{SlotUse, Wakeup};
+use unstuck_store::contract::{NoticeId, StoreError};
+use unstuck_store::flows::Flows;
+use unstuck_store::ready::ReadyQueues;
+use unstuck_store::slots::Slots;
+use unstuck_store::timers::Timers;
+
+use crate::error::broken;
+use crate::hot::HotRuns;
+use crate::recent::{RecentKeys, RecentPayloads};
+
+/// All that is in memory and follows from what is durable.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) hot: HotRuns,
+    pub(crate) ready: ReadyQueues,
+    pub(crate) timers: Timers,
+    pub(crate) slots: Slots,
+    pub(crate) notices: BTreeMap<NoticeId, Notice>,
+    pub(crate) flows: Flows,
+    pub(crate) payloads: RecentPayloads,
+    pub(crate) keys: RecentKeys,
+    /// The position of the last event.
+    pub(crate) end: u64,
+    pub(crate) last_notice: u64,
+    pub(crate) last_id: u64,
+    pub(crate) last_time: Option<Time>,
+}
+
+impl State {
+    /// Sets the wakeups of a run as a change leaves them.
+    pub(crate) fn wake(
+        &mut self,
+        run: RunId,
+        wakeups: &[(Option<UnitRef>, Wakeup)],
+        replaces_all: bool,
+        slot: &SlotUse,
+        at: Time,
+    ) {
+        if replaces_all {
+            self.timers
+                .set_all(run, wakeups.iter().filter_map(|(place, wakeup)| Some((*place, wakeup.due?))));
+            self.ready.set_all(run, wakeups.iter().filter_map(|(_, wakeup)| wakeup.ready.as_ref()));
+        } else {
+            for (place, wakeup) in wakeups {
+                self.timers.set(run, *place, wakeup.due);
+                if let Some(unit) = place {
+                    self.ready.set(run, *unit, wakeup.ready.as_ref());
+                }
+            }
+        }
+        self.slots.set(run, slot, at);
+    }
+
+    pub(crate) fn flow_name(&self, flow: FlowId) -> Result<Arc<str>, StoreError> {
+        let record = self.flows.get(flow).ok_or_else(|| broken(format!("flow version {flow} is missing")))?;
+        Ok(record.name)
+    }
+}

@@ -1,0 +1,439 @@
+//! The store: the contract, kept with a log on disk and what is hot in memory.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use unstuck_core::command::Notice;
+use unstuck_core::event::Event;
+use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
+use unstuck_store::check::Mark;
+use unstuck_store::contract::{
+    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
+    Store, StoreError,
+};
+
+use crate::error::broken;
+use crate::hot::Whereabouts;
+use crate::job::Job;
+use crate::open;
+use crate::rows;
+use crate::stage::conflict;
+use crate::state::State;
+use crate::writer::Writer;
+
+/// The embedded store: one folder, owned by one process.
+#[derive(Debug)]
+pub struct SqliteStore {
+    directory: PathBuf,
+    _lock: File,
+    pub(crate) reader: Connection,
+    pub(crate) writer: Writer,
+    pub(crate) state: State,
+    /// Reports that came in while something else was waited for.
+    pub(crate) settled: Vec<Settled>,
+    pub(crate) in_transaction: bool,
+    pub(crate) locked: Vec<RunId>,
+    pub(crate) last_stage: u64,
+    /// The last stage that is in the file.
+    pub(crate) durable: u64,
+    /// Runs that leave memory once their row is in the file: the stage, and their number then.
+    pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
+    pub(crate) broken: Option<StoreError>,
+}
+
+impl SqliteStore {
+    /// Opens the store in this folder; it is made if it is not there.
+    pub fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
+        open::open(directory)
+    }
+
+    pub(crate) fn with(
+        directory: PathBuf,
+        lock: File,
+        reader: Connection,
+        writer: Writer,
+        state: State,
+    ) -> SqliteStore {
+        SqliteStore {
+            directory,
+            _lock: lock,
+            reader,
+            writer,
+            state,
+            settled: Vec::new(),
+            in_transaction: false,
+            locked: Vec::new(),
+            last_stage: 0,
+            durable: 0,
+            leaving: VecDeque::new(),
+            broken: None,
+        }
+    }
+
+    /// The folder.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// How many runs are in memory.
+    pub fn runs_in_memory(&self) -> usize {
+        self.state.hot.len()
+    }
+
+    fn usable(&self) -> Result<(), StoreError> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn in_transaction(&self) -> Result<(), StoreError> {
+        self.usable()?;
+        if self.in_transaction {
+            return Ok(());
+        }
+        Err(StoreError::Conflict("no transaction is open: begin one first".into()))
+    }
+
+    /// Takes in a report of the writer.
+    fn take_in(&mut self, settled: Settled) {
+        match &settled.result {
+            Ok(()) => self.durable = settled.stage.0,
+            Err(error) if !error.may_pass() => self.broken = Some(error.clone()),
+            Err(_) => {}
+        }
+        self.settled.push(settled);
+    }
+
+    /// Waits until everything that was staged has settled: then the file shows what we see.
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        while let Some(settled) = self.writer.next(true) {
+            self.take_in(settled);
+        }
+        if self.writer.outstanding() > 0 {
+            self.broken = Some(broken("the writer has stopped"));
+        }
+        match self.settled.iter().find_map(|settled| settled.result.as_ref().err()) {
+            Some(error) => Err(error.clone()),
+            None => self.usable(),
+        }
+    }
+
+    /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
+    fn start_over(&mut self) {
+        while let Some(settled) = self.writer.next(true) {
+            self.take_in(settled);
+        }
+        self.leaving.clear();
+        self.locked.clear();
+        self.in_transaction = false;
+        if self.broken.is_none() {
+            match open::load(&self.reader) {
+                Ok(state) => {
+                    self.state = state;
+                    self.writer.reset();
+                }
+                Err(error) => self.broken = Some(error),
+            }
+        }
+    }
+
+    /// Runs whose rows are in the file leave memory, unless something has happened to them since.
+    fn let_go(&mut self) {
+        while let Some((stage, run, seq)) = self.leaving.front().copied() {
+            if stage > self.durable {
+                return;
+            }
+            self.leaving.pop_front();
+            let rests = self.state.hot.get(run).is_some_and(|hot| match &hot.run {
+                Whereabouts::Here(run) => run.seq == seq && hot.behind_since.is_none(),
+                Whereabouts::Out(_) => false,
+            });
+            if rests {
+                self.state.hot.remove(run);
+            }
+        }
+        self.state.payloads.trim(self.durable);
+        self.state.keys.trim(self.durable);
+    }
+}
+
+impl Store for SqliteStore {
+    fn begin(&mut self) -> Result<(), StoreError> {
+        self.usable()?;
+        if self.in_transaction {
+            return Err(StoreError::Conflict("a transaction is open already: end it first".into()));
+        }
+        self.in_transaction = true;
+        Ok(())
+    }
+
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        self.in_transaction()?;
+        let mut given = Vec::with_capacity(runs.len());
+        for id in runs {
+            if self.state.hot.get(*id).is_none() && !open::warm_up(&mut self.state, &self.reader, *id)? {
+                given.push(Locked::Absent);
+                continue;
+            }
+            let Some(hot) = self.state.hot.get_mut(*id) else { continue };
+            let Whereabouts::Here(run) = &hot.run else {
+                return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
+            };
+            let mark = Mark { seq: run.seq, generation: run.generation, is_final: run.is_final() };
+            if let Whereabouts::Here(run) = std::mem::replace(&mut hot.run, Whereabouts::Out(mark)) {
+                given.push(Locked::Here(run));
+            }
+            self.locked.push(*id);
+        }
+        Ok(given)
+    }
+
+    fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        self.usable()?;
+        self.find_key(flow, key)
+    }
+
+    fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
+        self.usable()?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            let json = match self.state.payloads.get(*id) {
+                Some(json) => Some(json.clone()),
+                None => rows::payload(&self.reader, *id)?,
+            };
+            if let Some(json) = &json {
+                self.state.payloads.put(*id, json.clone(), 0);
+            }
+            found.push(json);
+        }
+        Ok(found)
+    }
+
+    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
+        self.in_transaction()?;
+        Ok(self.state.ready.pick(offers, limit))
+    }
+
+    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.usable()?;
+        Ok(self.state.ready.highest_waiting(queues))
+    }
+
+    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.usable()?;
+        Ok(self.state.slots.admissible(limit))
+    }
+
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.due(now, limit))
+    }
+
+    fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.usable()?;
+        Ok(self.state.notices.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect())
+    }
+
+    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
+        self.in_transaction()?;
+        if let Err(error) = self.check(&stage) {
+            self.rollback();
+            return Err(error);
+        }
+        self.last_stage += 1;
+        let mut job = Job { stage: self.last_stage, at: stage.at, ..Job::default() };
+        self.locked.clear();
+        self.in_transaction = false;
+        for change in stage.runs {
+            self.change(change, stage.at, &mut job);
+        }
+        for run in stage.unchanged {
+            if let Some(hot) = self.state.hot.get_mut(run.id) {
+                hot.run = Whereabouts::Here(Box::new(run));
+            }
+        }
+        for notice in stage.notices {
+            self.state.last_notice += 1;
+            let id = NoticeId(self.state.last_notice);
+            self.state.notices.insert(id, notice.clone());
+            job.notices.push((id, notice));
+        }
+        for id in &stage.delivered {
+            self.state.notices.remove(id);
+        }
+        job.delivered = stage.delivered;
+        self.state.last_time = self.state.last_time.max(Some(stage.at));
+        self.state.last_id = self.state.last_id.max(stage.last_id);
+        self.state.ready.put_back();
+        self.make_room(&mut job);
+        job.at = self.state.last_time.unwrap_or(stage.at);
+        job.last_id = self.state.last_id;
+        job.flushed = self.state.hot.covered(self.state.end);
+        self.writer.write(job);
+        Ok(StageId(self.last_stage))
+    }
+
+    fn abandon(&mut self, locked: Vec<Run>) {
+        for run in locked {
+            if let Some(hot) = self.state.hot.get_mut(run.id)
+                && matches!(hot.run, Whereabouts::Out(mark) if mark.seq == run.seq)
+            {
+                hot.run = Whereabouts::Here(Box::new(run));
+            }
+        }
+        self.rollback();
+    }
+
+    fn rollback(&mut self) {
+        if !std::mem::take(&mut self.in_transaction) {
+            return;
+        }
+        self.state.ready.put_back();
+        let out: Vec<RunId> = std::mem::take(&mut self.locked)
+            .into_iter()
+            .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Whereabouts::Out(_))))
+            .collect();
+        if out.is_empty() {
+            return;
+        }
+        // What is out was changed and is gone: it is read again, once the file has all of its history.
+        if let Err(error) = self.catch_up() {
+            if !error.may_pass() {
+                self.broken = Some(error);
+            }
+            return;
+        }
+        for id in out {
+            let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
+            match rows::run_at(&self.reader, id, head) {
+                Ok(run) => {
+                    if let Some(hot) = self.state.hot.get_mut(id) {
+                        hot.run = Whereabouts::Here(Box::new(run));
+                    }
+                }
+                Err(error) => self.broken = Some(error),
+            }
+        }
+    }
+
+    fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        while let Some(settled) = self.writer.next(wait && self.settled.is_empty()) {
+            self.take_in(settled);
+        }
+        if self.settled.iter().any(|settled| settled.result.is_err()) {
+            self.start_over();
+        } else {
+            self.let_go();
+        }
+        std::mem::take(&mut self.settled)
+    }
+
+    fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.next())
+    }
+
+    fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_time)
+    }
+
+    fn last_id(&mut self) -> Result<u64, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_id)
+    }
+
+    fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
+        self.usable()?;
+        match self.state.hot.get(run).map(|hot| &hot.run) {
+            Some(Whereabouts::Here(run)) => Ok(Some((**run).clone())),
+            Some(Whereabouts::Out(_)) => Err(conflict(run, "is locked")),
+            None => match rows::run_row(&self.reader, run)? {
+                Some(row) => rows::run_at(&self.reader, run, row.head).map(Some),
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.catch_up()?;
+        let head = match self.state.hot.get(run) {
+            Some(hot) => Some(hot.head),
+            None => rows::run_row(&self.reader, run)?.map(|row| row.head),
+        };
+        let mut events = match head {
+            Some(head) => rows::history(&self.reader, head, after)?,
+            None => Vec::new(),
+        };
+        events.truncate(limit);
+        Ok(events)
+    }
+
+    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        self.catch_up()?;
+        let mut hot: Vec<RunId> = Vec::new();
+        for (id, entry) in self.state.hot.iter() {
+            let Whereabouts::Here(run) = &entry.run else { return Err(conflict(*id, "is locked")) };
+            if before.is_none_or(|before| *id < before) && matches(filter, run, &entry.flow) {
+                hot.push(*id);
+            }
+        }
+        hot.sort_unstable_by_key(|run| Reverse(*run));
+        hot.truncate(limit);
+        // Rows of runs in memory are behind: they are passed over, and more are read for them.
+        let mut cold = Vec::new();
+        let mut last = before;
+        while cold.len() < limit {
+            let page = rows::list(&self.reader, filter, last, limit)?;
+            last = page.last().map(|row| row.id);
+            let is_end = page.len() < limit;
+            cold.extend(page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()));
+            if is_end {
+                break;
+            }
+        }
+        let mut found = Vec::new();
+        for row in cold {
+            found.push(rows::run_at(&self.reader, row.id, row.head)?);
+        }
+        for id in hot {
+            found.extend(self.run(id)?);
+        }
+        found.sort_unstable_by_key(|run| Reverse(run.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
+        // The writer is idle then, so that nothing else writes.
+        self.catch_up()?;
+        let mut flows = self.state.flows.clone();
+        let record = flows.put(flow)?;
+        rows::put_flow(&self.reader, &record)?;
+        self.state.flows = flows;
+        Ok(record)
+    }
+
+    fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.get(flow))
+    }
+
+    fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.newest(name))
+    }
+}
+
+fn matches(filter: &Filter, run: &Run, flow: &Arc<str>) -> bool {
+    let state: RunState = run.state();
+    filter.state.is_none_or(|wanted| wanted == state)
+        && filter.flow.as_ref().is_none_or(|wanted| wanted == flow)
+        && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
+}

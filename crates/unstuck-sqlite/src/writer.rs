@@ -1,0 +1,236 @@
+//! The one thread that writes: it takes all stages that wait, makes them one transaction, and syncs once.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use rusqlite::{Connection, Transaction, params};
+use unstuck_store::contract::{Settled, StoreError};
+
+use crate::error::{broken, store_error};
+use crate::job::{Entry, Job, MovedLease, Row};
+use crate::record::{RecordRef, text};
+
+/// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
+const MAX_GROUP: usize = 64;
+
+enum Message {
+    Job(Box<Job>),
+    /// The store has read again what is durable: stages are welcome again after a failure.
+    Reset,
+}
+
+/// The writer, as the store sees it.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    sender: Option<Sender<Message>>,
+    settled: Receiver<Settled>,
+    outstanding: usize,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(crate) fn start(connection: Connection) -> Writer {
+        let (sender, receiver) = channel();
+        let (report, settled) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut thread = WriterThread { connection, report, failed: None };
+            thread.run(&receiver);
+        });
+        Writer { sender: Some(sender), settled, outstanding: 0, thread: Some(thread) }
+    }
+
+    pub(crate) fn write(&mut self, job: Job) {
+        self.outstanding += 1;
+        self.send(Message::Job(Box::new(job)));
+    }
+
+    pub(crate) fn reset(&self) {
+        self.send(Message::Reset);
+    }
+
+    fn send(&self, message: Message) {
+        // A writer that is gone shows in `settle`.
+        if let Some(sender) = &self.sender {
+            let _ = sender.send(message);
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// The next report; with `wait`, once there is one.
+    pub(crate) fn next(&mut self, wait: bool) -> Option<Settled> {
+        if self.outstanding == 0 {
+            return None;
+        }
+        let settled = if wait { self.settled.recv().ok() } else { self.settled.try_recv().ok() };
+        self.outstanding -= usize::from(settled.is_some());
+        settled
+    }
+}
+
+impl Drop for Writer {
+    /// Whatever is in line is written first.
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct WriterThread {
+    connection: Connection,
+    report: Sender<Settled>,
+    /// A stage has failed: all that stand on it fail with it, until the store has started over.
+    failed: Option<StoreError>,
+}
+
+impl WriterThread {
+    fn run(&mut self, receiver: &Receiver<Message>) {
+        while let Ok(first) = receiver.recv() {
+            let mut group = Vec::new();
+            let mut next = Some(first);
+            while let Some(message) = next.take() {
+                match message {
+                    Message::Job(job) => group.push(*job),
+                    Message::Reset => {
+                        self.write(std::mem::take(&mut group));
+                        self.failed = None;
+                    }
+                }
+                if group.len() < MAX_GROUP {
+                    next = receiver.try_recv().ok();
+                }
+            }
+            self.write(group);
+        }
+    }
+
+    fn write(&mut self, group: Vec<Job>) {
+        if group.is_empty() {
+            return;
+        }
+        if self.failed.is_none()
+            && let Err(error) = write_group(&mut self.connection, &group)
+        {
+            self.failed = Some(error);
+        }
+        for job in group {
+            let result = self.failed.clone().map_or(Ok(()), Err);
+            let _ = self.report.send(Settled { stage: job.id(), result });
+        }
+    }
+}
+
+fn write_group(connection: &mut Connection, group: &[Job]) -> Result<(), StoreError> {
+    let transaction = connection.transaction().map_err(store_error)?;
+    for job in group {
+        write_job(&transaction, job)?;
+    }
+    if let Some(last) = group.last() {
+        put_number(&transaction, "flushed", last.flushed)?;
+        put_number(&transaction, "last_id", last.last_id)?;
+        put_number(&transaction, "last_time", last.at.0.cast_unsigned())?;
+    }
+    transaction.commit().map_err(store_error)
+}
+
+fn write_job(transaction: &Transaction<'_>, job: &Job) -> Result<(), StoreError> {
+    let mut event = prepare(transaction, "INSERT INTO event (pos, run, prev, body) VALUES (?1, ?2, ?3, ?4)")?;
+    for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
+        let body = text(&RecordRef { event: happened, wakes: wakes.as_ref() })?;
+        event.execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body]).map_err(store_error)?;
+    }
+    let mut payload = prepare(transaction, "INSERT INTO payload (id, run, body) VALUES (?1, ?2, ?3)")?;
+    for (run, id, json) in &job.payloads {
+        payload.execute(params![number(id.0)?, number(run.0)?, json.text()]).map_err(store_error)?;
+    }
+    let mut key = prepare(transaction, "INSERT INTO run_key (flow, key, run) VALUES (?1, ?2, ?3)")?;
+    for (flow, name, run) in &job.keys {
+        key.execute(params![&**flow, &**name, number(run.0)?]).map_err(store_error)?;
+    }
+    for lease in &job.leases {
+        write_lease(transaction, lease)?;
+    }
+    for row in &job.rows {
+        write_row(transaction, row)?;
+    }
+    let mut notice = prepare(transaction, "INSERT INTO notice (id, body) VALUES (?1, ?2)")?;
+    for (id, body) in &job.notices {
+        notice.execute(params![number(id.0)?, text(body)?]).map_err(store_error)?;
+    }
+    let mut delivered = prepare(transaction, "DELETE FROM notice WHERE id = ?1")?;
+    for id in &job.delivered {
+        delivered.execute([number(id.0)?]).map_err(store_error)?;
+    }
+    Ok(())
+}
+
+fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError> {
+    let upsert =
+        "INSERT INTO run (id, flow, state, parent, head, slot, local) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
+        local = excluded.local";
+    let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
+    let slot = row.slot.as_ref().map(text).transpose()?;
+    prepare(transaction, upsert)?
+        .execute(params![
+            number(row.run.0)?,
+            &*row.flow,
+            row.state,
+            parent,
+            number(row.head)?,
+            slot,
+            row.is_local
+        ])
+        .map_err(store_error)?;
+    if row.had_wakes {
+        for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
+            prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
+        }
+    }
+    let insert =
+        "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    for wake in &row.wakes {
+        let ready = wake.ready.as_ref().map(text).transpose()?;
+        let due = wake.timer.map(|timer| timer.due.0);
+        let planned = wake.timer.map(|timer| timer.set.0);
+        let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
+        prepare(transaction, insert)?
+            .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
+            .map_err(store_error)?;
+    }
+    Ok(())
+}
+
+fn write_lease(transaction: &Transaction<'_>, lease: &MovedLease) -> Result<(), StoreError> {
+    let sql = "INSERT INTO lease (run, step, item, due, planned, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (run, step, item) DO UPDATE SET due = excluded.due, planned = excluded.planned,
+        heard = excluded.heard";
+    let MovedLease { run, step, item, timer } = lease;
+    let heard = timer.heard.unwrap_or(timer.set);
+    prepare(transaction, sql)?
+        .execute(params![number(run.0)?, step, item, timer.due.0, timer.set.0, heard.0])
+        .map_err(store_error)?;
+    Ok(())
+}
+
+fn prepare<'a>(
+    transaction: &'a Transaction<'_>,
+    sql: &str,
+) -> Result<rusqlite::CachedStatement<'a>, StoreError> {
+    transaction.prepare_cached(sql).map_err(store_error)
+}
+
+fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {
+    let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    prepare(transaction, sql)?.execute(params![name, value.cast_signed()]).map_err(store_error)?;
+    Ok(())
+}
+
+/// Ids and positions have 63 bits, which SQLite can keep.
+pub(crate) fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| broken(format!("{value} is too large for a row")))
+}
