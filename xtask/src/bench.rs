@@ -9,14 +9,15 @@ struct Bench {
     name: &'static str,
     measures: &'static str,
     package: &'static str,
-    example: &'static str,
+    /// One after the other.
+    examples: &'static [&'static str],
 }
 
 const BENCHES: &[Bench] = &[Bench {
     name: "core",
-    measures: "decisions and engine transitions a second on the in-memory store",
+    measures: "decisions and engine transitions a second on the in-memory store, and their allocations",
     package: "unstuck-engine",
-    example: "bench_core",
+    examples: &["bench_core", "bench_allocations"],
 }];
 
 /// Runs the benchmark that the first argument names, with the other arguments passed on.
@@ -29,14 +30,18 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
         eprint!("bench: no benchmark is named `{name}`; there is:\n{}", list());
         return ExitCode::from(2);
     };
+    let all_well = bench.examples.iter().all(|example| run_example(root, bench.package, example, rest));
+    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_example(root: &Path, package: &str, example: &str, args: &[&str]) -> bool {
     let mut command = tools::cargo(root);
-    command.args(["run", "--release", "--locked", "-p", bench.package, "--example", bench.example, "--"]);
-    match command.args(rest).status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+    command.args(["run", "--release", "--locked", "-p", package, "--example", example, "--"]);
+    match command.args(args).status() {
+        Ok(status) => status.success(),
         Err(error) => {
             eprintln!("bench: cargo could not be started ({error}); is Rust installed?");
-            ExitCode::FAILURE
+            false
         }
     }
 }

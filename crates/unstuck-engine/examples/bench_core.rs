@@ -1,184 +1,25 @@
 //! How fast the core decides and the engine turns over, on the store in memory: `cargo xtask bench core`.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+#[path = "bench/runs.rs"]
+mod runs;
+
 use std::time::Instant;
 
-use unstuck_core::command::{Command, OnDuplicate, Says, Start, StartInput};
-use unstuck_core::decide::{Context, Effect, decide};
-use unstuck_core::event::Actor;
-use unstuck_core::id::{Ids, RunId};
-use unstuck_core::json::Json;
-use unstuck_core::model::attempt::Worker;
-use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Origin;
-use unstuck_core::offer::{Offer, Offers};
-use unstuck_core::random::Random;
-use unstuck_core::time::Time;
-use unstuck_engine::engine::{Engine, Settings};
-use unstuck_engine::executor::Word;
-use unstuck_engine::request::{Output, Request, StartRun};
-use unstuck_store::memory::MemoryStore;
+/// As in the `unstuck` binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const NOW: Time = Time(1_800_000_000_000);
+/// Transitions per second, so that the core is never what bounds us.
 const AIM: f64 = 400_000.0;
-const BARE: &str =
-    "flow: bare\nsteps:\n  - {id: a, action: noop}\n  - {id: b, action: noop}\n  - {id: c, action: noop}\n";
-const FULL: &str = "flow: full
-steps:
-  - {id: a, action: noop, with: {n: '${ input.n + 1 }'}}
-  - {id: b, action: noop, with: {n: '${ input.n + 2 }'}}
-  - {id: c, action: noop, with: {n: '${ input.n + 3 }'}}
-";
 
 /// `bench_core [RUNS] [ONLY]`: how many runs, and which lines.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn main() {
-    let runs: u32 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(200_000);
-    let only = std::env::args().nth(2).unwrap_or_default();
-    let show = |name: &str, work: &dyn Fn() -> u64| {
-        if name.contains(&only) {
-            println!("{name:<44} {}", measure(work).line());
-        }
-    };
-    println!("three-step flow of no-ops; a transition is one event, and each run has four");
-    show("core alone, decisions", &|| decide_runs(&flow(BARE), runs));
-    for in_flight in [1, 16, 256, 4_096] {
-        let name = format!("engine, bare, {in_flight} in flight, transitions");
-        show(&name, &|| engine_runs(BARE, "null", in_flight, runs, false));
-    }
-    let input = format!("{{\"n\": 7, \"text\": \"{}\"}}", "x".repeat(1_000));
-    show("engine, keys, 1 KiB, expressions, 4096", &|| engine_runs(FULL, &input, 4_096, runs, true));
-}
-
-struct Figures {
-    count: u64,
-    seconds: f64,
-    allocations: u64,
-}
-
-impl Figures {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-    fn line(&self) -> String {
-        let rate = self.count as f64 / self.seconds;
-        let allocations = self.allocations as f64 / self.count as f64;
-        let Figures { count, seconds, .. } = self;
-        format!(
-            "{rate:>9.0}/s  {:>5.2} of the aim  {allocations:>5.1} allocations each  ({count} in {seconds:.2} s)",
-            rate / AIM
-        )
-    }
-}
-
-fn measure(work: &dyn Fn() -> u64) -> Figures {
-    let begin = Instant::now();
-    let mut count = 0;
-    let info = allocation_counter::measure(|| count = work());
-    Figures { count, seconds: begin.elapsed().as_secs_f64(), allocations: info.count_total }
-}
-
-fn flow(text: &str) -> Flow {
-    unstuck_flow::load(text, "bench.yaml", "", &|_| false).expect("the flow is right").flows.remove(0)
-}
-
-fn worker() -> Worker {
-    Worker { name: "bench".into(), incarnation: 1, local: true }
-}
-
-fn offer(room: u32) -> Offer {
-    let queues: Arc<[Arc<str>]> = [Arc::from("noop")].into();
-    Offer { worker: worker(), queues, free: room, max_load: room }
-}
-
-/// Starts and completes runs with nothing but the core.
-fn decide_runs(flow: &Flow, runs: u32) -> u64 {
-    let (mut ids, mut random, mut offers) = (Ids::new(0, 0), Random::new(0), Offers::default());
-    offers.put(offer(1));
-    let payloads = HashMap::new();
-    let mut decisions = 0;
-    for _ in 0..runs {
-        let id = RunId(ids.next(NOW));
-        let mut run = None;
-        let mut next = Some(Command::Start(Box::new(Start {
-            run: id,
-            key: None,
-            input: StartInput::New(Json::NULL),
-            priority: 0,
-            deadline: None,
-            origin: Origin::Root,
-            root_flow: None,
-            on_duplicate: OnDuplicate::Return,
-            by: Actor::Engine,
-        })));
-        while let Some(command) = next.take() {
-            let mut context = Context {
-                now: NOW,
-                run: id,
-                flow,
-                payloads: &payloads,
-                ids: &mut ids,
-                random: &mut random,
-                offers: &mut offers,
-            };
-            let decision = decide(&mut run, command, &mut context).expect("decided");
-            decisions += 1;
-            for effect in decision.effects {
-                if let Effect::Dispatch { attempt, worker, load } = effect {
-                    offers.give_back(&worker, load);
-                    next = Some(Command::Answer { attempt, says: Says::Complete { output: Json::NULL } });
-                }
-            }
-        }
-        assert!(run.is_some_and(|run| run.is_final()));
-    }
-    decisions
-}
-
-/// Starts and completes runs through the whole engine, with so many in flight.
-fn engine_runs(text: &str, input: &str, in_flight: u32, runs: u32, keys: bool) -> u64 {
-    let compile = Box::new(|_: &_| Err("every flow is at hand".to_owned()));
-    let mut engine =
-        Engine::new(MemoryStore::without_history(), compile, Settings::default()).expect("opens");
-    let flow = engine.put_flow(flow(text)).expect("kept").name.clone();
-    engine.register(offer(in_flight), false);
-    engine.watch(false);
-    let last_step = unstuck_core::model::flow::StepIx(2);
-    let input = Json::parse(input).expect("valid");
-    let start = |ticket: u64| Request::Start {
-        ticket,
-        start: StartRun {
-            flow: flow.clone(),
-            key: keys.then(|| format!("key-{ticket}").into()),
-            input: input.clone(),
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            by: Actor::Engine,
-        },
-    };
-    let (mut started, mut transitions, mut open) = (0, 0, 0);
-    while open > 0 || engine.backlog() > 0 || started < u64::from(runs) {
-        while open < in_flight && started < u64::from(runs) {
-            engine.submit(start(started));
-            started += 1;
-            open += 1;
-        }
-        for output in engine.step(NOW) {
-            match output {
-                Output::Dispatch { job, .. } => {
-                    transitions += 1;
-                    open -= u32::from(job.attempt.unit.step == last_step);
-                    engine
-                        .submit(Request::Word(Word::Says(job.attempt, Says::Complete { output: job.input })));
-                }
-                Output::Reply { result, .. } => {
-                    assert!(result.is_ok(), "{result:?}");
-                    transitions += 1;
-                }
-                Output::Interrupt { .. } | Output::Happened { .. } => {}
-            }
-        }
-    }
-    // A start hands its first step over, and so on: the reply and the three dispatches of a run are its four events.
-    assert_eq!(transitions, u64::from(runs) * 4);
-    transitions
+    runs::each(&|name, work| {
+        let begin = Instant::now();
+        let count = work();
+        let seconds = begin.elapsed().as_secs_f64();
+        let rate = count as f64 / seconds;
+        println!("{name:<44} {rate:>9.0}/s  {:>5.2} of the aim  ({count} in {seconds:.2} s)", rate / AIM);
+    });
 }

@@ -42,7 +42,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { node: 0, max_batch: 4_096, max_outstanding: 4, seed: 0, token_key: [0; 32], epoch: 1 }
+        Settings { node: 0, max_batch: 512, max_outstanding: 16, seed: 0, token_key: [0; 32], epoch: 1 }
     }
 }
 

@@ -41,7 +41,7 @@ pub const MAX_DEPTH: usize = 64;
 /// How many operations one evaluation may take: a part evaluated, an item gone through, 16 bytes looked at.
 pub const MAX_OPERATIONS: usize = 200_000;
 /// How many bytes one evaluation may make, its result included.
-pub const MAX_RESULT_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_RESULT_BYTES: usize = unstuck_core::decide::MAX_PAYLOAD_BYTES;
 /// How deep a result may be nested.
 pub const MAX_RESULT_DEPTH: usize = 100;
 /// What `run` has.

@@ -18,6 +18,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
 
+/// A transition makes a handful of small allocations, and this makes them cheaper than the system's does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A workflow engine that gets stuck work going again, and says why.
 #[derive(Parser)]
 #[command(name = "unstuck", version, arg_required_else_help = true, after_help = EXAMPLES)]

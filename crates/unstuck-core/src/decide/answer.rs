@@ -40,7 +40,13 @@ pub(crate) fn answer(draft: &mut Draft<'_, '_>, id: AttemptId, says: Says) -> Re
     let (unit, attempt) = (id.unit, id.attempt);
     match says {
         Says::Start => Ok(start(draft, unit, &live)),
-        Says::Heartbeat { progress } => Ok(heartbeat(draft, unit, &live, progress)),
+        Says::Heartbeat { progress } => {
+            let bytes = progress.as_ref().map_or(0, |progress| progress.text().len());
+            if bytes > MAX_PAYLOAD_BYTES {
+                return Err(Refusal::TooLarge { what: "the progress", bytes, max: MAX_PAYLOAD_BYTES });
+            }
+            Ok(heartbeat(draft, unit, &live, progress))
+        }
         Says::Complete { output } => {
             complete(draft, unit, attempt, output);
             Ok(Answer::Done)

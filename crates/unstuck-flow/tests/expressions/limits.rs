@@ -116,7 +116,7 @@ fn what_would_take_too_long_or_too_much_is_refused_at_run_time() {
     let scope = large_scope();
     let digits = "[0,1,2,3,4,5,6,7,8,9]";
     let operations = "this takes more than 200000 operations; shorten the lists, or let a step do it";
-    let bytes = "the value grows over 8 MiB";
+    let bytes = "the value grows over 16 MiB";
     let cases = [
         (
             format!(
@@ -179,8 +179,8 @@ fn the_parts_of_one_value_share_their_bytes() {
         expression.program.evaluate(&scope)
     };
     assert!(evaluate(&value(8)).is_ok());
-    assert!(evaluate(&value(9)).expect_err("too large").contains("grows over 8 MiB"));
-    assert!(evaluate(&json!("${ input }${ input }${ input }${ input }${ input }")).is_err());
+    assert!(evaluate(&value(17)).expect_err("too large").contains("grows over 16 MiB"));
+    assert!(evaluate(&json!("${ input }".repeat(9))).is_err());
 }
 
 /// Text that looks like an expression, so that it gets past the first token.
