@@ -229,22 +229,10 @@ impl SqliteStore {
 }
 
 fn is_in_local_hands(state: &UnitState) -> bool {
-    match state {
-        UnitState::Active(live) => match &live.doing {
-            Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => worker.local,
-            Doing::Child { .. } => false,
-        },
-        UnitState::Pending
-        | UnitState::Ready(_)
-        | UnitState::Waiting(_)
-        | UnitState::Held { .. }
-        | UnitState::Error { .. }
-        | UnitState::Completed { .. }
-        | UnitState::Skipped { .. }
-        | UnitState::Failed { .. }
-        | UnitState::Dropped { .. }
-        | UnitState::Cancelled { .. } => false,
-    }
+    state.live().is_some_and(|live| match &live.doing {
+        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => worker.local,
+        Doing::Child { .. } => false,
+    })
 }
 
 fn written_twice(id: PayloadId) -> StoreError {

@@ -77,24 +77,9 @@ fn held_by(run: &Run, id: AttemptId) -> Option<Live> {
     if run.generation != id.generation || run.is_final() {
         return None;
     }
-    match &run.unit(id.unit)?.state {
-        UnitState::Active(live)
-            if live.attempt == id.attempt && !matches!(live.doing, Doing::Child { .. }) =>
-        {
-            Some(live.clone())
-        }
-        UnitState::Active(_)
-        | UnitState::Pending
-        | UnitState::Ready(_)
-        | UnitState::Waiting(_)
-        | UnitState::Held { .. }
-        | UnitState::Error { .. }
-        | UnitState::Completed { .. }
-        | UnitState::Skipped { .. }
-        | UnitState::Failed { .. }
-        | UnitState::Dropped { .. }
-        | UnitState::Cancelled { .. } => None,
-    }
+    let live = run.unit(id.unit)?.state.live()?;
+    let is_workers = !matches!(live.doing, Doing::Child { .. });
+    (live.attempt == id.attempt && is_workers).then(|| live.clone())
 }
 
 /// Whether an answer says again what it has said before: then it is safe to say so.

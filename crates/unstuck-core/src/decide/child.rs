@@ -7,7 +7,7 @@ use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::{CHILD_ACTION, Error, RunError};
 use crate::model::run::{Failing, Handler, Origin, Phase, RunState, Serves};
-use crate::model::unit::{Doing, Live, UnitRef, UnitState};
+use crate::model::unit::{Doing, UnitRef};
 use crate::recovery::failing;
 use crate::recovery::ladder::{self, Verdict};
 use crate::refusal::Refusal;
@@ -106,25 +106,11 @@ fn place_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<Place> {
         }
         Origin::Child { unit, serves, .. } => {
             let state = run.unit(*unit)?;
-            match &state.state {
-                UnitState::Active(Live { attempt, doing: Doing::Child { state: told, .. }, .. })
-                    if state.child == Some(child.run)
-                        && *serves == Serves { generation: run.generation, attempt: *attempt } =>
-                {
-                    Some(Place::Unit { unit: *unit, attempt: *attempt, state: *told })
-                }
-                UnitState::Active(_)
-                | UnitState::Pending
-                | UnitState::Ready(_)
-                | UnitState::Waiting(_)
-                | UnitState::Held { .. }
-                | UnitState::Error { .. }
-                | UnitState::Completed { .. }
-                | UnitState::Skipped { .. }
-                | UnitState::Failed { .. }
-                | UnitState::Dropped { .. }
-                | UnitState::Cancelled { .. } => None,
-            }
+            let live = state.state.live()?;
+            let Doing::Child { state: told, .. } = &live.doing else { return None };
+            let now = Serves { generation: run.generation, attempt: live.attempt };
+            let is_awaited = state.child == Some(child.run) && *serves == now;
+            is_awaited.then_some(Place::Unit { unit: *unit, attempt: live.attempt, state: *told })
         }
     }
 }

@@ -317,6 +317,23 @@ impl UnitState {
         }
     }
 
+    /// The attempt under way, if there is one.
+    pub fn live(&self) -> Option<&Live> {
+        match self {
+            UnitState::Active(live) => Some(live),
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Error { .. }
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => None,
+        }
+    }
+
     /// Whether it is on its way by itself: ready, active or waiting.
     pub fn is_in_motion(&self) -> bool {
         match self {
