@@ -1,0 +1,76 @@
+//! What opening a store refuses, with a sentence each, and without touching what is there.
+
+use std::fs;
+use std::path::Path;
+
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::{Store as _, StoreError};
+
+fn refusal(folder: &Path) -> StoreError {
+    SqliteStore::open(folder).expect_err("refused")
+}
+
+#[test]
+fn a_store_has_one_owner() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = SqliteStore::open(folder.path()).expect("opens");
+    let second = refusal(folder.path());
+    assert!(
+        matches!(&second, StoreError::Away(what) if what.contains("another process has the store")),
+        "{second}"
+    );
+    drop(first);
+    SqliteStore::open(folder.path()).expect("opens once the first has gone");
+}
+
+#[test]
+fn a_newer_schema_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(SqliteStore::open(folder.path()).expect("opens"));
+    let file = folder.path().join("unstuck.db");
+    let connection = rusqlite::Connection::open(&file).expect("opens");
+    connection.pragma_update(None, "user_version", 99).expect("set");
+    drop(connection);
+    let refused = refusal(folder.path());
+    assert!(refused.to_string().contains("newer version of Unstuck (schema 99"), "{refused}");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("unstuck.db");
+    let text = "this is a letter, and no database at all; ".repeat(100);
+    fs::write(&file, &text).expect("written");
+    let refused = refusal(folder.path());
+    assert!(refused.to_string().contains("damaged or no store of Unstuck"), "{refused}");
+    assert_eq!(fs::read_to_string(&file).expect("readable"), text);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("written");
+    let refused = refusal(&file.join("store"));
+    assert!(refused.to_string().contains("cannot be made"), "{refused}");
+}
+
+#[test]
+fn a_damaged_row_of_the_log_is_told_and_not_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(SqliteStore::open(folder.path()).expect("opens"));
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    connection
+        .execute("INSERT INTO event (pos, run, prev, body) VALUES (1, 5, 0, '{')", [])
+        .expect("written");
+    drop(connection);
+    let refused = refusal(folder.path());
+    assert!(refused.to_string().contains("event 1 of the log is damaged"), "{refused}");
+}
+
+#[test]
+fn a_new_store_is_empty() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = SqliteStore::open(&folder.path().join("a/b")).expect("makes its folders");
+    assert_eq!((store.last_time(), store.last_id()), (Ok(None), Ok(0)));
+}
