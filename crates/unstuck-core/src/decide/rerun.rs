@@ -8,7 +8,7 @@ use crate::decide::{Answer, Draft, cancel};
 use crate::event::Fact;
 use crate::model::flow::{Flow, StepIx};
 use crate::model::run::{Run, RunState, Serves};
-use crate::model::unit::{StepRun, UnitRef, UnitState};
+use crate::model::unit::{StepRun, UnitRef};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
 use crate::time::Time;
@@ -84,20 +84,7 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Resul
 /// fan-out keeps its completed items.
 fn keeps(run: &Run, step: StepIx) -> bool {
     match run.step(step) {
-        StepRun::Single(unit) => match &unit.state {
-            UnitState::Completed { .. }
-            | UnitState::Skipped { .. }
-            | UnitState::Failed { goes_on: true, .. } => true,
-            UnitState::Pending
-            | UnitState::Ready(_)
-            | UnitState::Active(_)
-            | UnitState::Waiting(_)
-            | UnitState::Held { .. }
-            | UnitState::Error { .. }
-            | UnitState::Failed { goes_on: false, .. }
-            | UnitState::Dropped { .. }
-            | UnitState::Cancelled { .. } => false,
-        },
+        StepRun::Single(unit) => unit.state.lets_others_go_on(),
         StepRun::Items(_) => true,
     }
 }
