@@ -56,14 +56,18 @@ pub(crate) fn list(
     limit: usize,
 ) -> Result<Vec<RunRow>, StoreError> {
     let sql = "SELECT id, flow, head FROM run WHERE id < ?1 AND (?2 IS NULL OR state = ?2)
-        AND (?3 IS NULL OR flow = ?3) AND (?4 IS NULL OR parent = ?4) ORDER BY id DESC LIMIT ?5";
+        AND (?3 IS NULL OR flow = ?3) AND (?4 IS NULL OR parent = ?4) AND (NOT ?6 OR parent IS NULL)
+        ORDER BY id DESC LIMIT ?5";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let before = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
     let parent = filter.parent.map(|parent| number(parent.0)).transpose()?;
     let state = filter.state.map(unstuck_core::model::run::RunState::word);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = statement
-        .query_map(params![before, state, filter.flow.as_deref(), parent, limit], to_run_row)
+        .query_map(
+            params![before, state, filter.flow.as_deref(), parent, limit, filter.roots_only],
+            to_run_row,
+        )
         .map_err(store_error)?;
     rows.collect::<Result<_, _>>().map_err(store_error)
 }

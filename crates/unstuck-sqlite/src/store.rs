@@ -436,4 +436,5 @@ fn matches(filter: &Filter, run: &Run, flow: &Arc<str>) -> bool {
     filter.state.is_none_or(|wanted| wanted == state)
         && filter.flow.as_ref().is_none_or(|wanted| wanted == flow)
         && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
+        && !(filter.roots_only && run.origin.parent().is_some())
 }

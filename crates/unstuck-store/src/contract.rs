@@ -203,6 +203,8 @@ pub struct Filter {
     pub flow: Option<Arc<str>>,
     /// Children and handlers of this run.
     pub parent: Option<RunId>,
+    /// Only those that are nobody's child or handler.
+    pub roots_only: bool,
 }
 
 /// A flow to be kept.

@@ -96,6 +96,10 @@ pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(list(&mut driver, &by_state, None, 99), [paused]);
     let by_parent = Filter { parent: Some(first), ..Filter::default() };
     assert_eq!(list(&mut driver, &by_parent, None, 99), born);
+    let roots = Filter { roots_only: true, ..Filter::default() };
+    let oldest_last: Vec<RunId> = all.iter().rev().copied().collect();
+    assert_eq!(list(&mut driver, &roots, None, 99), oldest_last);
+    pages(&mut driver, &roots, &oldest_last);
     let both = Filter { state: Some(RunState::Running), ..by_flow };
     assert_eq!(list(&mut driver, &both, None, 99), [all[5], all[3]]);
     let nobody = Filter { flow: Some("nobody's".into()), ..Filter::default() };

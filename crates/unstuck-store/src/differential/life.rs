@@ -252,8 +252,10 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let runs = self.some_runs(1);
         let before = runs.first().filter(|_| self.chance(2)).map(|run| run.id);
         let parent = runs.first().and_then(|run| run.origin.parent());
+        let roots_only = self.chance(4);
         let limit = 1 + self.below(6);
-        self.driver.store.list(&Filter { state, flow, parent }, before, limit).expect("lists");
+        let filter = Filter { state, flow, parent, roots_only };
+        self.driver.store.list(&filter, before, limit).expect("lists");
         for run in runs {
             let after = self.random.between(0, run.seq);
             self.driver.store.history(run.id, after, 3).expect("reads");

@@ -194,7 +194,8 @@ impl State {
             let run = here(*id, kept)?;
             let wanted = filter.state.is_none_or(|state| run.state() == state)
                 && filter.flow.as_ref().is_none_or(|flow| kept.flow == *flow)
-                && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent));
+                && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
+                && !(filter.roots_only && run.origin.parent().is_some());
             if wanted {
                 found.push(run.clone());
             }
