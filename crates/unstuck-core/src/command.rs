@@ -120,6 +120,8 @@ pub struct Start {
     pub origin: Origin,
     /// The flow of the root run; `None` for a root run.
     pub root_flow: Option<Arc<str>>,
+    /// Where its local steps are executed, if not wherever the store is served.
+    pub home: Option<Arc<str>>,
     /// What to do when the key has a final run.
     pub on_duplicate: OnDuplicate,
     /// Who started it.
@@ -244,6 +246,9 @@ pub struct StartChild {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where its local steps are executed, if not wherever the store is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Arc<str>>,
     /// Its priority.
     pub priority: i32,
 }

@@ -5,6 +5,7 @@ mod cancel;
 mod child;
 mod draft;
 mod expire;
+mod forget;
 mod hold;
 mod pause;
 mod rerun;
@@ -15,6 +16,7 @@ mod start;
 use std::collections::HashMap;
 
 use crate::command::{Command, Notice, NoticeBody};
+use crate::downtime::Downtime;
 use crate::event::Event;
 use crate::id::{Ids, PayloadId, RunId};
 use crate::json::Json;
@@ -30,6 +32,7 @@ use crate::time::Time;
 pub use child::refuse_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
+pub use forget::forget;
 
 /// The largest input, output or signal.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
@@ -50,6 +53,8 @@ pub struct Context<'a> {
     pub random: &'a mut Random,
     /// The executors that wait for work.
     pub offers: &'a mut Offers,
+    /// When the engine could not take answers lately, in order.
+    pub downtimes: &'a [Downtime],
 }
 
 /// What a command does: everything here is made durable together, and only then answered and performed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{FlowId, RunId};
+use crate::id::{FlowId, PayloadId, RunId};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
@@ -169,6 +169,9 @@ pub struct Started {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where its local steps are executed, if not wherever the store is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Arc<str>>,
     /// Its priority.
     pub priority: i32,
     /// When it is given up on.
@@ -221,6 +224,15 @@ pub enum UnitFact {
     Progress {
         /// In its words.
         value: Payload,
+    },
+    /// Its limit is moved on, because the engine was down for a while.
+    Spared {
+        /// When it is reached now.
+        until: Time,
+        /// By how much it was moved.
+        by: Millis,
+        /// The last sign of life.
+        heard: Option<Time>,
     },
     /// The attempt ended.
     Ended {
@@ -329,6 +341,62 @@ pub enum Choice {
     Retry,
     /// Leave it failed.
     None,
+}
+
+impl Event {
+    /// Calls `each` with every stored payload that it names.
+    pub fn payloads(&self, mut each: impl FnMut(PayloadId)) {
+        let mut payload = |payload: &Payload| {
+            if let Payload::Stored(id) = payload {
+                each(*id);
+            }
+        };
+        for fact in &self.facts {
+            match fact {
+                Fact::Started(started) => payload(&started.input),
+                Fact::SignalKept { payload: kept, .. } => payload(kept),
+                Fact::Completed { output } | Fact::ItemsCompleted { output, .. } => payload(output),
+                Fact::ItemsKnown { values, .. } => values.iter().for_each(&mut payload),
+                Fact::Unit { fact, .. } => match fact {
+                    UnitFact::Bound { input: value }
+                    | UnitFact::Progress { value }
+                    | UnitFact::Done { output: value }
+                    | UnitFact::Ended { outcome: Outcome::Completed(value), .. } => payload(value),
+                    UnitFact::Queued { .. }
+                    | UnitFact::Dequeued { .. }
+                    | UnitFact::Started { .. }
+                    | UnitFact::Spared { .. }
+                    | UnitFact::Ended { .. }
+                    | UnitFact::Retry { .. }
+                    | UnitFact::Held
+                    | UnitFact::WentOn
+                    | UnitFact::Rested
+                    | UnitFact::Failed
+                    | UnitFact::Deferred { .. }
+                    | UnitFact::Anew { .. }
+                    | UnitFact::Skipped { .. }
+                    | UnitFact::TimerSet { .. }
+                    | UnitFact::SignalAwaited { .. }
+                    | UnitFact::ChildStarted { .. }
+                    | UnitFact::ChildChanged { .. }
+                    | UnitFact::Chosen { .. }
+                    | UnitFact::Resumed { .. }
+                    | UnitFact::Closed { .. } => {}
+                },
+                Fact::Admitted
+                | Fact::Paused { .. }
+                | Fact::Unpaused
+                | Fact::SignalTaken { .. }
+                | Fact::Failing { .. }
+                | Fact::HandlerStarted { .. }
+                | Fact::HandlerChanged { .. }
+                | Fact::RunFailed { .. }
+                | Fact::RunCancelled { .. }
+                | Fact::Reran { .. }
+                | Fact::ItemsEnded { .. } => {}
+            }
+        }
+    }
 }
 
 impl Fact {

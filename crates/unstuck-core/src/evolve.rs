@@ -125,6 +125,7 @@ pub(crate) fn start(started: &Started, at: Time) -> Run {
         input_digest: started.input_digest.clone(),
         origin: started.origin.clone(),
         root_flow: started.root_flow.clone(),
+        home: started.home.clone(),
         priority: started.priority,
         created_at: at,
         updated_at: at,
@@ -264,7 +265,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         }
         UnitFact::Queued { attempt, resumed_by, place } => {
             unit.attempts = *attempt;
-            let queued = Queued { attempt: *attempt, since: at, place: *place, resumed_by: *resumed_by };
+            let queued =
+                Queued { attempt: *attempt, since: at, place: *place, resumed_by: *resumed_by, spared: None };
             UnitState::Ready(queued)
         }
         UnitFact::Dequeued { worker } => live(unit, at, Doing::Dequeued { worker: worker.clone(), at }),
@@ -281,6 +283,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             }
             return;
         }
+        UnitFact::Spared { until, heard, .. } => return spare(unit, *until, *heard),
         UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
         UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
         UnitFact::Held => UnitState::Held { since: at },
@@ -303,7 +306,13 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             unit.attempts = *attempt;
             unit.child = Some(*run);
             let doing = Doing::Child { started_at: at, state: RunState::Running };
-            UnitState::Active(Live { attempt: *attempt, resumed_by: *resumed_by, queued_at: at, doing })
+            UnitState::Active(Live {
+                attempt: *attempt,
+                resumed_by: *resumed_by,
+                queued_at: at,
+                doing,
+                spared: None,
+            })
         }
         UnitFact::ChildChanged { state: told } => {
             if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
@@ -324,6 +333,28 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         },
     };
     unit.state = next;
+}
+
+/// The limit of a queued attempt, or of one under way, is moved on.
+fn spare(unit: &mut Unit, until: Time, told: Option<Time>) {
+    match &mut unit.state {
+        UnitState::Ready(queued) => queued.spared = Some(until),
+        UnitState::Active(live) => {
+            live.spared = Some(until);
+            if let (Doing::Working { heard, .. }, Some(told)) = (&mut live.doing, told) {
+                *heard = told.max(*heard);
+            }
+        }
+        UnitState::Pending
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => {}
+    }
 }
 
 fn again(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
@@ -351,7 +382,7 @@ fn live(unit: &Unit, at: Time, doing: Doing) -> UnitState {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => (unit.attempts, None, at),
     };
-    UnitState::Active(Live { attempt, resumed_by, queued_at, doing })
+    UnitState::Active(Live { attempt, resumed_by, queued_at, doing, spared: None })
 }
 
 /// Files the attempt under `past` and counts it. The state that follows comes with the next fact, except for a

@@ -7,6 +7,7 @@
 pub mod command;
 pub mod decide;
 pub mod digest;
+pub mod downtime;
 pub mod duration;
 pub mod event;
 pub mod evolve;

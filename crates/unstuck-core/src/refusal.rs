@@ -39,6 +39,13 @@ pub enum Refusal {
         /// What to do instead.
         hint: &'static str,
     },
+    /// The run belongs to another one, with which this is done.
+    BelongsTo {
+        /// The run.
+        run: RunId,
+        /// The other one.
+        parent: RunId,
+    },
     /// The key belongs to a run with another input.
     KeyTaken {
         /// The key.
@@ -94,6 +101,7 @@ impl Refusal {
             Refusal::Final(_) => "final",
             Refusal::Void(_) => "voidToken",
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrongState",
+            Refusal::BelongsTo { .. } => "belongsToRun",
             Refusal::KeyTaken { .. } => "keyTaken",
             Refusal::BadInput(_) => "badInput",
             Refusal::TooManySignals { .. } => "tooManySignals",
@@ -116,6 +124,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::WrongRunState { is, asked, hint } => {
                 write!(f, "the run is {}, so it cannot {asked}; {hint}", is.word())
+            }
+            Refusal::BelongsTo { run, parent } => {
+                write!(f, "{run} belongs to {parent}; forget that one, and this one goes with it")
             }
             Refusal::KeyTaken { key, run, theirs, ours } => write!(
                 f,

@@ -155,7 +155,8 @@ fn queue(draft: &mut Draft<'_, '_>, unit: UnitRef, resumed_by: Option<ResumedBy>
         return;
     }
     let priority = draft.run().priority.saturating_add(step.priority);
-    if let Some(worker) = draft.context.offers.take(&step.queue, step.load, place.alone, priority) {
+    let queue = Kind::queue_at(&step.queue, draft.run().home.as_ref());
+    if let Some(worker) = draft.context.offers.take(&queue, step.load, place.alone, priority) {
         hand_over(draft, unit, worker);
     }
 }
@@ -225,6 +226,7 @@ fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resume
         input: input.unwrap_or_else(|| parent.input.clone()),
         origin: Origin::Child { parent: parent.id, unit, serves, in_handler: parent.origin.in_handler() },
         root_flow: parent.root_flow.clone(),
+        home: parent.home.clone(),
         priority: parent.priority.saturating_add(draft.step(unit).priority),
     };
     // A child that could not be started (no such flow, a bad input) is started now; one that exists takes no notice

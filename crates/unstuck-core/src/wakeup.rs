@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::evolve::gives_slot_back;
 use crate::id::{FlowId, RunId};
 use crate::model::attempt::{StuckLimit, Worker};
-use crate::model::flow::{Flow, Step};
+use crate::model::flow::{Flow, Kind, Step};
 use crate::model::recovery::Limits;
 use crate::model::run::{Limit, Phase, Run, Slot};
-use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState, Waiting};
+use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
 use crate::schedule::could_go_on;
 use crate::time::{Millis, Time};
 
@@ -122,14 +122,14 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
                 run: run.id,
                 unit,
                 flow: run.flow,
-                queue: step.queue.clone(),
+                queue: Kind::queue_at(&step.queue, run.home.as_ref()),
                 priority: run.priority.saturating_add(step.priority),
                 front: queued.place.front,
                 since: queued.since,
                 load: step.load,
                 alone: queued.place.alone,
             };
-            Wakeup { ready: Some(ready), due: step.limits.queue_timeout.map(|limit| queued.since + limit) }
+            Wakeup { ready: Some(ready), due: queue_limit(step, queued) }
         }
         UnitState::Active(live) => {
             Wakeup { ready: None, due: first_limit(step, live, None).map(|(due, _)| due) }
@@ -148,22 +148,32 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
     }
 }
 
+/// When a queued attempt has waited for too long.
+pub fn queue_limit(step: &Step, queued: &Queued) -> Option<Time> {
+    step.limits.queue_timeout.map(|limit| spared(queued.since + limit, queued.spared))
+}
+
 /// The first limit that an attempt under way will run into, and when. `heard` is a heartbeat that was no event.
 pub fn first_limit(step: &Step, live: &Live, heard: Option<Time>) -> Option<(Time, StuckLimit)> {
     let total = |from: Time| step.limits.timeout.map(|limit| (from + limit, StuckLimit::Total(limit)));
     match &live.doing {
         Doing::Dequeued { at, .. } => {
             let limit = step.limits.start_timeout;
-            Some((*at + limit, StuckLimit::Start(limit)))
+            Some((spared(*at + limit, live.spared), StuckLimit::Start(limit)))
         }
         Doing::Working { worker, started_at, heard: recorded, .. } => {
             let heard = heard.map_or(*recorded, |heard| heard.max(*recorded));
-            let lease =
-                lease(&step.limits, worker).map(|limit| (heard + limit, StuckLimit::Heartbeat(limit)));
+            let lease = lease(&step.limits, worker)
+                .map(|limit| (spared(heard + limit, live.spared), StuckLimit::Heartbeat(limit)));
             [lease, total(*started_at)].into_iter().flatten().min_by_key(|(due, _)| *due)
         }
         Doing::Child { started_at, .. } => total(*started_at),
     }
+}
+
+/// A limit, or what downtime has moved it to.
+pub(crate) fn spared(due: Time, moved: Option<Time>) -> Time {
+    moved.map_or(due, |moved| moved.max(due))
 }
 
 /// How long a worker may be silent. One of this process holds its lease as long as it lives, unless the step

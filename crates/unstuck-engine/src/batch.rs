@@ -9,6 +9,7 @@ use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, refuse_child,
 };
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -37,6 +38,7 @@ pub(crate) struct Tools<'a> {
     pub(crate) ids: &'a mut Ids,
     pub(crate) random: &'a mut Random,
     pub(crate) offers: &'a mut Offers,
+    pub(crate) downtimes: &'a [Downtime],
     pub(crate) now: Time,
 }
 
@@ -158,6 +160,7 @@ impl Batch {
             ids: tools.ids,
             random: tools.random,
             offers: tools.offers,
+            downtimes: tools.downtimes,
         };
         let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::{Answer, Effect};
+use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -62,6 +63,8 @@ pub struct Engine<S> {
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     last: Time,
+    /// When it could not take answers lately.
+    downtimes: Vec<Downtime>,
     /// The store could not take a batch: only one request at a time until it can.
     one_by_one: usize,
     /// Whether anybody wants to know what happens.
@@ -124,6 +127,7 @@ impl<S: Store> Engine<S> {
             inbox: VecDeque::new(),
             outstanding: VecDeque::new(),
             last,
+            downtimes: Vec::new(),
             one_by_one: 0,
             is_watched: true,
             more: false,
@@ -352,6 +356,7 @@ impl<S: Store> Engine<S> {
             deadline: start.deadline,
             origin: Origin::Root,
             root_flow: None,
+            home: start.home,
             on_duplicate: start.on_duplicate,
             by: start.by,
         }));
@@ -563,6 +568,7 @@ impl<S: Store> Engine<S> {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut self.offers,
+            downtimes: &self.downtimes,
             now: self.last,
         }
     }

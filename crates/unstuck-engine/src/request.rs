@@ -56,6 +56,8 @@ pub struct StartRun {
     pub deadline: Option<Time>,
     /// What to do when the key has a final run.
     pub on_duplicate: OnDuplicate,
+    /// Where its local steps are executed, if not wherever the store is served.
+    pub home: Option<Arc<str>>,
     /// Who starts it.
     pub by: Actor,
 }

@@ -54,6 +54,7 @@ impl Bench {
             priority,
             deadline: None,
             on_duplicate: OnDuplicate::Return,
+            home: None,
             by: Actor::Engine,
         };
         self.engine.submit(Request::Start { ticket, start });

@@ -146,6 +146,7 @@ impl Arguments {
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,
+            home: None,
             by: user(),
         };
         match handle.start(start) {

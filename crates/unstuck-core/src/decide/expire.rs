@@ -1,18 +1,19 @@
 //! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
 
 use crate::decide::{Answer, Draft, LeaseMove};
+use crate::downtime::reached;
 use crate::event::UnitFact;
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Outcome, StuckLimit};
 use crate::model::error::{Error, TIMEOUT_ACTION};
 use crate::model::run::Phase;
-use crate::model::unit::{Doing, Live, UnitRef, UnitState, Waiting};
+use crate::model::unit::{Doing, Live, Queued, UnitRef, UnitState, Waiting};
 use crate::recovery::ladder::{self, Verdict};
 use crate::recovery::{failing, stuck};
 use crate::refusal::Refusal;
 use crate::schedule::{advance_after, begin, end_by_engine};
-use crate::time::Time;
-use crate::wakeup::first_limit;
+use crate::time::{Millis, Time};
+use crate::wakeup::{first_limit, queue_limit};
 
 /// A timer has come due: whatever is due by now is done, and nothing else.
 pub(crate) fn due(
@@ -34,8 +35,8 @@ pub(crate) fn due(
             Ok(limit(draft, unit, &live, heard))
         }
         UnitState::Ready(queued) => {
-            let since = queued.since;
-            Ok(queued_too_long(draft, unit, since))
+            let queued = *queued;
+            Ok(queued_too_long(draft, unit, &queued))
         }
         UnitState::Waiting(waiting) => {
             let waiting = waiting.clone();
@@ -83,8 +84,27 @@ fn limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, heard: Option<Ti
         draft.decision.lease = Some(LeaseMove { unit, heard, due });
         return Answer::Already;
     }
-    stuck::dispose(draft, unit, which, last_heard(live, heard), false);
+    let heard = last_heard(live, heard);
+    let spared = match which {
+        StuckLimit::Start(limit) | StuckLimit::Heartbeat(limit) => spare(draft, unit, heard, limit, due),
+        StuckLimit::Total(_) | StuckLimit::Gone => false,
+    };
+    if !spared {
+        stuck::dispose(draft, unit, which, heard, false);
+    }
     Answer::Done
+}
+
+/// Moves a limit on by the time in which the engine could not take answers; false if there is nothing left to move.
+fn spare(draft: &mut Draft<'_, '_>, unit: UnitRef, from: Time, limit: Millis, due: Time) -> bool {
+    let until = reached(from, limit, draft.context.downtimes);
+    if until <= draft.now() {
+        return false;
+    }
+    let is_heard = matches!(draft.unit(unit).state, UnitState::Active(_));
+    let heard = is_heard.then_some(from);
+    draft.emit_unit(unit, UnitFact::Spared { until, by: until.since(due), heard });
+    true
 }
 
 fn last_heard(live: &Live, moved: Option<Time>) -> Time {
@@ -97,10 +117,16 @@ fn last_heard(live: &Live, moved: Option<Time>) -> Time {
 }
 
 /// Nobody took it in time: *stalled*, nobody blamed.
-fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, since: Time) -> Answer {
-    let Some(limit) = draft.step(unit).limits.queue_timeout else { return Answer::Already };
-    if since + limit > draft.now() || !draft.run().may_go_on() {
+fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queued) -> Answer {
+    let step = draft.step(unit);
+    let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_limit(step, queued)) else {
         return Answer::Already;
+    };
+    if due > draft.now() || !draft.run().may_go_on() {
+        return Answer::Already;
+    }
+    if spare(draft, unit, queued.since, limit, due) {
+        return Answer::Done;
     }
     let cause = format!("nobody took it within queueTimeout {limit}");
     let outcome = Outcome::Stalled(Box::new(Error::found_by(TIMEOUT_ACTION, cause)));

@@ -8,7 +8,7 @@ use crate::model::run::{End, Failing, Handler, Origin, Phase, Slot};
 use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words::count;
 use crate::time::Time;
-use crate::wakeup::lease;
+use crate::wakeup::{lease, queue_limit, spared};
 
 /// What comes next: in order of time, then what has no time.
 pub(super) fn next(view: &View<'_>) -> Vec<Next> {
@@ -150,11 +150,11 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
         "when {} is free, it takes attempt {attempt} of {name}",
         taker(step, queued.place)
     ))];
-    if let Some(limit) = step.limits.queue_timeout {
+    if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_limit(step, queued)) {
         let what = format!(
             "if nobody has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it is stalled"
         );
-        all.push(timed(queued.since + limit, what));
+        all.push(timed(due, what));
     }
     all
 }
@@ -192,11 +192,11 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next
                 "if worker {} has not started {name} by then (startTimeout {limit}), it is {stuck}",
                 worker.name
             );
-            vec![timed(*at + limit, what)]
+            vec![timed(spared(*at + limit, live.spared), what)]
         }
         Doing::Working { worker, started_at, heard, .. } => {
             let silent = lease(&step.limits, worker).map(|limit| {
-                let lapses = *heard + limit;
+                let lapses = spared(*heard + limit, live.spared);
                 // Heartbeats without progress are no event: past this time, one of them has moved the lease.
                 let at = (lapses > view.now).then_some(lapses);
                 let since = if at.is_some() { "by then" } else { "in time" };

@@ -165,6 +165,15 @@ impl Kind {
         }
     }
 
+    /// The queue as a run has it: one with a home has queues of its own for what is executed beside the engine, so
+    /// that only the engine that serves this home takes from them.
+    pub fn queue_at(queue: &Arc<str>, home: Option<&Arc<str>>) -> Arc<str> {
+        match home {
+            Some(home) if queue.starts_with('@') => format!("{queue}@{home}").into(),
+            _ => queue.clone(),
+        }
+    }
+
     /// The word for it in a flow file.
     pub fn word(&self) -> &'static str {
         match self {

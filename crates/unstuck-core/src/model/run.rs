@@ -36,6 +36,9 @@ pub struct Run {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where its local steps are executed, if not wherever the store is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Arc<str>>,
     /// Higher first; added to the priority of its steps.
     pub priority: i32,
     /// When it was started.

@@ -405,6 +405,9 @@ pub struct Queued {
     pub place: QueuePlace,
     /// Why it is a repeat, if it is one.
     pub resumed_by: Option<ResumedBy>,
+    /// Its `queueTimeout` is moved on to this time, because the engine was down for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spared: Option<Time>,
 }
 
 /// Where in its queue an attempt waits.
@@ -427,6 +430,9 @@ pub struct Live {
     pub queued_at: Time,
     /// Who is at it.
     pub doing: Doing,
+    /// Its `startTimeout` or lease is moved on to this time, because the engine was down for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spared: Option<Time>,
 }
 
 /// Who is at an attempt, and how far.

@@ -160,6 +160,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
+        | UnitFact::Spared { .. }
         | UnitFact::Done { .. }
         | UnitFact::TimerSet { .. }
         | UnitFact::SignalAwaited { .. }

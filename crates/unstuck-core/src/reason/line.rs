@@ -62,6 +62,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
+            | UnitFact::Spared { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildChanged { .. }
@@ -115,6 +116,9 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         }
         UnitFact::Progress { value: Payload::Stored(_) } => {
             Some(format!("{} reports progress", attempt(moment, unit)))
+        }
+        UnitFact::Spared { by, .. } => {
+            Some(format!("{} has {by} more: the engine was down for so long", attempt(moment, unit)))
         }
         UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
         UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),

@@ -147,6 +147,7 @@ fn start_handler(draft: &mut Draft<'_, '_>, flow: std::sync::Arc<str>, error: &R
         input,
         origin: Origin::Handler { parent: run.id, generation: run.generation },
         root_flow: run.root_flow.clone(),
+        home: run.home.clone(),
         priority: run.priority,
     };
     draft.emit(Fact::HandlerStarted { run: handler });

@@ -3,10 +3,13 @@
 mod children;
 mod concurrency;
 mod deferral;
+mod downtime;
 mod expressions;
 mod flows;
 mod for_each;
+mod forget;
 mod handover;
+mod home;
 mod ladder;
 mod operators;
 mod properties;

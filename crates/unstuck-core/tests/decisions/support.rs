@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -37,6 +38,8 @@ pub(crate) struct World {
     pub(crate) ids: Ids,
     pub(crate) random: Random,
     pub(crate) offers: Offers,
+    /// When the engine could not take answers.
+    pub(crate) downtimes: Vec<Downtime>,
 }
 
 impl World {
@@ -53,6 +56,7 @@ impl World {
             ids: Ids::new(1, 0),
             random: Random::new(1),
             offers: Offers::default(),
+            downtimes: Vec::new(),
         }
     }
 
@@ -104,6 +108,7 @@ impl World {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            home: None,
             on_duplicate: OnDuplicate::Return,
             by: Actor::User("tester".into()),
         };
@@ -140,6 +145,7 @@ impl World {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut self.offers,
+            downtimes: &self.downtimes,
         };
         let result = decide(&mut run, command, &mut context);
         let mut decision = match result {

@@ -117,6 +117,7 @@ fn copy(world: &World) -> World {
         ids: world.ids.clone(),
         random: world.random.clone(),
         offers: world.offers.clone(),
+        downtimes: world.downtimes.clone(),
         ..*world
     }
 }

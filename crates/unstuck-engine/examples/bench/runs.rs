@@ -79,6 +79,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            home: None,
             on_duplicate: OnDuplicate::Return,
             by: Actor::Engine,
         })));
@@ -91,6 +92,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 ids: &mut ids,
                 random: &mut random,
                 offers: &mut offers,
+                downtimes: &[],
             };
             let decision = decide(&mut run, command, &mut context).expect("decided");
             decisions += 1;
@@ -125,6 +127,7 @@ fn engine_runs(text: &str, input: &str, in_flight: u32, runs: u32, keys: bool) -
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,
+            home: None,
             by: Actor::Engine,
         },
     };

@@ -123,6 +123,7 @@ impl<S: Store> Driver<S> {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            home: None,
             on_duplicate: OnDuplicate::Return,
             by: user(),
         };
@@ -295,6 +296,7 @@ impl<S: Store> Driver<S> {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut Offers::default(),
+            downtimes: &[],
         };
         Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, stage)))
     }

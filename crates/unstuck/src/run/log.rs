@@ -112,6 +112,7 @@ fn style_of(fact: &Fact) -> Style {
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
+            | UnitFact::Spared { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildStarted { .. }

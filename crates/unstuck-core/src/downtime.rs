@@ -1,0 +1,71 @@
+//! Time in which the engine could not take answers: it counts against nobody.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Millis, Time};
+
+/// So many are remembered; what a limit ran through before the oldest of them is no longer made good.
+pub const MAX_DOWNTIMES: usize = 64;
+
+/// One time in which the engine could not take answers: it was stopped, or its store full or away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Downtime {
+    /// When it was last known to take answers.
+    pub from: Time,
+    /// Since when it does again.
+    pub to: Time,
+}
+
+/// When a limit that began at `from` is reached, if downtimes (in order) do not count.
+pub fn reached(from: Time, limit: Millis, downtimes: &[Downtime]) -> Time {
+    let mut reached = from + limit;
+    for down in downtimes {
+        if down.to > from && down.from < reached {
+            reached = reached + down.to.since(down.from.max(from));
+        }
+    }
+    reached
+}
+
+/// Adds one to those that are remembered.
+pub fn remember(downtimes: &mut Vec<Downtime>, down: Downtime) {
+    downtimes.push(down);
+    let surplus = downtimes.len().saturating_sub(MAX_DOWNTIMES);
+    downtimes.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_moved_on_by_the_downtime_that_it_ran_through() {
+        type Span = (i64, i64);
+        // From, limit, downtimes, when it is reached.
+        let cases: [(i64, u64, &[Span], i64); 8] = [
+            (100, 50, &[], 150),
+            (100, 50, &[(10, 90)], 150),
+            (100, 50, &[(150, 900)], 150),
+            (100, 50, &[(120, 130)], 160),
+            (100, 50, &[(50, 130)], 180),
+            (100, 50, &[(149, 1_149)], 1_150),
+            (100, 50, &[(120, 130), (155, 165)], 170),
+            (100, 50, &[(120, 130), (160, 900)], 160),
+        ];
+        for (from, limit, downtimes, wanted) in cases {
+            let downtimes: Vec<Downtime> =
+                downtimes.iter().map(|(from, to)| Downtime { from: Time(*from), to: Time(*to) }).collect();
+            assert_eq!(reached(Time(from), Millis(limit), &downtimes), Time(wanted), "{downtimes:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_ones_are_remembered() {
+        let mut downtimes = Vec::new();
+        for n in 0..200 {
+            remember(&mut downtimes, Downtime { from: Time(n), to: Time(n + 1) });
+        }
+        assert_eq!(downtimes.len(), MAX_DOWNTIMES);
+        assert_eq!(downtimes.last().map(|down| down.from), Some(Time(199)));
+    }
+}
