@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
-    Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, refuse_child,
+    Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, forget, refuse_child,
 };
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
@@ -50,6 +50,8 @@ pub(crate) struct Batch {
     payloads: HashMap<PayloadId, Json>,
     deliveries: VecDeque<Notice>,
     delivered: Vec<NoticeId>,
+    /// Runs that are removed.
+    forgotten: Vec<RunId>,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// What to hand out and whom to interrupt, once durable.
@@ -96,7 +98,7 @@ impl Batch {
     pub(crate) fn lock(&mut self, tools: &mut Tools<'_>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
         runs.sort_unstable();
         runs.dedup();
-        runs.retain(|run| !self.runs.contains_key(run));
+        runs.retain(|run| !self.runs.contains_key(run) && !self.forgotten.contains(run));
         if runs.is_empty() {
             return Ok(());
         }
@@ -171,6 +173,28 @@ impl Batch {
         }
         let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
         Ok(self.record(id, decision))
+    }
+
+    /// Removes a final run and all that belongs to it, which are given with the numbers of their last events.
+    pub(crate) fn forget(
+        &mut self,
+        tools: &mut Tools<'_>,
+        runs: &[(RunId, u64)],
+    ) -> Result<Answer, Undecided> {
+        self.lock(tools, runs.iter().map(|(run, _)| *run).collect())?;
+        for (place, (id, seq)) in runs.iter().enumerate() {
+            let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
+            let run = working.run.as_deref().ok_or(Undecided::Error(unknown(*id)))?;
+            if working.is_changed() || run.seq != *seq {
+                return Err(Undecided::Error(EngineError::Changed(*id)));
+            }
+            forget(run, place > 0).map_err(|refusal| Undecided::Error(refusal.into()))?;
+        }
+        for (id, _) in runs {
+            self.runs.remove(id);
+            self.forgotten.push(*id);
+        }
+        Ok(Answer::Done)
     }
 
     fn record(&mut self, id: RunId, decision: Decision) -> Answer {
@@ -290,6 +314,7 @@ impl Batch {
     /// Whether there is anything to make durable.
     pub(crate) fn has_changes(&self) -> bool {
         !self.deliveries.is_empty()
+            || !self.forgotten.is_empty()
             || !self.delivered.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
@@ -332,7 +357,16 @@ impl Batch {
                 leases,
             });
         }
-        Stage { at, runs, unchanged, notices: self.deliveries.into(), delivered: self.delivered, last_id }
+        Stage {
+            at,
+            runs,
+            unchanged,
+            notices: self.deliveries.into(),
+            delivered: self.delivered,
+            last_id,
+            forgotten: self.forgotten,
+            downtime: None,
+        }
     }
 }
 

@@ -15,17 +15,17 @@ use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Ready;
-use unstuck_store::contract::{PutFlowError, StageId, Store, StoreError};
+use unstuck_store::contract::{PutFlowError, Stage, StageId, Store, StoreError};
 
 use crate::batch::{Batch, Tools, Undecided, dispatches};
 use crate::document;
 use crate::executor::{Job, Word};
 use crate::flows::{Compile, Flows};
+use crate::life::Lifetime;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
-use crate::token::Signer;
 
 /// How much an engine does at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The node bits of its ids.
     pub node: u16,
@@ -35,15 +35,15 @@ pub struct Settings {
     pub max_outstanding: usize,
     /// Where its chance starts.
     pub seed: u64,
-    /// What tokens are signed with.
+    /// What tokens are signed with, if the store has no key yet.
     pub token_key: [u8; 32],
-    /// The life of the store that tokens belong to.
-    pub epoch: u32,
+    /// Whose local steps its executors carry out: those of runs with this home, or of all that have none.
+    pub home: Option<Arc<str>>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { node: 0, max_batch: 512, max_outstanding: 16, seed: 0, token_key: [0; 32], epoch: 1 }
+        Settings { node: 0, max_batch: 512, max_outstanding: 16, seed: 0, token_key: [0; 32], home: None }
     }
 }
 
@@ -52,7 +52,7 @@ pub struct Engine<S> {
     store: S,
     flows: Flows,
     settings: Settings,
-    signer: Signer,
+    pub(crate) life: Lifetime,
     ids: Ids,
     random: Random,
     offers: Offers,
@@ -63,8 +63,6 @@ pub struct Engine<S> {
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     last: Time,
-    /// When it could not take answers lately.
-    downtimes: Vec<Downtime>,
     /// The store could not take a batch: only one request at a time until it can.
     one_by_one: usize,
     /// Whether anybody wants to know what happens.
@@ -87,10 +85,14 @@ struct Outstanding {
     outputs: Vec<Output>,
     /// Words of executors, to be heard again if the batch fails.
     words: Vec<Word>,
+    /// Losses of the engine before, likewise.
+    losses: Vec<(AttemptId, bool)>,
     /// Attempts that it hands out.
     handed_out: Vec<(AttemptId, Worker, u32)>,
     /// Attempts whose last word it has heard.
     ended: Vec<(AttemptId, Worker, u32)>,
+    /// A time without answers that it records.
+    downtime: Option<Downtime>,
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
     requests: usize,
     busy: Vec<usize>,
@@ -114,20 +116,21 @@ impl<S: Store> Engine<S> {
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let last = store.last_time()?.unwrap_or(Time(i64::MIN));
         let ids = Ids::new(settings.node, store.last_id()?);
+        let life = Lifetime::begin(&mut store, settings.token_key)?;
+        let random = Random::new(settings.seed);
         Ok(Engine {
             store,
             flows: Flows::new(compile),
             settings,
-            signer: Signer::new(settings.token_key, settings.epoch),
             ids,
-            random: Random::new(settings.seed),
+            random,
             offers: Offers::default(),
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
-            inbox: VecDeque::new(),
+            inbox: life.losses(),
+            life,
             outstanding: VecDeque::new(),
             last,
-            downtimes: Vec::new(),
             one_by_one: 0,
             is_watched: true,
             more: false,
@@ -162,6 +165,28 @@ impl<S: Store> Engine<S> {
     /// Whether the store has stopped, and the engine with it.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
+    }
+
+    /// Which start of an engine on this store it is.
+    pub fn incarnation(&self) -> u64 {
+        self.life.incarnation
+    }
+
+    /// The home whose local steps its executors carry out.
+    pub fn home(&self) -> Option<&Arc<str>> {
+        self.settings.home.as_ref()
+    }
+
+    /// Nothing is due before `now`, and answers are taken all the same.
+    pub fn alive(&mut self, now: Time) {
+        if self.outstanding.is_empty() && self.retry_at.is_none() && self.stopped.is_none() {
+            self.store.alive(now.max(self.last));
+        }
+    }
+
+    /// Nobody has stepped it between these times, though somebody should have: the process was stopped.
+    pub fn was_stopped(&mut self, from: Time) {
+        self.life.goes_down(from);
     }
 
     /// Puts a request in line.
@@ -202,6 +227,7 @@ impl<S: Store> Engine<S> {
                 Ok(()) => self.staged(done),
                 Err(error) => {
                     self.store.rollback();
+                    self.life.still_down(done.downtime);
                     self.take_back(&done);
                     self.store_failed(error, &mut outputs);
                 }
@@ -242,6 +268,7 @@ impl<S: Store> Engine<S> {
     /// and what was asked.
     fn batch(&mut self, done: &mut Outstanding) -> Result<(), StoreError> {
         self.store.begin()?;
+        done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);
         let limit = if self.one_by_one > 0 { 1 } else { self.settings.max_batch };
         let mut work = self.claims(limit)?;
@@ -291,8 +318,9 @@ impl<S: Store> Engine<S> {
         done.requests = self.inbox.len().min(limit);
         let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
         let runs = requests.iter().filter_map(|request| match request {
-            Request::Start { .. } => None,
+            Request::Start { .. } | Request::Forget { .. } => None,
             Request::Command { run, .. } => Some(*run),
+            Request::Lost { attempt, .. } => Some(attempt.run),
             Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
                 Some(attempt.run)
             }
@@ -317,6 +345,12 @@ impl<S: Store> Engine<S> {
             Request::Start { ticket, start } => (Some(ticket), self.start(batch, start)),
             Request::Command { ticket, run, command } => {
                 (Some(ticket), batch.decide(&mut self.tools(), run, command, None))
+            }
+            Request::Forget { ticket, runs } => (Some(ticket), batch.forget(&mut self.tools(), &runs)),
+            Request::Lost { attempt, with_others } => {
+                done.losses.push((attempt, with_others));
+                let command = Command::Lost { attempt, with_others };
+                (None, batch.decide(&mut self.tools(), attempt.run, command, None))
             }
             Request::Word(word) => {
                 done.words.push(word.clone());
@@ -423,8 +457,9 @@ impl<S: Store> Engine<S> {
                 }
             }
         }
-        if batch.has_changes() {
-            done.stage = Some(self.store.stage(batch.into_stage(self.last, self.ids.last()))?);
+        if batch.has_changes() || done.downtime.is_some() {
+            let stage = Stage { downtime: done.downtime, ..batch.into_stage(self.last, self.ids.last()) };
+            done.stage = Some(self.store.stage(stage)?);
         } else {
             self.store.abandon(batch.into_runs());
         }
@@ -464,7 +499,7 @@ impl<S: Store> Engine<S> {
         let input = batch.json(store, unit.input.as_ref().unwrap_or(&run.input))?;
         let product = if self.want_product.contains(&worker.name) {
             let mut failed = None;
-            let token = self.signer.sign(attempt);
+            let token = self.life.signer.sign(attempt);
             let product = document::product(run, flow, attempt, worker, token, &input, &mut |payload| {
                 batch.json(store, payload).unwrap_or_else(|error| {
                     failed = Some(error);
@@ -501,7 +536,10 @@ impl<S: Store> Engine<S> {
             }
             match settled.result {
                 Ok(()) => {}
-                Err(error) if error.may_pass() => self.retry_at = Some(self.last + STORE_RETRY),
+                Err(error) if error.may_pass() => {
+                    self.life.goes_down(self.last);
+                    self.retry_at = Some(self.last + STORE_RETRY);
+                }
                 Err(error) => self.stopped = Some(error),
             }
         }
@@ -520,8 +558,12 @@ impl<S: Store> Engine<S> {
                 self.offers.give_back(&worker, load);
             }
         }
+        self.life.still_down(done.downtime);
         for word in done.words.into_iter().rev() {
             self.inbox.push_front(Request::Word(word));
+        }
+        for (attempt, with_others) in done.losses.into_iter().rev() {
+            self.inbox.push_front(Request::Lost { attempt, with_others });
         }
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
@@ -536,6 +578,7 @@ impl<S: Store> Engine<S> {
             StoreError::Conflict(_) => self.one_by_one = self.inbox.len().max(1),
             StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
+                self.life.goes_down(self.last);
                 self.retry_at = Some(self.last + STORE_RETRY);
             }
             StoreError::Broken(_) => {
@@ -553,11 +596,13 @@ impl<S: Store> Engine<S> {
     /// Callers are told; what executors say stays in line.
     fn refuse_commands(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
         self.inbox.retain(|request| match request {
-            Request::Start { ticket, .. } | Request::Command { ticket, .. } => {
+            Request::Start { ticket, .. }
+            | Request::Command { ticket, .. }
+            | Request::Forget { ticket, .. } => {
                 outputs.push(refusal(*ticket, error));
                 false
             }
-            Request::Word(_) => true,
+            Request::Word(_) | Request::Lost { .. } => true,
         });
     }
 
@@ -568,7 +613,7 @@ impl<S: Store> Engine<S> {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut self.offers,
-            downtimes: &self.downtimes,
+            downtimes: &self.life.downtimes,
             now: self.last,
         }
     }

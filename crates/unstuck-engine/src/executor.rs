@@ -41,6 +41,12 @@ pub trait Executor: Send {
     /// The attempt is no longer this executor's: end it, with all that it has started.
     fn interrupt(&mut self, attempt: AttemptId, why: &str);
 
+    /// An engine before this one died with these attempts: end what they left running, and wait until it has ended.
+    /// They are tried anew only then.
+    fn clean_up(&mut self, left: &[LeftOver]) {
+        let _ = left;
+    }
+
     /// The engine stops: end everything, and wait until it has ended. Each attempt still gets its last word: what ended
     /// by itself says so, what was interrupted before is freed, and the rest is released.
     fn stop(&mut self) {}
@@ -66,6 +72,15 @@ impl Job {
     pub fn step(&self) -> &Step {
         self.flow.step(self.attempt.unit.step)
     }
+}
+
+/// An attempt that an earlier engine died with.
+#[derive(Clone, Debug)]
+pub struct LeftOver {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its token, which its process was given.
+    pub token: String,
 }
 
 /// What an executor says.

@@ -5,6 +5,7 @@ pub mod document;
 pub mod engine;
 pub mod executor;
 pub mod flows;
+mod life;
 pub mod request;
 pub mod runtime;
 pub mod token;

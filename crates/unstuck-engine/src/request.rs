@@ -37,8 +37,22 @@ pub enum Request {
         /// What is asked of it.
         command: Command,
     },
+    /// Remove a final run for good, with all that belongs to it.
+    Forget {
+        /// Answered with this.
+        ticket: Ticket,
+        /// The run, then its children and handlers, each with the number of its last event as it was seen.
+        runs: Vec<(RunId, u64)>,
+    },
     /// What an executor of this process says.
     Word(Word),
+    /// The engine that had this attempt is gone, and its executors with it.
+    Lost {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Whether its worker had others too.
+        with_others: bool,
+    },
 }
 
 /// A run to start.
@@ -108,6 +122,8 @@ pub enum EngineError {
     BadFlow(String),
     /// The store could not keep it; nothing was changed.
     Store(StoreError),
+    /// The run has changed since it was looked at; nothing was done.
+    Changed(RunId),
     /// Too much is waiting to be decided: try again later.
     Busy,
     /// The engine has stopped.
@@ -121,6 +137,9 @@ impl fmt::Display for EngineError {
             EngineError::UnknownFlow(name) => write!(f, "there is no flow `{name}`; load its file first"),
             EngineError::BadFlow(problem) => write!(f, "the stored flow cannot be used: {problem}"),
             EngineError::Store(error) => error.fmt(f),
+            EngineError::Changed(run) => {
+                write!(f, "{run} has changed in the meantime; nothing was done, try again")
+            }
             EngineError::Busy => f.write_str("too many requests wait to be decided; try again in a moment"),
             EngineError::Stopped => f.write_str("the engine has stopped"),
         }

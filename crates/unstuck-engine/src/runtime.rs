@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::Worker;
+use unstuck_core::model::flow::Kind;
+use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
-use unstuck_core::time::Time;
-use unstuck_store::contract::Store;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::{Millis, Time};
+use unstuck_store::contract::{Filter, Store};
 
 use crate::engine::{Engine, Next};
 use crate::executor::{Answers, Executor, Word};
@@ -29,12 +32,18 @@ const MAX_INTAKE: usize = 16_384;
 /// What an observer is told, in order, once it is durable.
 pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
 
+/// As often as this the store is told that the engine lives, while something is due some day.
+const SIGN_OF_LIFE: Millis = Millis::seconds(10);
+/// Who wakes up later than this was not asleep but stopped.
+const LATE: Millis = Millis::seconds(5);
+
 type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
 
 enum Message {
     Start(StartRun, SyncSender<Reply>),
     Command(RunId, Command, SyncSender<Reply>),
+    Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
     Word(Word),
     Read(Read),
     Stop,
@@ -64,13 +73,16 @@ impl Runtime {
         let handle = Handle { sender, waiting: Arc::new(AtomicUsize::new(0)) };
         let words = handle.clone();
         let answers = Answers::new(move |word| words.send(Message::Word(word)));
-        let incarnation = u64::from(std::process::id());
-        let executors: HashMap<Arc<str>, Box<dyn Executor>> =
+        let incarnation = engine.incarnation();
+        let mut executors: HashMap<Arc<str>, Box<dyn Executor>> =
             executors.into_iter().map(|executor| (executor.name(), executor)).collect();
-        for (name, executor) in &executors {
+        for (name, executor) in &mut executors {
+            executor.clean_up(&engine.life.left_over(name));
             let worker = Worker { name: name.clone(), incarnation, local: true };
             let max_load = executor.max_load();
-            let offer = Offer { worker, queues: executor.queues().into(), free: max_load, max_load };
+            let queues = executor.queues();
+            let queues = queues.iter().map(|queue| Kind::queue_at(queue, engine.home())).collect();
+            let offer = Offer { worker, queues, free: max_load, max_load };
             engine.register(offer, executor.wants_product());
         }
         engine.watch(observer.is_some());
@@ -111,6 +123,20 @@ impl Handle {
         self.ask(|reply| Message::Command(run, command, reply))
     }
 
+    /// Removes a final run for good, with its children and handlers, which are given back with it.
+    pub fn forget(&self, run: RunId) -> Result<Vec<RunId>, EngineError> {
+        loop {
+            let family = self.read(move |store, _| family(store, run))??;
+            let runs = family.clone();
+            match self.ask(|reply| Message::Forget(runs, reply)) {
+                Ok(_) => return Ok(family.into_iter().map(|(run, _)| run).collect()),
+                // Something has happened between the look and the deed: look again.
+                Err(EngineError::Changed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Reads, between two batches.
     pub fn read<T: Send + 'static>(
         &self,
@@ -137,6 +163,28 @@ impl Handle {
         // A stopped engine answers by hanging up.
         let _ = self.sender.send(message);
     }
+}
+
+/// A run and all that belongs to it, each with the number of its last event; the run first.
+fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
+    const PAGE: usize = 1_000;
+    let Some(first) = store.run(root)? else { return Err(Refusal::UnknownRun(root).into()) };
+    let mut found = vec![(root, first.seq)];
+    let mut next = 0;
+    while let Some((parent, _)) = found.get(next).copied() {
+        next += 1;
+        let filter = Filter { parent: Some(parent), ..Filter::default() };
+        let mut before = None;
+        loop {
+            let page: Vec<Run> = store.list(&filter, before, PAGE)?;
+            before = page.last().map(|run| run.id);
+            found.extend(page.iter().map(|run| (run.id, run.seq)));
+            if page.len() < PAGE {
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 struct Driver<S> {
@@ -168,7 +216,15 @@ impl<S: Store> Driver<S> {
                     continue;
                 }
                 Next::At(time) => {
-                    receiver.recv_timeout(time.since(clock.now()).duration().min(Duration::from_mins(1)))
+                    let now = clock.now();
+                    self.engine.alive(now);
+                    let patience = time.since(now).min(SIGN_OF_LIFE);
+                    let message = receiver.recv_timeout(patience.duration());
+                    let until = now + patience;
+                    if clock.now().since(until) > LATE {
+                        self.engine.was_stopped(until);
+                    }
+                    message
                 }
                 Next::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
@@ -194,6 +250,10 @@ impl<S: Store> Driver<S> {
             Message::Command(run, command, reply) => {
                 let ticket = self.ticket(reply);
                 self.engine.submit(Request::Command { ticket, run, command });
+            }
+            Message::Forget(runs, reply) => {
+                let ticket = self.ticket(reply);
+                self.engine.submit(Request::Forget { ticket, runs });
             }
             Message::Word(word) => self.engine.submit(Request::Word(word)),
             Message::Read(read) => {

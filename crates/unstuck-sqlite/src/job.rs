@@ -1,6 +1,7 @@
 //! What the writer makes durable: one stage, ready to be written.
 
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
@@ -27,6 +28,10 @@ pub(crate) struct Job {
     pub(crate) rows: Vec<Row>,
     pub(crate) notices: Vec<(NoticeId, Notice)>,
     pub(crate) delivered: Vec<NoticeId>,
+    /// Runs that are removed, with the position of their last event.
+    pub(crate) forgotten: Vec<(RunId, u64)>,
+    /// All that are remembered, when there is a new one.
+    pub(crate) downtimes: Option<Vec<Downtime>>,
 }
 
 /// One row of the log.

@@ -75,7 +75,9 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     state.last_id = rows::meta(connection, "last_id")?.map_or(0, rows::unsigned);
     state.last_time = rows::meta(connection, "last_time")?.map(Time);
     let flushed = rows::meta(connection, "flushed")?.map_or(0, rows::unsigned);
-    state.end = rows::last_position(connection)?;
+    // The last events may have been forgotten; their positions are not given again.
+    state.end = rows::last_position(connection)?.max(flushed);
+    state.downtimes = rows::downtimes(connection)?;
     rows::wakes(connection, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.restore(wake.run, wake.unit, timer);

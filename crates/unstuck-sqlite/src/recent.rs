@@ -32,6 +32,11 @@ impl RecentPayloads {
         }
     }
 
+    /// Lets all go; they must be in the file.
+    pub(crate) fn clear(&mut self) {
+        *self = RecentPayloads::default();
+    }
+
     /// Lets the oldest go where there is too much, once they are in the file.
     pub(crate) fn trim(&mut self, durable: u64) {
         while self.bytes > MAX_BYTES
@@ -68,6 +73,11 @@ impl RecentKeys {
         let name = (flow.clone(), key.clone());
         self.known.insert(name.clone(), run);
         self.order.push_back((name, stage));
+    }
+
+    /// Lets the key of a run go that is removed.
+    pub(crate) fn forget(&mut self, run: RunId) {
+        self.known.retain(|_, known| *known != run);
     }
 
     /// Lets those go that are in the file.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
@@ -14,7 +15,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
-use unstuck_store::contract::{Filter, FlowRecord, NoticeId, StoreError};
+use unstuck_store::contract::{Filter, FlowRecord, Life, NoticeId, StoreError};
 use unstuck_store::timers::Timer;
 
 use crate::error::{broken, store_error};
@@ -273,6 +274,36 @@ pub(crate) fn put_flow(connection: &Connection, flow: &FlowRecord) -> Result<(),
 pub(crate) fn meta(connection: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = ?1";
     connection.query_row(sql, [name], |row| row.get(0)).optional().map_err(store_error)
+}
+
+/// When engines could not take answers lately.
+pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = 'downtimes'";
+    let kept: Option<String> =
+        connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
+    kept.map_or(Ok(Vec::new()), |kept| read(&kept, "the list of downtimes"))
+}
+
+/// A new life begins: its key is made once, its incarnation counted.
+pub(crate) fn begin_life(connection: &mut Connection, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+    let transaction = connection.transaction().map_err(store_error)?;
+    let put = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    let key = "SELECT value FROM meta WHERE name = 'token_key'";
+    let known: Option<Vec<u8>> =
+        transaction.query_row(key, [], |row| row.get(0)).optional().map_err(store_error)?;
+    let token_key = if let Some(known) = known {
+        known.try_into().map_err(|_| broken("the key of its tokens is damaged"))?
+    } else {
+        transaction.execute(put, params!["token_key", fresh_key]).map_err(store_error)?;
+        fresh_key
+    };
+    let epoch = meta(&transaction, "epoch")?.unwrap_or(1);
+    let incarnation = meta(&transaction, "incarnation")?.unwrap_or(0) + 1;
+    transaction.execute(put, params!["epoch", epoch]).map_err(store_error)?;
+    transaction.execute(put, params!["incarnation", incarnation]).map_err(store_error)?;
+    transaction.commit().map_err(store_error)?;
+    let epoch = u32::try_from(epoch).map_err(|_| broken("its epoch is damaged"))?;
+    Ok(Life { epoch, token_key, incarnation: unsigned(incarnation) })
 }
 
 /// What was kept as a signed number.

@@ -66,6 +66,18 @@ impl SqliteStore {
                 Some(Whereabouts::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
             }
         }
+        for id in &stage.forgotten {
+            if !seen.insert(*id) {
+                return Err(conflict(*id, "comes back twice in one stage"));
+            }
+            match self.state.hot.get(*id).map(|hot| &hot.run) {
+                Some(Whereabouts::Out(mark)) if mark.is_final => returned += 1,
+                Some(Whereabouts::Out(_)) => {
+                    return Err(conflict(*id, "is not final: it cannot be forgotten"));
+                }
+                Some(Whereabouts::Here(_)) | None => return Err(conflict(*id, "was not locked")),
+            }
+        }
         if returned == self.locked.len() {
             return Ok(());
         }

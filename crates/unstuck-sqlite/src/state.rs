@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) last_notice: u64,
     pub(crate) last_id: u64,
     pub(crate) last_time: Option<Time>,
+    pub(crate) downtimes: Vec<Downtime>,
 }
 
 impl State {
@@ -59,6 +61,15 @@ impl State {
             }
         }
         self.slots.set(run, slot, at);
+    }
+
+    /// Nothing will wake this run any more: it is removed.
+    pub(crate) fn forget(&mut self, run: RunId) {
+        self.hot.remove(run);
+        self.keys.forget(run);
+        self.timers.set_all(run, std::iter::empty());
+        self.ready.set_all(run, std::iter::empty());
+        self.slots.set(run, &SlotUse::None, Time::default());
     }
 
     pub(crate) fn flow_name(&self, flow: FlowId) -> Result<Arc<str>, StoreError> {

@@ -5,19 +5,22 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Time;
 use unstuck_store::check::Mark;
 use unstuck_store::contract::{
-    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
-    Store, StoreError,
+    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
 };
 
 use crate::error::broken;
@@ -33,7 +36,9 @@ use crate::writer::Writer;
 #[derive(Debug)]
 pub struct SqliteStore {
     directory: PathBuf,
-    _lock: File,
+    lock: File,
+    /// When an engine was last alive, as the lock file tells.
+    seen: Option<Time>,
     pub(crate) reader: Connection,
     pub(crate) writer: Writer,
     pub(crate) state: State,
@@ -62,9 +67,13 @@ impl SqliteStore {
         writer: Writer,
         state: State,
     ) -> SqliteStore {
+        let modified = lock.metadata().and_then(|metadata| metadata.modified()).ok();
+        let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
         SqliteStore {
             directory,
-            _lock: lock,
+            lock,
+            seen,
             reader,
             writer,
             state,
@@ -268,6 +277,15 @@ impl Store for SqliteStore {
             self.state.notices.remove(id);
         }
         job.delivered = stage.delivered;
+        for id in stage.forgotten {
+            let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
+            self.state.forget(id);
+            job.forgotten.push((id, head));
+        }
+        if let Some(down) = stage.downtime {
+            remember(&mut self.state.downtimes, down);
+            job.downtimes = Some(self.state.downtimes.clone());
+        }
         self.state.last_time = self.state.last_time.max(Some(stage.at));
         self.state.last_id = self.state.last_id.max(stage.last_id);
         self.state.ready.put_back();
@@ -275,7 +293,13 @@ impl Store for SqliteStore {
         job.at = self.state.last_time.unwrap_or(stage.at);
         job.last_id = self.state.last_id;
         job.flushed = self.state.hot.covered(self.state.end);
+        let forgets = !job.forgotten.is_empty();
         self.writer.write(job);
+        if forgets {
+            // The file would show what is forgotten until it is written; if that fails, `settle` tells.
+            let _ = self.catch_up();
+            self.state.payloads.clear();
+        }
         Ok(StageId(self.last_stage))
     }
 
@@ -332,6 +356,48 @@ impl Store for SqliteStore {
             self.let_go();
         }
         std::mem::take(&mut self.settled)
+    }
+
+    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+        // The writer is idle then, so that nothing else writes.
+        self.catch_up()?;
+        rows::begin_life(&mut self.reader, fresh_key)
+    }
+
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        self.catch_up()?;
+        let mut found = Vec::new();
+        for (id, hot) in self.state.hot.iter() {
+            let Whereabouts::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
+            found.extend(run.local_attempts());
+        }
+        for id in rows::local_runs(&self.reader)? {
+            if self.state.hot.get(id).is_none() {
+                found.extend(self.run(id)?.iter().flat_map(Run::local_attempts));
+            }
+        }
+        found.sort_unstable_by_key(|(attempt, _)| *attempt);
+        Ok(found)
+    }
+
+    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
+        self.usable()?;
+        Ok(self.state.downtimes.clone())
+    }
+
+    fn alive(&mut self, now: Time) {
+        if self.seen >= Some(now) {
+            return;
+        }
+        self.seen = Some(now);
+        // The time of the lock file says it: no write to the database, and nothing is lost where it fails.
+        let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
+        let _ = self.lock.set_modified(SystemTime::UNIX_EPOCH + since);
+    }
+
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_time.max(self.seen.filter(|_| self.state.last_time.is_some())))
     }
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {

@@ -4,11 +4,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Transaction, params};
+use unstuck_core::event::Fact;
+use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
 use crate::error::{broken, store_error};
 use crate::job::{Entry, Job, MovedLease, Row};
 use crate::record::{RecordRef, text};
+use crate::rows;
 
 /// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
 const MAX_GROUP: usize = 64;
@@ -165,6 +168,14 @@ fn write_job(transaction: &Transaction<'_>, job: &Job) -> Result<(), StoreError>
     for id in &job.delivered {
         delivered.execute([number(id.0)?]).map_err(store_error)?;
     }
+    for (run, head) in &job.forgotten {
+        forget(transaction, *run, *head)?;
+    }
+    if let Some(downtimes) = &job.downtimes {
+        let sql = "INSERT INTO meta (name, value) VALUES ('downtimes', ?1)
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        prepare(transaction, sql)?.execute([text(downtimes)?]).map_err(store_error)?;
+    }
     Ok(())
 }
 
@@ -201,6 +212,41 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError>
         prepare(transaction, insert)?
             .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
             .map_err(store_error)?;
+    }
+    Ok(())
+}
+
+/// Removes a run with its history, its payloads, its key and whatever would wake it.
+fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), StoreError> {
+    let id = number(run.0)?;
+    let mut payload = prepare(transaction, "DELETE FROM payload WHERE id = ?1 AND run = ?2")?;
+    let mut event = prepare(transaction, "DELETE FROM event WHERE pos = ?1")?;
+    let mut pos = head;
+    while pos > 0 {
+        let (record, prev) = rows::record(transaction, pos)?;
+        let mut payloads = Vec::new();
+        record.event.payloads(|payload| payloads.push(payload));
+        for named in payloads {
+            payload.execute([number(named.0)?, id]).map_err(store_error)?;
+        }
+        let is_start = matches!(record.event.facts.first(), Some(Fact::Started(_)));
+        if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start)
+            && let Some(key) = &started.key
+        {
+            let sql = "DELETE FROM run_key WHERE key = ?1 AND run = ?2
+                AND flow = (SELECT name FROM flow WHERE id = ?3)";
+            let flow = number(started.flow.0)?;
+            prepare(transaction, sql)?.execute(params![&**key, id, flow]).map_err(store_error)?;
+        }
+        event.execute([number(pos)?]).map_err(store_error)?;
+        pos = prev;
+    }
+    for sql in [
+        "DELETE FROM wake WHERE run = ?1",
+        "DELETE FROM lease WHERE run = ?1",
+        "DELETE FROM run WHERE id = ?1",
+    ] {
+        prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
     Ok(())
 }

@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Time;
 use unstuck_sqlite::SqliteStore;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{
-    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
-    Store, StoreError,
+    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
 };
 use unstuck_store::differential::agree;
 use unstuck_store::memory::MemoryStore;
@@ -73,6 +75,11 @@ delegate! {
     abandon(locked: Vec<Run>) -> ();
     rollback() -> ();
     settle(wait: bool) -> Vec<Settled>;
+    begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+    local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+    downtimes() -> Result<Vec<Downtime>, StoreError>;
+    alive(now: Time) -> ();
+    last_seen() -> Result<Option<Time>, StoreError>;
     next_due() -> Result<Option<Time>, StoreError>;
     last_time() -> Result<Option<Time>, StoreError>;
     last_id() -> Result<u64, StoreError>;

@@ -11,15 +11,24 @@ pub mod flows;
 
 pub mod conflicts;
 pub mod definitions;
+pub mod delegate;
 pub mod due;
 pub mod failures;
+pub mod forgetting;
 pub mod keys;
+pub mod lives;
 pub mod notices;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
 pub mod slots;
 pub mod transactions;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstuck_core::id::FlowId;
+use unstuck_core::model::flow::Flow;
 
 use crate::contract::{Store, StoreError};
 use crate::memory::MemoryStore;
@@ -46,6 +55,11 @@ pub trait TestStore: Store + Sized {
     fn refuse_stage(&mut self, error: StoreError) -> bool {
         let _ = error;
         false
+    }
+
+    /// The store has these flows, and is in the middle of its life: for stores that can look whether all is as promised.
+    fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
+        let _ = flows;
     }
 
     /// Another handle on the same data, as another server has, if there can be one.
@@ -199,6 +213,18 @@ macro_rules! conformance_tests {
                 what_is_not_durable_is_whole_or_gone
                 turns_begin_anew
                 work_goes_on_after_a_restart
+            ]
+            lives: [
+                each_life_has_an_incarnation_of_its_own
+                attempts_of_executors_are_found
+                downtimes_are_kept
+                the_last_sign_of_life_is_kept
+            ]
+            forgetting: [
+                a_forgotten_run_is_gone
+                a_forgotten_key_is_free
+                only_a_final_run_is_forgotten
+                only_a_locked_run_is_forgotten
             ]
         }
     };

@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
@@ -72,6 +74,22 @@ pub trait Store {
     /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
     /// until there is at least one, if any is outstanding.
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
+
+    /// A new life of an engine on this store begins, durable on return. `fresh_key` is what tokens are signed with if
+    /// the store has no key yet.
+    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+
+    /// The attempts that executors of an engine have, or had when it ended. Outside of a transaction.
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+
+    /// When engines could not take answers lately, in order.
+    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError>;
+
+    /// The engine takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
+    fn alive(&mut self, now: Time);
+
+    /// When an engine was last known to take answers: the last stage, or later; `None` for an empty store.
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// When the next thing is due.
     fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
@@ -159,6 +177,22 @@ pub struct Stage {
     pub delivered: Vec<NoticeId>,
     /// The highest id that was given out.
     pub last_id: u64,
+    /// Runs that were locked and are removed for good: final ones, together with their children and handlers. Their
+    /// histories, payloads and keys go with them.
+    pub forgotten: Vec<RunId>,
+    /// When the engine could not take answers, if it has just found that out.
+    pub downtime: Option<Downtime>,
+}
+
+/// One life of an engine on a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The life of the store.
+    pub epoch: u32,
+    /// What tokens are signed with.
+    pub token_key: [u8; 32],
+    /// Which start of an engine this is.
+    pub incarnation: u64,
 }
 
 /// The change of one run.

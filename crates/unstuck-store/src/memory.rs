@@ -8,16 +8,18 @@ mod state;
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
-    Store, StoreError,
+    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
 use crate::memory::state::State;
@@ -37,6 +39,8 @@ pub struct MemoryStore {
     last_stage: u64,
     last_notice: u64,
     refuse_next: Option<StoreError>,
+    life: Option<Life>,
+    alive: Option<Time>,
     broken: Option<StoreError>,
 }
 
@@ -82,6 +86,8 @@ impl MemoryStore {
             last_stage: 0,
             last_notice: 0,
             refuse_next: None,
+            life: None,
+            alive: None,
             broken: None,
         }
     }
@@ -203,6 +209,32 @@ impl Store for MemoryStore {
             self.make_durable(1);
         }
         std::mem::take(&mut self.settled)
+    }
+
+    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+        self.usable()?;
+        let life = self.life.get_or_insert(Life { epoch: 1, token_key: fresh_key, incarnation: 0 });
+        life.incarnation += 1;
+        Ok(*life)
+    }
+
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        self.usable()?;
+        self.state.local_attempts()
+    }
+
+    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
+        self.usable()?;
+        Ok(self.state.downtimes.clone())
+    }
+
+    fn alive(&mut self, now: Time) {
+        self.alive = self.alive.max(Some(now));
+    }
+
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+        self.usable()?;
+        Ok(self.state.last_time.max(self.alive.filter(|_| self.state.last_time.is_some())))
     }
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{FlowId, RunId};
 use crate::json::Payload;
+use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
-use crate::model::unit::{Items, ItemsEnd, StepRun, Tally, Unit, UnitRef, UnitState};
+use crate::model::unit::{Doing, Items, ItemsEnd, StepRun, Tally, Unit, UnitRef, UnitState};
 use crate::time::Time;
 
 /// So many signals of one name are kept for a run that is not waiting for them yet.
@@ -303,6 +304,22 @@ impl RunState {
 }
 
 impl Run {
+    /// The attempts that executors of an engine's own process have.
+    pub fn local_attempts(&self) -> Vec<(AttemptId, Worker)> {
+        let mut found = Vec::new();
+        self.each_unit(|unit, state| {
+            if let Some(live) = state.state.live()
+                && let Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } = &live.doing
+                && worker.local
+            {
+                let id =
+                    AttemptId { run: self.id, generation: self.generation, unit, attempt: live.attempt };
+                found.push((id, worker.clone()));
+            }
+        });
+        found
+    }
+
     /// Its state: final, or the first that applies of `paused`, `running`, `held`, `error`, `waiting`, `queued`.
     pub fn state(&self) -> RunState {
         match &self.phase {

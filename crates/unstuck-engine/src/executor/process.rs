@@ -3,6 +3,7 @@
 mod control;
 mod environment;
 mod group;
+mod left_over;
 mod output;
 mod report;
 mod start;
@@ -23,7 +24,7 @@ use unstuck_core::model::flow::Kind;
 
 use self::control::{Asked, Control};
 use super::lock::lock;
-use super::{Answers, Executor, Job};
+use super::{Answers, Executor, Job, LeftOver};
 
 /// Carries out the `run` steps of flows.
 ///
@@ -99,6 +100,10 @@ impl Executor for ProcessExecutor {
         if let Some(control) = lock(&self.attempts.under_way).get(&attempt) {
             control.ask(Asked::Interrupt);
         }
+    }
+
+    fn clean_up(&mut self, left: &[LeftOver]) {
+        left_over::end(left);
     }
 
     fn stop(&mut self) {

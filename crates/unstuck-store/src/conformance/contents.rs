@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::evolve::replay;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
@@ -30,6 +32,8 @@ pub struct Contents {
     flows: Vec<FlowRecord>,
     last_time: Option<Time>,
     last_id: u64,
+    downtimes: Vec<Downtime>,
+    local_attempts: Vec<(AttemptId, Worker)>,
 }
 
 /// Reads everything. No transaction may be open.
@@ -66,6 +70,8 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         flows: flows.iter().filter_map(|flow| store.flow(flow.id).expect("flows can be read")).collect(),
         last_time: store.last_time().expect("the time can be read"),
         last_id: store.last_id().expect("the last id can be read"),
+        downtimes: store.downtimes().expect("downtimes can be read"),
+        local_attempts: store.local_attempts().expect("attempts can be read"),
         runs,
     }
 }

@@ -121,7 +121,7 @@ pub fn work_goes_on_after_a_restart<S: TestStore>(make: &mut dyn FnMut() -> S) {
 }
 
 /// Waits until everything that was staged has settled.
-fn settle_all<S: TestStore>(driver: &mut Driver<S>) {
+pub(crate) fn settle_all<S: TestStore>(driver: &mut Driver<S>) {
     driver.store.make_durable(usize::MAX);
     // One more, so that there is something to wait for.
     driver.store.begin().expect("begins");

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Rerun, Says, StartInput};
+use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, StartInput};
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
@@ -19,7 +20,7 @@ use unstuck_core::time::Millis;
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
-use crate::contract::{Filter, Store, StoreError};
+use crate::contract::{Filter, Stage, Store, StoreError};
 use crate::differential::twin::Twin;
 
 const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -52,7 +53,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             78..83 => self.operate(),
             83..85 => self.turn_back(),
             85..87 => self.tamper(),
-            87..89 => self.read(),
+            87 => self.read(),
+            88 => self.forget(),
             89..97 => self.settle(),
             97 => self.fail(),
             98 => return self.crash(),
@@ -61,6 +63,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         if step.is_multiple_of(16) {
             self.compare();
         }
+        self.driver.store.look(&self.driver.flows);
         self
     }
 
@@ -263,6 +266,33 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         }
     }
 
+    /// A final run is forgotten with all that belongs to it; sometimes one that is not, which is refused.
+    fn forget(&mut self) {
+        let all = self.driver.store.list(&Filter::default(), None, usize::MAX).expect("lists");
+        let is_root = |run: &&Run| run.origin.parent().is_none();
+        let Some(root) = all.iter().filter(is_root).find(|run| run.is_final()) else { return };
+        let mut family = vec![root.id];
+        // Parents are older than their children.
+        for run in all.iter().rev() {
+            if run.origin.parent().is_some_and(|parent| family.contains(&parent)) {
+                family.push(run.id);
+            }
+        }
+        let is_final = all.iter().filter(|run| family.contains(&run.id)).all(Run::is_final);
+        // A notice that is on its way would find nobody, or start a child of nobody.
+        let notices = self.driver.store.notices(usize::MAX).expect("reads");
+        if notices.iter().any(|(_, notice)| concerns(notice, &family)) {
+            return;
+        }
+        let downtime = self.chance(2).then_some(Downtime { from: self.driver.now, to: self.driver.now });
+        self.driver.store.begin().expect("begins");
+        self.driver.store.lock(&family).expect("locks");
+        let at = self.driver.now;
+        let stage = Stage { at, forgotten: family, downtime, ..Stage::default() };
+        let result = self.driver.store.stage(stage);
+        assert_eq!(result.is_ok(), is_final, "{result:?}");
+    }
+
     fn settle(&mut self) {
         let all = self.driver.store.outstanding();
         let n = if self.chance(2) { all } else { self.below(all + 1) };
@@ -357,6 +387,15 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let last = end.saturating_sub(1) as u64;
         usize::try_from(self.random.between(0, last)).unwrap_or(0)
     }
+}
+
+/// Whether a notice is for one of these runs, or starts a child of one.
+fn concerns(notice: &Notice, runs: &[RunId]) -> bool {
+    let parent = match &notice.body {
+        NoticeBody::StartChild(child) => child.origin.parent(),
+        _ => None,
+    };
+    runs.contains(&notice.to) || parent.is_some_and(|parent| runs.contains(&parent))
 }
 
 /// Flows in which everything happens that the core can do without expressions.

@@ -5,9 +5,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
@@ -16,8 +18,8 @@ use unstuck_core::time::Time;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
 use crate::contract::{
-    Candidate, Due, Filter, FlowRecord, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage, StageId,
-    Store, StoreError,
+    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
 };
 
 /// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made anew from
@@ -62,6 +64,11 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         let found = contents(&mut self.store, flows.values());
         assert_eq!(found, expected, "the stores have the same contents");
         found.check();
+    }
+
+    /// Lets the store look at itself.
+    pub(super) fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
+        self.store.look(flows);
     }
 
     /// Some of what is outstanding becomes durable.
@@ -281,6 +288,27 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         Vec::new()
     }
 
+    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+        self.both(|oracle| oracle.begin_life(fresh_key), |store| store.begin_life(fresh_key))
+    }
+
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        self.both(A::local_attempts, B::local_attempts)
+    }
+
+    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
+        self.both(A::downtimes, B::downtimes)
+    }
+
+    fn alive(&mut self, now: Time) {
+        self.oracle.alive(now);
+        self.store.alive(now);
+    }
+
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+        self.both(A::last_seen, B::last_seen)
+    }
+
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.both(A::next_due, B::next_due)
     }
@@ -333,5 +361,7 @@ fn assert_same<T: PartialEq + Debug>(expected: &Result<T, StoreError>, found: &R
 }
 
 fn runs_of(stage: &Stage) -> impl Iterator<Item = RunId> {
-    stage.runs.iter().map(|change| change.run.id).chain(stage.unchanged.iter().map(|run| run.id))
+    let unchanged = stage.unchanged.iter().map(|run| run.id);
+    let back = stage.runs.iter().map(|change| change.run.id).chain(unchanged);
+    back.chain(stage.forgotten.iter().copied())
 }

@@ -73,6 +73,8 @@ impl MemoryStore {
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,
+            life: self.life,
+            alive: self.alive,
             broken,
             ..MemoryStore::with(self.state, self.deferred)
         }
@@ -98,7 +100,8 @@ impl State {
     /// Takes over a stage that was accepted before, in a transaction of its own.
     fn take_over(&mut self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
         let changed = stage.runs.iter().map(|change| change.run.id);
-        let runs: Vec<RunId> = changed.chain(stage.unchanged.iter().map(|run| run.id)).collect();
+        let unchanged = stage.unchanged.iter().map(|run| run.id);
+        let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
         self.lock(&runs)?;
         self.stage(stage, last_notice)
     }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unstuck_core::command::Notice;
+use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
 use unstuck_core::time::Time;
+use unstuck_core::wakeup::SlotUse;
 
 use crate::check::{Mark, NOT_YET, check_events};
 use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
@@ -38,6 +41,7 @@ pub(super) struct State {
     pub(super) flows: Flows,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
+    pub(super) downtimes: Vec<Downtime>,
     /// The runs that are out.
     locked: Vec<RunId>,
 }
@@ -83,6 +87,7 @@ impl State {
             flows: Flows::default(),
             last_time: None,
             last_id: 0,
+            downtimes: Vec::new(),
             locked: Vec::new(),
         }
     }
@@ -124,6 +129,12 @@ impl State {
         }
         for id in undo.runs {
             self.put_in_order(id);
+        }
+        for id in stage.forgotten {
+            self.forget(id);
+        }
+        if let Some(down) = stage.downtime {
+            remember(&mut self.downtimes, down);
         }
         for (number, notice) in (last_notice + 1..).zip(stage.notices) {
             self.notices.insert(NoticeId(number), notice);
@@ -222,6 +233,10 @@ impl State {
             self.check_unchanged(run)?;
             returned += 1;
         }
+        for id in &stage.forgotten {
+            self.check_forgotten(*id)?;
+            returned += 1;
+        }
         if returned == self.locked.len() {
             return Ok(());
         }
@@ -281,6 +296,47 @@ impl State {
             Whereabouts::Here(_) => Err(conflict(run.id, "was not locked")),
             Whereabouts::Returning => Err(conflict(run.id, "comes back twice in one stage")),
         }
+    }
+
+    fn check_forgotten(&mut self, id: RunId) -> Result<(), StoreError> {
+        let kept = self.runs.get_mut(&id).ok_or_else(|| conflict(id, "is not there"))?;
+        match &kept.run {
+            Whereabouts::Out(mark) if mark.is_final => {
+                kept.run = Whereabouts::Returning;
+                Ok(())
+            }
+            Whereabouts::Out(_) => Err(conflict(id, "is not final: it cannot be forgotten")),
+            Whereabouts::Here(_) => Err(conflict(id, "was not locked")),
+            Whereabouts::Returning => Err(conflict(id, "comes back twice in one stage")),
+        }
+    }
+
+    /// Removes a run with its history, its payloads and its key.
+    fn forget(&mut self, id: RunId) {
+        let Some(kept) = self.runs.remove(&id) else { return };
+        for event in kept.history.after(0, usize::MAX) {
+            event.payloads(|payload| drop(self.payloads.remove(&payload)));
+        }
+        if let Ok(place) = self.order.binary_search(&id) {
+            self.order.remove(place);
+        }
+        if let Some(keys) = self.keys.get_mut(&kept.flow) {
+            keys.retain(|_, run| *run != id);
+        }
+        self.timers.set_all(id, std::iter::empty());
+        self.ready.set_all(id, std::iter::empty());
+        self.slots.set(id, &SlotUse::None, Time::default());
+    }
+
+    /// The attempts that executors of an engine have.
+    pub(super) fn local_attempts(&self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        let mut found = Vec::new();
+        for id in &self.order {
+            if let Some(kept) = self.runs.get(id) {
+                found.extend(here(*id, kept)?.local_attempts());
+            }
+        }
+        Ok(found)
     }
 
     fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process_group};
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_engine::executor::process::ProcessExecutor;
-use unstuck_engine::executor::{Answers, Executor, Job};
+use unstuck_engine::executor::{Answers, Executor, Job, LeftOver};
 
 /// The executor of local processes, shared with whoever may have to end them.
 #[derive(Clone)]
@@ -72,6 +72,14 @@ impl Executor for Processes {
 
     fn interrupt(&mut self, attempt: AttemptId, why: &str) {
         lock(&self.executor).interrupt(attempt, why);
+    }
+
+    fn clean_up(&mut self, left: &[LeftOver]) {
+        lock(&self.executor).clean_up(left);
+    }
+
+    fn clean_up(&mut self, left: &[LeftOver]) {
+        lock(&self.executor).clean_up(left);
     }
 
     fn stop(&mut self) {

@@ -1,0 +1,86 @@
+//! One life of an engine on its store: what the one before left behind, and the time in which nobody took answers.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use unstuck_core::downtime::{Downtime, remember};
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::time::{Millis, Time};
+use unstuck_store::contract::{Store, StoreError};
+
+use crate::executor::LeftOver;
+use crate::request::Request;
+use crate::token::Signer;
+
+/// Shorter than this, nobody has noticed.
+const SHORTEST_DOWNTIME: Millis = Millis(1_000);
+
+/// What an engine knows of its own life.
+pub(crate) struct Lifetime {
+    /// Which start of an engine this is.
+    pub(crate) incarnation: u64,
+    /// Makes the tokens of this store.
+    pub(crate) signer: Signer,
+    /// The attempts that executors of an earlier engine had, with their workers.
+    left: Vec<(AttemptId, Worker)>,
+    /// When it could not take answers lately.
+    pub(crate) downtimes: Vec<Downtime>,
+    /// When answers were last taken, if they are not taken now, or have only just been again.
+    down_since: Option<Time>,
+}
+
+impl Lifetime {
+    pub(crate) fn begin(store: &mut impl Store, fresh_key: [u8; 32]) -> Result<Lifetime, StoreError> {
+        let left = store.local_attempts()?;
+        let down_since = store.last_seen()?;
+        let downtimes = store.downtimes()?;
+        let life = store.begin_life(fresh_key)?;
+        let signer = Signer::new(life.token_key, life.epoch);
+        Ok(Lifetime { incarnation: life.incarnation, signer, left, downtimes, down_since })
+    }
+
+    /// The loss of every worker of the engine before: each had some attempts, or one.
+    pub(crate) fn losses(&self) -> VecDeque<Request> {
+        let mut of_worker: HashMap<&Worker, usize> = HashMap::new();
+        for (_, worker) in &self.left {
+            *of_worker.entry(worker).or_default() += 1;
+        }
+        let loss = |(attempt, worker): &(AttemptId, Worker)| Request::Lost {
+            attempt: *attempt,
+            with_others: of_worker[worker] > 1,
+        };
+        self.left.iter().map(loss).collect()
+    }
+
+    /// What an executor of this name left behind.
+    pub(crate) fn left_over(&self, worker: &Arc<str>) -> Vec<LeftOver> {
+        let mine = self.left.iter().filter(|(_, left)| left.name == *worker);
+        mine.map(|(attempt, _)| LeftOver { attempt: *attempt, token: self.signer.sign(*attempt) }).collect()
+    }
+
+    /// Since `from`, no answers are taken.
+    pub(crate) fn goes_down(&mut self, from: Time) {
+        self.down_since.get_or_insert(from);
+    }
+
+    /// Answers may be taken again: what is to be recorded of the time since they were, if it is worth it. Decisions
+    /// from now on know of it.
+    pub(crate) fn comes_back(&mut self, now: Time) -> Option<Downtime> {
+        let from = self.down_since.take()?;
+        let down = Downtime { from, to: now };
+        if now.since(from) < SHORTEST_DOWNTIME {
+            return None;
+        }
+        remember(&mut self.downtimes, down);
+        Some(down)
+    }
+
+    /// It could not be recorded: it is not over.
+    pub(crate) fn still_down(&mut self, down: Option<Downtime>) {
+        if let Some(down) = down {
+            self.downtimes.retain(|known| *known != down);
+            self.down_since = Some(down.from.min(self.down_since.unwrap_or(down.from)));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A store inside of something else, such as one in a folder that goes when it does, is asked through this.
+
+/// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
+/// `self.store()` gives it.
+#[macro_export]
+macro_rules! delegate_store {
+    ($type:ty, $inner:ident) => {
+        $crate::delegate_store! {
+            @methods $type, $inner:
+            begin() -> Result<(), StoreError>;
+            lock(runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
+            run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
+            payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
+            candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
+            highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+            admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
+            due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+            notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            stage(stage: Stage) -> Result<StageId, StoreError>;
+            abandon(locked: Vec<Run>) -> ();
+            rollback() -> ();
+            settle(wait: bool) -> Vec<Settled>;
+            begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+            local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+            downtimes() -> Result<Vec<Downtime>, StoreError>;
+            alive(now: Time) -> ();
+            last_seen() -> Result<Option<Time>, StoreError>;
+            next_due() -> Result<Option<Time>, StoreError>;
+            last_time() -> Result<Option<Time>, StoreError>;
+            last_id() -> Result<u64, StoreError>;
+            run(run: RunId) -> Result<Option<Run>, StoreError>;
+            history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+            list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+            put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
+            flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
+            newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
+        }
+    };
+    (@methods $type:ty, $inner:ident:
+        $($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        const _: () = {
+            use $crate::conformance::delegate::names::*;
+            impl Store for $type {
+                $(fn $name(&mut self $(, $argument: $kind)*) -> $result {
+                    self.$inner().$name($($argument),*)
+                })*
+            }
+        };
+    };
+}
+
+/// The names that the contract is written with.
+pub mod names {
+    pub use std::sync::Arc;
+    pub use unstuck_core::command::Notice;
+    pub use unstuck_core::downtime::Downtime;
+    pub use unstuck_core::event::Event;
+    pub use unstuck_core::id::{FlowId, PayloadId, RunId};
+    pub use unstuck_core::json::Json;
+    pub use unstuck_core::model::attempt::{AttemptId, Worker};
+    pub use unstuck_core::model::run::Run;
+    pub use unstuck_core::offer::Offer;
+    pub use unstuck_core::time::Time;
+
+    pub use crate::contract::{
+        Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+        StageId, Store, StoreError,
+    };
+}
