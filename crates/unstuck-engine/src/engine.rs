@@ -71,11 +71,15 @@ pub struct Engine<S> {
     more: bool,
     /// The store is full or away: nothing is tried before this.
     retry_at: Option<Time>,
+    /// Something is due in a run whose flow cannot be used: it is looked at again then, rather than all the time.
+    unusable_until: Time,
     stopped: Option<StoreError>,
 }
 
 /// How long to wait before asking a store again that is full or away.
 const STORE_RETRY: Millis = Millis(200);
+/// How long to wait before looking again at what is due in runs whose flow cannot be used.
+const UNUSABLE_RETRY: Millis = Millis::seconds(10);
 
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]
@@ -135,6 +139,7 @@ impl<S: Store> Engine<S> {
             is_watched: true,
             more: false,
             retry_at: None,
+            unusable_until: last,
             stopped: None,
         })
     }
@@ -204,6 +209,11 @@ impl<S: Store> Engine<S> {
         &mut self.store
     }
 
+    /// The store, without an engine.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
     /// For reading: the store and the compiled flows.
     pub fn reader(&mut self) -> (&mut S, &mut Flows) {
         (&mut self.store, &mut self.flows)
@@ -257,9 +267,9 @@ impl<S: Store> Engine<S> {
             return Next::Now;
         }
         match self.store.next_due() {
-            Ok(Some(due)) if due <= self.last => Next::Now,
+            Ok(Some(due)) if due <= self.last && self.unusable_until <= self.last => Next::Now,
             _ if !self.outstanding.is_empty() => Next::Settling,
-            Ok(Some(due)) => Next::At(due),
+            Ok(Some(due)) => Next::At(due.max(self.unusable_until)),
             Ok(None) | Err(_) => Next::Idle,
         }
     }
@@ -276,13 +286,17 @@ impl<S: Store> Engine<S> {
         let mut tools = self.tools();
         work.extend(tools.store.admissible(limit)?.into_iter().map(|run| (run, Command::Admit)));
         batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
+        let mut is_unusable = false;
         for (run, command) in work {
-            undecided(batch.decide(&mut tools, run, command, None))?;
+            is_unusable |= undecided(batch.decide(&mut tools, run, command, None))?;
         }
         for (id, notice) in tools.store.notices(limit)? {
             batch.deliver_stored(&mut tools, id, notice)?;
         }
         batch.deliver_all(&mut tools)?;
+        if is_unusable {
+            self.unusable_until = self.last + UNUSABLE_RETRY;
+        }
         self.requests(&mut batch, done, limit)?;
         self.finish(batch, done)
     }
@@ -623,10 +637,12 @@ fn refusal(ticket: Ticket, error: &StoreError) -> Output {
     Output::Reply { ticket, result: Err(EngineError::Store(error.clone())) }
 }
 
-/// A command of the engine's own that was refused is stale: nobody's loss.
-fn undecided(result: Result<Answer, Undecided>) -> Result<(), StoreError> {
+/// A command of the engine's own that was refused is stale: nobody's loss. Gives whether the flow of its run cannot be
+/// used, so that it will come again.
+fn undecided(result: Result<Answer, Undecided>) -> Result<bool, StoreError> {
     match result {
         Err(Undecided::Error(EngineError::Store(error))) => Err(error),
-        Ok(_) | Err(Undecided::Busy | Undecided::Error(_)) => Ok(()),
+        Err(Undecided::Error(EngineError::BadFlow(_) | EngineError::UnknownFlow(_))) => Ok(true),
+        Ok(_) | Err(Undecided::Busy | Undecided::Error(_)) => Ok(false),
     }
 }

@@ -2,6 +2,7 @@
 
 mod emulation;
 mod function;
+mod left_over;
 mod process;
 mod process_groups;
 mod support;

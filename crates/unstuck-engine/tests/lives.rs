@@ -1,0 +1,288 @@
+//! Lives of an engine on one store: what the next one finds, and what it owes to the one before.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::decide::Answer;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{Outcome, StuckLimit, Worker};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::RunState;
+use unstuck_core::model::unit::UnitState;
+use unstuck_core::offer::Offer;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::executor::function::FunctionExecutor;
+use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::request::{EngineError, Output, Request, StartRun};
+use unstuck_engine::runtime::Runtime;
+use unstuck_store::contract::{FlowRecord, Store, StoreError};
+use unstuck_store::memory::MemoryStore;
+
+const BEGIN: Time = Time(1_800_000_000_000);
+const FLOWS: &str = "flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n---\n\
+    flow: timed\nsteps:\n  - {id: a, action: nobody, queueTimeout: 10s}\n---\n\
+    flow: parent\nsteps:\n  - {id: c, flow: chain}\n---\n\
+    flow: waits\nsteps:\n  - {id: w, wait: 60s}\n";
+
+fn flows() -> Vec<Flow> {
+    unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows
+}
+
+/// One life.
+struct Life {
+    engine: Engine<MemoryStore>,
+    now: Time,
+    jobs: VecDeque<Job>,
+    replies: Vec<Result<Answer, EngineError>>,
+}
+
+impl Life {
+    fn new(store: MemoryStore, now: Time) -> Life {
+        let known = flows();
+        let compile = move |record: &FlowRecord| {
+            let flow = known.iter().find(|flow| flow.name == record.name).cloned();
+            flow.ok_or_else(|| "it was written by somebody else".to_owned())
+        };
+        let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
+        for flow in flows() {
+            engine.put_flow(flow).expect("kept");
+        }
+        let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
+        engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 9, max_load: 9 }, false);
+        Life { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
+    }
+
+    /// The process dies now, and another one starts a while later.
+    fn die_and_start(self, later: Millis) -> Life {
+        let now = self.now + later;
+        Life::new(self.engine.into_store().crash(), now)
+    }
+
+    fn start(&mut self, flow: &str) -> RunId {
+        let start = StartRun {
+            flow: flow.into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::Engine,
+        };
+        self.engine.submit(Request::Start { ticket: 0, start });
+        self.go();
+        match self.replies.pop() {
+            Some(Ok(Answer::Started(run))) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Steps until there is nothing to do now.
+    fn go(&mut self) {
+        for _ in 0..1_000 {
+            let mut outputs = self.engine.step(self.now);
+            outputs.extend(self.engine.wait());
+            for output in outputs {
+                match output {
+                    Output::Reply { result, .. } => self.replies.push(result),
+                    Output::Dispatch { job, .. } => self.jobs.push_back(job),
+                    Output::Interrupt { .. } | Output::Happened { .. } => {}
+                }
+            }
+            match self.engine.what_next() {
+                Next::Now | Next::Settling => {}
+                Next::At(_) | Next::Idle => return,
+            }
+        }
+        panic!("the engine never rests");
+    }
+
+    fn pass(&mut self, span: Millis) {
+        self.now = self.now + span;
+        self.go();
+    }
+
+    fn complete(&mut self) {
+        let job = self.jobs.pop_front().expect("there is a job");
+        let says = Says::Complete { output: Json::NULL };
+        self.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+        self.go();
+    }
+
+    /// How the attempts of a run's first step have ended.
+    fn past(&mut self, run: RunId) -> Vec<(u32, Outcome)> {
+        let run = self.engine.store().run(run).expect("readable").expect("there");
+        let units = run.units_where(|_| true);
+        let unit = run.unit(units[0]).expect("there");
+        unit.past.iter().map(|past| (past.attempt, past.outcome.clone())).collect()
+    }
+
+    fn state(&mut self, run: RunId) -> RunState {
+        self.engine.store().run(run).expect("readable").expect("there").state()
+    }
+}
+
+#[test]
+fn attempts_of_a_dead_engines_executors_are_lost_and_tried_anew() {
+    // How many attempts its worker had, and whether the loss is free.
+    for (runs, free) in [(1, false), (3, true)] {
+        let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+        let runs: Vec<RunId> = (0..runs).map(|_| life.start("chain")).collect();
+        let late = life.jobs[0].attempt;
+        let mut life = life.die_and_start(Millis(100));
+        life.go();
+        for run in &runs {
+            let past = life.past(*run);
+            let [(1, Outcome::Stuck(stuck))] = past.as_slice() else { panic!("{past:?}") };
+            assert_eq!((stuck.limit, stuck.free), (StuckLimit::Gone, free));
+        }
+        // The process that is gone comes back with what it had: nobody believes it.
+        life.engine.submit(Request::Word(Word::Says(late, Says::Complete { output: Json::NULL })));
+        life.pass(Millis::seconds(2));
+        assert_eq!(life.jobs.len(), runs.len(), "each is tried anew");
+        assert!(life.jobs.iter().all(|job| job.attempt.attempt == 2));
+        for _ in 0..2 * runs.len() {
+            life.complete();
+        }
+        assert!(runs.iter().all(|run| life.state(*run) == RunState::Completed));
+    }
+}
+
+#[test]
+fn a_loss_that_could_not_be_kept_is_told_again() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    let run = life.start("chain");
+    let mut life = life.die_and_start(Millis(100));
+    life.engine.step(life.now);
+    assert!(life.engine.store().fail_next(&StoreError::Full("no room".into())) > 0);
+    life.go();
+    assert_eq!(life.past(run).len(), 0, "the store is asked again in a moment");
+    life.pass(Millis::seconds(1));
+    assert_eq!(life.past(run).len(), 1, "{:?}", life.past(run));
+}
+
+#[test]
+fn the_time_between_two_lives_counts_against_nobody() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    let run = life.start("timed");
+    life.pass(Millis::seconds(4));
+    life.engine.alive(life.now);
+    let down = Downtime { from: life.now, to: life.now + Millis::hours(1) };
+    let mut life = life.die_and_start(Millis::hours(1));
+    life.go();
+    assert_eq!(life.engine.store().downtimes(), Ok(vec![down]));
+    assert_eq!(life.state(run), RunState::Running, "queueTimeout 10 s, of which it had 4");
+    life.pass(Millis(5_999));
+    assert_eq!(life.state(run), RunState::Running);
+    life.pass(Millis(1));
+    assert_eq!(life.state(run), RunState::Error);
+}
+
+#[test]
+fn a_moment_is_no_downtime() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    life.start("timed");
+    let mut life = life.die_and_start(Millis(900));
+    life.go();
+    assert_eq!(life.engine.store().downtimes(), Ok(Vec::new()));
+}
+
+#[test]
+fn a_store_that_is_full_for_a_while_is_a_downtime_once() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    let run = life.start("timed");
+    life.pass(Millis::seconds(4));
+    for _ in 0..50 {
+        life.engine.store().refuse_stage(StoreError::Full("no room".into()));
+        life.start_nothing();
+        life.pass(Millis::seconds(1));
+    }
+    life.pass(Millis::seconds(1));
+    let downtimes = life.engine.store().downtimes().expect("reads");
+    let [down] = downtimes.as_slice() else { panic!("{downtimes:?}") };
+    assert!(down.to.since(down.from) >= Millis::seconds(50), "{down:?}");
+    assert_eq!(life.state(run), RunState::Running);
+    life.pass(Millis::seconds(10));
+    assert_eq!(life.state(run), RunState::Error);
+}
+
+impl Life {
+    /// Something that is refused while the store is full.
+    fn start_nothing(&mut self) {
+        let start = StartRun {
+            flow: "waits".into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::Engine,
+        };
+        self.engine.submit(Request::Start { ticket: 0, start });
+    }
+}
+
+#[test]
+fn a_run_whose_flow_cannot_be_used_does_not_keep_the_engine_busy() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    let run = life.start("waits");
+    let store = life.engine.into_store().crash();
+    let compile = |_: &FlowRecord| Err("it was written by somebody else".to_owned());
+    let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
+    let now = BEGIN + Millis::minutes(2);
+    for _ in 0..3 {
+        engine.step(now);
+        engine.wait();
+    }
+    let Next::At(next) = engine.what_next() else { panic!("{:?}", engine.what_next()) };
+    assert!(next > now);
+    let run = engine.store().run(run).expect("reads").expect("there");
+    assert!(run.units_where(|unit| matches!(unit.state, UnitState::Waiting(_))).len() == 1);
+}
+
+#[test]
+fn forgetting_removes_a_final_run_and_its_children() {
+    let mut engine =
+        Engine::new(MemoryStore::new(), Box::new(|_: &_| Err(String::new())), Settings::default()).unwrap();
+    for flow in flows() {
+        engine.put_flow(flow).expect("kept");
+    }
+    let work = FunctionExecutor::new("work", 4).on("work", |_| Ok(Json::NULL));
+    let runtime = Runtime::start(engine, vec![Box::new(work)], None);
+    let handle = runtime.handle();
+    let start = |flow: &str| StartRun {
+        flow: flow.into(),
+        key: None,
+        input: Json::NULL,
+        priority: 0,
+        deadline: None,
+        on_duplicate: OnDuplicate::Return,
+        home: None,
+        by: Actor::Engine,
+    };
+    let Ok(Answer::Started(waits)) = handle.start(start("waits")) else { panic!("starts") };
+    let refused = handle.forget(waits);
+    assert!(matches!(refused, Err(EngineError::Refused(Refusal::WrongRunState { .. }))), "{refused:?}");
+    let Ok(Answer::Started(parent)) = handle.start(start("parent")) else { panic!("starts") };
+    while !handle.read(move |store, _| store.run(parent)).unwrap().unwrap().unwrap().is_final() {
+        std::thread::yield_now();
+    }
+    let child = RunId(parent.0 + 1);
+    let belongs = handle.forget(child);
+    assert!(matches!(belongs, Err(EngineError::Refused(Refusal::BelongsTo { .. }))), "{belongs:?}");
+    assert_eq!(handle.forget(parent), Ok(vec![parent, child]));
+    assert!(matches!(handle.forget(parent), Err(EngineError::Refused(Refusal::UnknownRun(_)))));
+    for run in [parent, child] {
+        assert_eq!(handle.read(move |store, _| store.run(run)), Ok(Ok(None)));
+    }
+    let cancel = Command::Cancel { by: Actor::Engine, reason: None };
+    handle.command(waits, cancel).expect("cancelled");
+    assert_eq!(handle.forget(waits), Ok(vec![waits]));
+}
