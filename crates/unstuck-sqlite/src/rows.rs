@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
@@ -56,20 +57,28 @@ pub(crate) fn list(
     before: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<RunRow>, StoreError> {
-    let sql = "SELECT id, flow, head FROM run WHERE id < ?1 AND (?2 IS NULL OR state = ?2)
-        AND (?3 IS NULL OR flow = ?3) AND (?4 IS NULL OR parent = ?4) AND (NOT ?6 OR parent IS NULL)
-        ORDER BY id DESC LIMIT ?5";
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let before = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
-    let parent = filter.parent.map(|parent| number(parent.0)).transpose()?;
-    let state = filter.state.map(unstuck_core::model::run::RunState::word);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement
-        .query_map(
-            params![before, state, filter.flow.as_deref(), parent, limit, filter.roots_only],
-            to_run_row,
-        )
-        .map_err(store_error)?;
+    // Only what is asked for stands in the query, so that children are found by the index of their parents.
+    let mut sql = "SELECT id, flow, head FROM run WHERE id < ?".to_owned();
+    let mut values: Vec<Value> = vec![before.map_or(Ok(i64::MAX), |before| number(before.0))?.into()];
+    let mut ask = |clause: &str, value: Option<Value>| {
+        sql.push_str(clause);
+        values.extend(value);
+    };
+    if let Some(state) = filter.state {
+        ask(" AND state = ?", Some(state.word().to_owned().into()));
+    }
+    if let Some(flow) = &filter.flow {
+        ask(" AND flow = ?", Some(flow.to_string().into()));
+    }
+    if let Some(parent) = filter.parent {
+        ask(" AND parent = ?", Some(number(parent.0)?.into()));
+    }
+    if filter.roots_only {
+        ask(" AND parent IS NULL", None);
+    }
+    ask(" ORDER BY id DESC LIMIT ?", Some(i64::try_from(limit).unwrap_or(i64::MAX).into()));
+    let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
+    let rows = statement.query_map(params_from_iter(values), to_run_row).map_err(store_error)?;
     rows.collect::<Result<_, _>>().map_err(store_error)
 }
 
@@ -138,15 +147,19 @@ pub(crate) fn last_position(connection: &Connection) -> Result<u64, StoreError> 
     Ok(last.map_or(0, unsigned))
 }
 
-/// Every wakeup of parked runs.
+/// Every wakeup of parked runs, or of this one.
 pub(crate) fn wakes(
     connection: &Connection,
+    only: Option<RunId>,
     mut each: impl FnMut(WakeRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut statement = connection
-        .prepare("SELECT run, step, item, due, planned, heard, ready FROM wake")
-        .map_err(store_error)?;
-    let mut rows = statement.query([]).map_err(store_error)?;
+    let sql = match only {
+        None => "SELECT run, step, item, due, planned, heard, ready FROM wake",
+        Some(_) => "SELECT run, step, item, due, planned, heard, ready FROM wake WHERE run = ?1",
+    };
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let only = only.map(|run| number(run.0)).transpose()?;
+    let mut rows = statement.query(rusqlite::params_from_iter(only)).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         let run = RunId(unsigned(row.get(0).map_err(store_error)?));
         let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
