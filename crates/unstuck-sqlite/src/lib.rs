@@ -18,4 +18,4 @@ mod state;
 mod store;
 mod writer;
 
-pub use store::SqliteStore;
+pub use store::{Room, SqliteStore};

@@ -78,12 +78,12 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     // The last events may have been forgotten; their positions are not given again.
     state.end = rows::last_position(connection)?.max(flushed);
     state.downtimes = rows::downtimes(connection)?;
-    rows::wakes(connection, |wake| {
+    rows::wakes(connection, None, |wake| {
         if let Some(timer) = wake.timer {
-            state.timers.restore(wake.run, wake.unit, timer);
+            state.timers.add_parked(wake.run, wake.unit, timer);
         }
-        if let (Some(unit), Some(ready)) = (wake.unit, &wake.ready) {
-            state.ready.set(wake.run, unit, Some(ready));
+        if let Some(ready) = &wake.ready {
+            state.ready.add_parked(ready);
         }
         Ok(())
     })?;
@@ -97,6 +97,9 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
         replay(&mut state, connection, pos, run, prev, record)
     })?;
     for (run, lease, planned) in rows::leases(connection)? {
+        if state.hot.get(run).is_none() {
+            unpark(&mut state, connection, run)?;
+        }
         // One of an attempt that has ended since is over.
         if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
             state.timers.move_lease(run, lease);
@@ -109,6 +112,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
 pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
     let Some(row) = rows::run_row(connection, run)? else { return Ok(false) };
     let here = rows::run_at(connection, run, row.head)?;
+    unpark(state, connection, run)?;
     let seq = here.seq;
     let run_at = Whereabouts::Here(Box::new(here));
     state.hot.insert(
@@ -124,6 +128,19 @@ pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) ->
     );
     state.hot.touch(run, seq);
     Ok(true)
+}
+
+/// What will wake a parked run is known by run again.
+fn unpark(state: &mut State, connection: &Connection, run: RunId) -> Result<(), StoreError> {
+    rows::wakes(connection, Some(run), |wake| {
+        if let Some(timer) = wake.timer {
+            state.timers.unpark(run, wake.unit, timer);
+        }
+        if let Some(ready) = &wake.ready {
+            state.ready.unpark(ready);
+        }
+        Ok(())
+    })
 }
 
 /// Applies a record that the rows may not cover.

@@ -15,12 +15,8 @@ use crate::hot::Whereabouts;
 use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
 use crate::record::{KeptSlot, Wake, Wakes};
 use crate::rows;
-use crate::store::SqliteStore;
+use crate::store::{Room, SqliteStore};
 
-/// So many runs stay in memory; beyond, those that have rested longest park.
-const MAX_HOT: usize = 20_000;
-/// So many events may come after the last one that the rows cover: what an open replays at most, nearly.
-const MAX_TAIL: u64 = 200_000;
 /// So many runs park in one stage at most.
 const MAX_PARKED: usize = 2_000;
 
@@ -186,7 +182,8 @@ impl SqliteStore {
     pub(crate) fn make_room(&mut self, job: &mut Job) {
         for _ in 0..MAX_PARKED {
             let tail = self.state.end - self.state.hot.covered(self.state.end);
-            if self.state.hot.len() <= MAX_HOT + self.leaving.len() && tail <= MAX_TAIL {
+            let Room { max_runs, max_tail } = self.room;
+            if self.state.hot.len() <= max_runs + self.leaving.len() && tail <= max_tail {
                 return;
             }
             let Some(run) = self.state.hot.longest_resting() else { return };

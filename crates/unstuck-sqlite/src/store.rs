@@ -32,6 +32,21 @@ use crate::stage::conflict;
 use crate::state::State;
 use crate::writer::Writer;
 
+/// How much of a store is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// So many runs stay in memory; beyond, those that have rested longest park.
+    pub max_runs: usize,
+    /// So many events may come after the last one that the rows cover: what opening replays at most, nearly.
+    pub max_tail: u64,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { max_runs: 20_000, max_tail: 200_000 }
+    }
+}
+
 /// The embedded store: one folder, owned by one process.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -52,12 +67,20 @@ pub struct SqliteStore {
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
     pub(crate) broken: Option<StoreError>,
+    pub(crate) room: Room,
 }
 
 impl SqliteStore {
     /// Opens the store in this folder; it is made if it is not there.
     pub fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
-        open::open(directory)
+        SqliteStore::open_with(directory, Room::default())
+    }
+
+    /// As [`SqliteStore::open`], with so much room in memory.
+    pub fn open_with(directory: &Path, room: Room) -> Result<SqliteStore, StoreError> {
+        let mut store = open::open(directory)?;
+        store.room = room;
+        Ok(store)
     }
 
     pub(crate) fn with(
@@ -84,6 +107,7 @@ impl SqliteStore {
             durable: 0,
             leaving: VecDeque::new(),
             broken: None,
+            room: Room::default(),
         }
     }
 
@@ -165,6 +189,8 @@ impl SqliteStore {
             });
             if rests {
                 self.state.hot.remove(run);
+                self.state.timers.park(run);
+                self.state.ready.park(run);
             }
         }
         self.state.payloads.trim(self.durable);

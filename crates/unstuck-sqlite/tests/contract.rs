@@ -13,7 +13,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Time;
-use unstuck_sqlite::SqliteStore;
+use unstuck_sqlite::{Room, SqliteStore};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{
     Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
@@ -26,15 +26,23 @@ use unstuck_store::memory::MemoryStore;
 struct Temporary {
     store: Option<SqliteStore>,
     folder: Arc<TempDir>,
+    room: Room,
 }
+
+/// Room for nearly nothing: every run parks as soon as it can.
+const CROWDED: Room = Room { max_runs: 1, max_tail: 3 };
 
 fn make() -> Temporary {
-    let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-    Temporary { store: Some(open(&folder.path().join("store"))), folder }
+    make_with(Room::default())
 }
 
-fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path).expect("opens")
+fn make_with(room: Room) -> Temporary {
+    let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+    Temporary { store: Some(open(&folder.path().join("store"), room)), folder, room }
+}
+
+fn open(path: &Path, room: Room) -> SqliteStore {
+    SqliteStore::open_with(path, room).expect("opens")
 }
 
 impl Temporary {
@@ -47,7 +55,7 @@ impl TestStore for Temporary {
     fn reopen(mut self) -> Temporary {
         drop(self.store.take());
         let path = self.folder.path().join("store");
-        Temporary { store: Some(open(&path)), folder: self.folder }
+        Temporary { store: Some(open(&path, self.room)), folder: self.folder, room: self.room }
     }
 }
 
@@ -93,9 +101,26 @@ delegate! {
 
 unstuck_store::conformance_tests!(make);
 
+mod crowded {
+    use super::{CROWDED, Temporary, make_with};
+
+    fn make() -> Temporary {
+        make_with(CROWDED)
+    }
+
+    unstuck_store::conformance_tests!(make);
+}
+
 #[test]
 fn it_agrees_with_the_store_in_memory() {
     for seed in 0..40 {
         agree(MemoryStore::deferred, make, seed, 120);
+    }
+}
+
+#[test]
+fn it_agrees_when_there_is_room_for_nearly_nothing() {
+    for seed in 0..40 {
+        agree(MemoryStore::deferred, || make_with(CROWDED), seed, 120);
     }
 }

@@ -31,10 +31,6 @@ impl<V> Default for ByRun<V> {
 }
 
 impl<V> ByRun<V> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
     pub(crate) fn get(&self, run: RunId, place: Place) -> Option<&V> {
         match self.runs.get(&run)? {
             Places::None => None,
@@ -74,15 +70,6 @@ impl<V> ByRun<V> {
     /// Takes all that the run has.
     pub(crate) fn take(&mut self, run: RunId) -> Places<V> {
         self.runs.remove(&run).unwrap_or(Places::None)
-    }
-
-    /// Everything, in no order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.runs.values().flat_map(|places| match places {
-            Places::None => Values::One(None),
-            Places::One(_, value) => Values::One(Some(value)),
-            Places::Many(values) => Values::Many(values.values()),
-        })
     }
 }
 
@@ -130,22 +117,6 @@ impl<V> Places<V> {
     }
 }
 
-enum Values<'a, V> {
-    One(Option<&'a V>),
-    Many(std::collections::btree_map::Values<'a, Place, V>),
-}
-
-impl<'a, V> Iterator for Values<'a, V> {
-    type Item = &'a V;
-
-    fn next(&mut self) -> Option<&'a V> {
-        match self {
-            Values::One(value) => value.take(),
-            Values::Many(values) => values.next(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use unstuck_core::model::flow::StepIx;
@@ -169,8 +140,8 @@ mod tests {
         let mut left = Vec::new();
         by_run.take(run).drain(|place, value| left.push((place, value)));
         assert_eq!(left, [(None, 'b'), (unit(0), 'd')]);
-        assert_eq!(by_run.values().collect::<Vec<_>>(), [&'e']);
+        assert!(by_run.take(run).is_empty());
         assert_eq!(by_run.remove(other, unit(0)), Some('e'));
-        assert!(by_run.is_empty());
+        assert!(by_run.take(other).is_empty());
     }
 }

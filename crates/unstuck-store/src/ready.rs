@@ -3,6 +3,9 @@
 //! What an offer has no room for keeps its place and costs nothing: entries of the same load stand together, so that
 //! one look tells whether any of them fits. A pick costs a few steps for every distinct priority and load that waits
 //! in a queue, however many entries wait there.
+//!
+//! A line knows all about its entries, but not where those of a given run are. A store that keeps them elsewhere can
+//! [park](ReadyQueues::park) a run: its entries then take up no more than their places in line.
 
 mod level;
 mod pick;
@@ -28,7 +31,10 @@ use crate::ready::level::{KEPT_EMPTY, Level};
 pub struct ReadyQueues {
     names: FxHashMap<Arc<str>, usize>,
     queues: Vec<Queue>,
+    /// The entries of runs that are not parked.
     waiting: ByRun<Waiting>,
+    /// How many entries are in line.
+    in_line: usize,
     /// Picked, and not put back yet.
     picked: Vec<(RunId, UnitRef)>,
     /// How many turns there have been.
@@ -36,8 +42,9 @@ pub struct ReadyQueues {
 }
 
 /// One queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Queue {
+    name: Arc<str>,
     levels: BTreeMap<Reverse<i32>, Level>,
 }
 
@@ -92,10 +99,33 @@ impl ReadyQueues {
         self.waiting.get(run, Some(unit)).map(|waiting| &waiting.ready)
     }
 
+    /// Forgets which entries a run has; they keep their places in line. Before any of them is changed, asked for or
+    /// parked again, each is to be [known](ReadyQueues::unpark) again.
+    pub fn park(&mut self, run: RunId) {
+        self.waiting.take(run).drain(|unit, waiting| {
+            if waiting.picked {
+                self.waiting.insert(run, unit, waiting);
+            }
+        });
+    }
+
+    /// An entry of a parked run is known again.
+    pub fn unpark(&mut self, ready: &Ready) {
+        let (run, unit) = (ready.run, Some(ready.unit));
+        if self.waiting.get(run, unit).is_none() {
+            self.waiting.insert(run, unit, Waiting { ready: ready.clone(), picked: false });
+        }
+    }
+
+    /// Adds an entry of a run that is parked.
+    pub fn add_parked(&mut self, ready: &Ready) {
+        self.line_up(ready);
+    }
+
     /// Attempts for these offers, at most `limit`, best first; each goes to the first offer that takes it. What was
     /// picked is not picked again, nor does it count as waiting, until it is [put back](ReadyQueues::put_back).
     pub fn pick(&mut self, offers: &[Offer], limit: usize) -> Vec<Candidate> {
-        if self.waiting.is_empty() {
+        if self.in_line == 0 {
             return Vec::new();
         }
         pick::pick(self, offers, limit)
@@ -125,21 +155,25 @@ impl ReadyQueues {
 
     /// Turns begin anew, as after a restart.
     pub fn forget_turns(&mut self) {
-        let mut anew = ReadyQueues::default();
-        for waiting in self.waiting.values() {
-            anew.set(waiting.ready.run, waiting.ready.unit, Some(&waiting.ready));
+        self.put_back();
+        let before = std::mem::take(self);
+        self.waiting = before.waiting;
+        for queue in before.queues {
+            for (priority, level) in queue.levels {
+                level.each(|entry| self.line_up(&entry.ready(&queue.name, priority.0)));
+            }
         }
-        *self = anew;
     }
 
     fn line_up(&mut self, ready: &Ready) {
         let queue = self.names.get(&ready.queue).copied().unwrap_or_else(|| {
             self.names.insert(ready.queue.clone(), self.queues.len());
-            self.queues.push(Queue::default());
+            self.queues.push(Queue { name: ready.queue.clone(), levels: BTreeMap::new() });
             self.queues.len() - 1
         });
         let level = self.queues[queue].levels.entry(Reverse(ready.priority)).or_default();
         level.insert(ready, self.turn);
+        self.in_line += 1;
     }
 
     fn leave(&mut self, waiting: &Waiting) {
@@ -147,7 +181,7 @@ impl ReadyQueues {
         let Some(queue) = self.names.get(&ready.queue) else { return };
         let levels = &mut self.queues[*queue].levels;
         let Some(level) = levels.get_mut(&Reverse(ready.priority)) else { return };
-        level.remove(ready);
+        self.in_line -= usize::from(level.remove(ready));
         if level.is_empty() && levels.len() > KEPT_EMPTY {
             levels.remove(&Reverse(ready.priority));
         }

@@ -1,4 +1,7 @@
 //! What is due when: one entry for each place of a run, found in order of time.
+//!
+//! A store that keeps the timers of a run elsewhere can [park](Timers::park) it: they then take up no more than their
+//! places in that order.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +17,7 @@ use crate::contract::Due;
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
     order: BTreeSet<(Time, RunId, Place)>,
+    /// The timers of runs that are not parked, and those that signs of life have moved.
     places: ByRun<Timer>,
 }
 
@@ -76,11 +80,29 @@ impl Timers {
         }
     }
 
-    /// Puts a timer back as it was, from what a store has kept.
-    pub fn restore(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
-        self.remove(run, unit);
+    /// Forgets which timers a run has; they are due as before. Before any of them is changed, asked for or parked
+    /// again, each is to be [known](Timers::unpark) again.
+    pub fn park(&mut self, run: RunId) {
+        self.places.take(run).drain(|unit, timer| {
+            if timer.was_moved() {
+                self.places.insert(run, unit, timer);
+            }
+        });
+    }
+
+    /// A timer of a parked run is known again. One that has moved since it was kept is known, and stays so.
+    pub fn unpark(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
+        if self.places.get(run, unit).is_none() {
+            self.places.insert(run, unit, timer);
+        }
+    }
+
+    /// Adds a timer of a run that is parked.
+    pub fn add_parked(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
         self.order.insert((timer.due, run, unit));
-        self.places.insert(run, unit, timer);
+        if timer.was_moved() {
+            self.places.insert(run, unit, timer);
+        }
     }
 
     /// Removes the timer of a place.
@@ -108,5 +130,11 @@ impl Timers {
     /// When the next one is due.
     pub fn next(&self) -> Option<Time> {
         self.order.first().map(|(due, ..)| *due)
+    }
+}
+
+impl Timer {
+    fn was_moved(&self) -> bool {
+        self.heard.is_some() || self.due != self.set
     }
 }

@@ -1,7 +1,7 @@
 //! Ready queues against a model that looks at everything each time.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unstuck_core::id::{FlowId, RunId};
@@ -18,11 +18,13 @@ use unstuck_store::ready::ReadyQueues;
 /// Flows take turns for each of these.
 type Lane = (Arc<str>, i32, FlowId);
 
+/// A parked run takes no part in the model: what is promised of it does not change.
 #[derive(Default)]
 struct Model {
     entries: BTreeMap<(RunId, UnitRef), (Ready, bool)>,
     turns: BTreeMap<Lane, u64>,
     turn: u64,
+    parked: BTreeSet<RunId>,
 }
 
 impl Model {
@@ -105,7 +107,11 @@ fn queues_are_as_simple_as_their_model() {
 
 fn step(random: &mut Random, queues: &mut ReadyQueues, model: &mut Model, seed: u64) {
     let run = RunId(random.between(1, 12));
-    match random.between(0, 9) {
+    let what = random.between(0, 12);
+    if what < 6 || what == 10 {
+        unpark(queues, model, run);
+    }
+    match what {
         0..4 => {
             let ready = some_ready(random, run);
             queues.set(run, ready.unit, Some(&ready));
@@ -141,10 +147,42 @@ fn step(random: &mut Random, queues: &mut ReadyQueues, model: &mut Model, seed: 
             queues.put_back();
             model.put_back();
         }
+        10 => {
+            queues.park(run);
+            model.parked.insert(run);
+        }
+        11 => add_parked(random, queues, model, run),
+        12 => {
+            queues.forget_turns();
+            model.put_back();
+            model.turn = 0;
+            model.turns.values_mut().for_each(|turn| *turn = 0);
+        }
         _ => {
             let names: Vec<Arc<str>> = (0..random.between(0, 3)).map(|_| some_queue(random)).collect();
             assert_eq!(queues.highest_waiting(&names), model.highest_waiting(&names), "seed {seed}");
         }
+    }
+}
+
+/// What a store does before something happens to a parked run.
+fn unpark(queues: &mut ReadyQueues, model: &mut Model, run: RunId) {
+    if model.parked.remove(&run) {
+        model
+            .entries
+            .values()
+            .filter(|(ready, _)| ready.run == run)
+            .for_each(|(ready, _)| queues.unpark(ready));
+    }
+}
+
+/// What a store does with a parked run when it is opened.
+fn add_parked(random: &mut Random, queues: &mut ReadyQueues, model: &mut Model, run: RunId) {
+    if !model.entries.keys().any(|(of, _)| *of == run) {
+        let ready = some_ready(random, run);
+        queues.add_parked(&ready);
+        model.set(ready);
+        model.parked.insert(run);
     }
 }
 

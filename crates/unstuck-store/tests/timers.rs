@@ -12,14 +12,16 @@ use unstuck_store::contract::Due;
 use unstuck_store::timers::{Timer, Timers};
 
 type Places = BTreeMap<(RunId, Option<UnitRef>), Timer>;
+/// Parked runs, with what a store has kept of their timers.
+type Parked = BTreeMap<RunId, Vec<(Option<UnitRef>, Timer)>>;
 
 #[test]
 fn timers_are_as_simple_as_their_model() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let (mut timers, mut model) = (Timers::default(), Places::new());
+        let (mut timers, mut model, mut parked) = (Timers::default(), Places::new(), Parked::new());
         for _ in 0..200 {
-            step(&mut random, &mut timers, &mut model);
+            step(&mut random, &mut timers, &mut model, &mut parked);
             let mut all: Vec<Due> = model
                 .iter()
                 .map(|((run, unit), timer)| Due {
@@ -40,10 +42,13 @@ fn timers_are_as_simple_as_their_model() {
     }
 }
 
-fn step(random: &mut Random, timers: &mut Timers, model: &mut Places) {
+fn step(random: &mut Random, timers: &mut Timers, model: &mut Places, parked: &mut Parked) {
     let run = RunId(random.between(1, 5));
     let unit = some_unit(random);
-    match random.between(0, 9) {
+    for (unit, timer) in parked.remove(&run).unwrap_or_default() {
+        timers.unpark(run, unit, timer);
+    }
+    match random.between(0, 11) {
         0..4 => {
             let due = some_time(random);
             timers.set(run, unit, Some(due));
@@ -73,14 +78,29 @@ fn step(random: &mut Random, timers: &mut Timers, model: &mut Places) {
                 timer.heard = timer.heard.max(Some(lease.heard));
             }
         }
-        _ => {
-            let timer =
-                Timer { due: some_time(random), set: some_time(random), heard: Some(some_time(random)) };
-            timers.restore(run, unit, timer);
+        9 if !model.keys().any(|(of, _)| *of == run) => {
+            let timer = some_timer(random);
+            timers.add_parked(run, unit, timer);
             model.insert((run, unit), timer);
+            parked.insert(run, vec![(unit, timer)]);
+            return;
+        }
+        _ => {
+            let kept = model.iter().filter(|((of, _), _)| *of == run);
+            parked.insert(run, kept.map(|((_, unit), timer)| (*unit, *timer)).collect());
+            timers.park(run);
+            return;
         }
     }
     assert_eq!(timers.get(run, unit), model.get(&(run, unit)).copied());
+}
+
+fn some_timer(random: &mut Random) -> Timer {
+    let set = some_time(random);
+    match random.between(0, 1) {
+        0 => Timer { due: set, set, heard: None },
+        _ => Timer { due: some_time(random), set, heard: Some(some_time(random)) },
+    }
 }
 
 fn set(model: &mut Places, run: RunId, unit: Option<UnitRef>, due: Time) {

@@ -1,6 +1,7 @@
 //! The entries of one priority in one queue: flows take turns, and entries of the same load stand together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unstuck_core::id::{FlowId, RunId};
@@ -47,8 +48,16 @@ pub(super) struct Fit {
 pub(super) struct Spot {
     back: bool,
     since: Time,
-    pub(super) run: RunId,
-    pub(super) unit: UnitRef,
+    run: RunId,
+    unit: UnitRef,
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    fit: Fit,
+    flow: FlowId,
+    spot: Spot,
 }
 
 /// The next entry of a level; the smaller comes first.
@@ -56,7 +65,7 @@ pub(super) struct Spot {
 pub(super) struct First {
     last: u64,
     flow: FlowId,
-    pub(super) spot: Spot,
+    spot: Spot,
     class: usize,
 }
 
@@ -78,12 +87,24 @@ impl Level {
         class.lanes.entry(lane).or_default().insert(Spot::of(ready));
     }
 
-    pub(super) fn remove(&mut self, ready: &Ready) {
+    /// Removes an entry; whether it was there.
+    pub(super) fn remove(&mut self, ready: &Ready) -> bool {
         let fit = Fit { load: ready.load, alone: ready.alone };
-        if let Some(class) = self.classes.iter().position(|class| class.fit == fit) {
-            self.remove_from(class, ready.flow, Spot::of(ready));
-            if self.classes[class].lanes.is_empty() && self.classes.len() > KEPT_EMPTY {
-                self.classes.swap_remove(class);
+        let Some(class) = self.classes.iter().position(|class| class.fit == fit) else { return false };
+        let was_there = self.remove_from(class, ready.flow, Spot::of(ready));
+        if self.classes[class].lanes.is_empty() && self.classes.len() > KEPT_EMPTY {
+            self.classes.swap_remove(class);
+        }
+        was_there
+    }
+
+    /// Every entry.
+    pub(super) fn each(&self, mut each: impl FnMut(Entry)) {
+        for Class { fit, lanes } in &self.classes {
+            for ((_, flow), spots) in lanes {
+                for spot in spots {
+                    each(Entry { fit: *fit, flow: *flow, spot: *spot });
+                }
             }
         }
     }
@@ -105,24 +126,27 @@ impl Level {
     }
 
     /// Takes that entry; its flow has had this turn.
-    pub(super) fn take(&mut self, first: First, turn: u64) {
-        self.remove_from(first.class, first.flow, first.spot);
-        let Some(turns) = self.flows.get_mut(&first.flow) else { return };
+    pub(super) fn take(&mut self, first: First, turn: u64) -> Entry {
+        let First { flow, spot, class, .. } = first;
+        let entry = Entry { fit: self.classes[class].fit, flow, spot };
+        self.remove_from(class, flow, spot);
+        let Some(turns) = self.flows.get_mut(&flow) else { return entry };
         let before = std::mem::replace(&mut turns.last, turn);
         for class in &mut self.classes {
-            if let Some(lane) = class.lanes.remove(&(before, first.flow)) {
-                class.lanes.insert((turn, first.flow), lane);
+            if let Some(lane) = class.lanes.remove(&(before, flow)) {
+                class.lanes.insert((turn, flow), lane);
             }
         }
+        entry
     }
 
-    fn remove_from(&mut self, class: usize, flow: FlowId, spot: Spot) {
-        let Some(turns) = self.flows.get_mut(&flow) else { return };
+    fn remove_from(&mut self, class: usize, flow: FlowId, spot: Spot) -> bool {
+        let Some(turns) = self.flows.get_mut(&flow) else { return false };
         let key = (turns.last, flow);
         let lanes = &mut self.classes[class].lanes;
-        let Some(lane) = lanes.get_mut(&key) else { return };
+        let Some(lane) = lanes.get_mut(&key) else { return false };
         if !lane.remove(&spot) {
-            return;
+            return false;
         }
         if lane.is_empty() {
             lanes.remove(&key);
@@ -131,6 +155,16 @@ impl Level {
         if turns.waiting == 0 {
             self.flows.remove(&flow);
         }
+        true
+    }
+}
+
+impl Entry {
+    /// All that there is to know about it, in this queue and of this priority.
+    pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> Ready {
+        let Entry { fit: Fit { load, alone }, flow, spot: Spot { back, since, run, unit } } = self;
+        let queue = queue.clone();
+        Ready { run, unit, flow, queue, priority, front: !back, since, load, alone }
     }
 }
 

@@ -7,7 +7,7 @@ use unstuck_core::offer::Offer;
 
 use crate::contract::Candidate;
 use crate::ready::level::{First, Fit};
-use crate::ready::{Queue, ReadyQueues};
+use crate::ready::{Queue, ReadyQueues, Waiting};
 
 /// The next entry of a queue; the smaller comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,14 +58,19 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
 impl ReadyQueues {
     fn hand_out(&mut self, queue: usize, head: Head) -> Candidate {
         self.turn += 1;
-        if let Some(level) = self.queues[queue].levels.get_mut(&head.priority) {
-            level.take(head.first, self.turn);
+        self.in_line -= 1;
+        let Queue { name, levels } = &mut self.queues[queue];
+        let level = levels.get_mut(&head.priority).expect("the head stands in it");
+        let ready = level.take(head.first, self.turn).ready(name, head.priority.0);
+        let (run, unit) = (ready.run, ready.unit);
+        self.picked.push((run, unit));
+        match self.waiting.get_mut(run, Some(unit)) {
+            Some(waiting) => waiting.picked = true,
+            None => {
+                self.waiting.insert(run, Some(unit), Waiting { ready: ready.clone(), picked: true });
+            }
         }
-        let spot = head.first.spot;
-        self.picked.push((spot.run, spot.unit));
-        let waiting = self.waiting.get_mut(spot.run, Some(spot.unit)).expect("what stands in line is kept");
-        waiting.picked = true;
-        Candidate { offer: head.offer, ready: waiting.ready.clone() }
+        Candidate { offer: head.offer, ready }
     }
 }
 
