@@ -35,6 +35,16 @@ pub(crate) struct Hot {
     pub(crate) has_leases: bool,
 }
 
+impl Hot {
+    /// The number of its last event.
+    fn seq(&self) -> u64 {
+        match &self.run {
+            Whereabouts::Here(run) => run.seq,
+            Whereabouts::Out(mark) => mark.seq,
+        }
+    }
+}
+
 /// Where a run is.
 #[derive(Debug)]
 pub(crate) enum Whereabouts {
@@ -120,19 +130,45 @@ impl HotRuns {
     /// Something has happened to a run: it goes to the end of the line of those that rest.
     pub(crate) fn touch(&mut self, run: RunId, seq: u64) {
         self.resting.push_back((run, seq));
+        // Where nobody has to leave, nobody takes those from the line that have moved on.
+        if self.resting.len() > 2 * self.runs.len() + 1_024 {
+            let runs = &self.runs;
+            self.resting.retain(|(run, seq)| runs.get(run).is_some_and(|hot| hot.seq() == *seq));
+        }
     }
 
     /// The run that has rested longest, if nothing has happened to it since; `None` where there is no line.
     pub(crate) fn longest_resting(&mut self) -> Option<RunId> {
         while let Some((run, seq)) = self.resting.pop_front() {
-            let rests = self.runs.get(&run).is_some_and(|hot| match &hot.run {
-                Whereabouts::Here(run) => run.seq == seq,
-                Whereabouts::Out(_) => false,
-            });
-            if rests {
+            let rests = |hot: &Hot| matches!(hot.run, Whereabouts::Here(_)) && hot.seq() == seq;
+            if self.runs.get(&run).is_some_and(rests) {
                 return Some(run);
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of which something happens again and again, where there is room for all.
+    #[test]
+    fn the_line_of_those_that_rest_is_no_longer_than_there_are_runs() {
+        let mut hot = HotRuns::default();
+        for seq in 1..100_000 {
+            for id in 1..=3 {
+                let run = Whereabouts::Out(Mark { seq, generation: 1, is_final: false });
+                let flow = Arc::from("f");
+                let entry =
+                    Hot { run, flow, head: seq, behind_since: None, has_wakes: false, has_leases: false };
+                hot.insert(RunId(id), entry);
+                hot.touch(RunId(id), seq);
+            }
+        }
+        assert!(hot.resting.len() < 2_000, "{}", hot.resting.len());
+        let last: Vec<RunId> = hot.resting.iter().rev().take(3).map(|(run, _)| *run).collect();
+        assert_eq!(last, [RunId(3), RunId(2), RunId(1)]);
     }
 }

@@ -26,8 +26,9 @@ impl RecentPayloads {
 
     /// Keeps a payload that `stage` writes.
     pub(crate) fn put(&mut self, id: PayloadId, json: Json, stage: u64) {
-        self.bytes += json.text().len();
+        let bytes = json.text().len();
         if self.known.insert(id, json).is_none() {
+            self.bytes += bytes;
             self.order.push_back((id, stage));
         }
     }
@@ -88,5 +89,29 @@ impl RecentKeys {
             self.known.remove(name);
             self.order.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_that_is_read_often_takes_up_its_room_once() {
+        let mut payloads = RecentPayloads::default();
+        let json = Json::parse(&format!("\"{}\"", "x".repeat(1 << 20))).expect("it is JSON");
+        for _ in 0..100 {
+            payloads.put(PayloadId(1), json.clone(), 1);
+            payloads.trim(1);
+        }
+        assert!(payloads.get(PayloadId(1)).is_some());
+        for id in 2..40 {
+            payloads.put(PayloadId(id), json.clone(), 2);
+        }
+        payloads.trim(1);
+        assert!(payloads.get(PayloadId(1)).is_none(), "the oldest goes first");
+        assert!(payloads.get(PayloadId(2)).is_some(), "what is not in the file yet stays");
+        payloads.trim(2);
+        assert!(payloads.bytes <= MAX_BYTES && payloads.get(PayloadId(39)).is_some());
     }
 }

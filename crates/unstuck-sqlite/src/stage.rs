@@ -1,7 +1,5 @@
 //! A stage: checked as a whole, made visible, and turned into what the writer makes durable.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashSet;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
@@ -24,7 +22,7 @@ impl SqliteStore {
     /// Checks a whole stage before any of it happens.
     pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
         let mut returned = 0;
-        let mut keys = Vec::new();
+        let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
         let mut payloads = FxHashSet::default();
         for change in &stage.runs {
@@ -84,7 +82,7 @@ impl SqliteStore {
         &self,
         change: &'a RunChange,
         is_start: bool,
-        keys: &mut Vec<(&'a Arc<str>, &'a Arc<str>)>,
+        keys: &mut FxHashSet<(&'a str, &'a str)>,
     ) -> Result<(), StoreError> {
         let id = change.run.id;
         if !is_start {
@@ -95,14 +93,13 @@ impl SqliteStore {
         }
         check_events(NOT_YET, change)?;
         if let Some(key) = &change.run.key {
-            let taken = keys.contains(&(&change.flow, key)) || self.find_key(&change.flow, key)?.is_some();
-            if taken {
+            let is_new = keys.insert((&change.flow, key));
+            if !is_new || self.find_key(&change.flow, key)?.is_some() {
                 let flow = &change.flow;
                 return Err(StoreError::Conflict(format!(
                     "key `{key}` of flow `{flow}` belongs to another run"
                 )));
             }
-            keys.push((&change.flow, key));
         }
         Ok(())
     }
