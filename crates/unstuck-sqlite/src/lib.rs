@@ -5,6 +5,7 @@
 //! memory. Opening a store reads those rows and replays the tail of the log that they do not cover. One thread writes,
 //! and syncs as many stages at once as have come in.
 
+pub mod check;
 mod error;
 mod hot;
 mod job;

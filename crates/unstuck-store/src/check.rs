@@ -57,7 +57,7 @@ fn gap(run: RunId, wanted: u64, event: &Event) -> StoreError {
 }
 
 /// Whether the generation is over once this is so.
-fn is_final_after(before: bool, fact: &Fact) -> bool {
+pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
     match fact {
         Fact::Completed { .. } | Fact::RunFailed { .. } | Fact::RunCancelled { .. } => true,
         Fact::Started(_) | Fact::Reran { .. } => false,

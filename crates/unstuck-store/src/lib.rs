@@ -1,5 +1,6 @@
 //! The storage contract, the in-memory store that keeps it, and the conformance suite for every store.
 
+pub mod audit;
 mod by_run;
 pub mod check;
 pub mod conformance;

@@ -1,0 +1,109 @@
+//! The file as a whole: it opens, its pages are whole, and its tables are the known ones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use unstuck_store::audit::{Finding, Promise, RESTORE};
+use unstuck_store::contract::StoreError;
+
+use crate::check::Report;
+use crate::error::{broken, store_error};
+use crate::open::DATABASE;
+use crate::schema::migrate;
+
+/// So many of SQLite's own findings are told.
+const MAX_OF_SQLITE: u32 = 20;
+
+/// Opens the file for reading only.
+pub(crate) fn open(directory: &Path) -> Result<Connection, StoreError> {
+    let path = directory.join(DATABASE);
+    if !path.exists() {
+        return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&path, flags).map_err(store_error)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection
+        .execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -65536;")
+        .map_err(store_error)?;
+    Ok(connection)
+}
+
+/// Only the schema of this version can be checked: a newer one is not known, an older one is brought up to date by
+/// opening the store.
+pub(crate) fn check_version(connection: &Connection) -> Result<(), StoreError> {
+    let (found, known) = (version(connection)?, version(&expected()?)?);
+    if found == known {
+        return Ok(());
+    }
+    if found > known {
+        return Err(broken(format!(
+            "it was written by a newer version of Unstuck (schema {found}, this one knows {known}): use that one"
+        )));
+    }
+    Err(broken(format!(
+        "it has an older schema ({found}, this version has {known}); open it once, with `unstuck runs`, and check it then"
+    )))
+}
+
+fn version(connection: &Connection) -> Result<u32, StoreError> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)
+}
+
+/// An empty store in memory, which has the schema that the file must have.
+fn expected() -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_in_memory().map_err(store_error)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// SQLite's own check of every page and index. Gives whether there is any use in reading on.
+pub(crate) fn check_integrity(connection: &Connection, report: &mut Report) -> Result<bool, StoreError> {
+    let problems = match integrity_problems(connection) {
+        Ok(problems) => problems,
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            vec![error.to_string()]
+        }
+        Err(error) => return Err(store_error(error)),
+    };
+    for problem in &problems {
+        let what = format!("SQLite finds it damaged: {problem}; what else is wrong was not looked for");
+        report.add(Finding::new(Promise::File, "the file", what, RESTORE));
+    }
+    Ok(problems.is_empty())
+}
+
+fn integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_OF_SQLITE})"))?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+    Ok(lines.into_iter().filter(|line| line != "ok").collect())
+}
+
+/// The tables and indexes are those that this version makes. Gives whether they can be read.
+pub(crate) fn check_schema(connection: &Connection, report: &mut Report) -> Result<bool, StoreError> {
+    let (found, expected) = (tables(connection)?, tables(&expected()?)?);
+    let mut add = |name: &str, what: &str| {
+        let hint = "if nobody did this on purpose, go back to a copy of the store";
+        report.add(Finding::new(Promise::Schema, format!("`{name}`"), what, hint));
+    };
+    for (name, made) in &expected {
+        match found.get(name) {
+            None => add(name, "it is missing from the file"),
+            Some(other) if other != made => add(name, "it was changed by something else than Unstuck"),
+            Some(_) => {}
+        }
+    }
+    for name in found.keys().filter(|name| !expected.contains_key(*name)) {
+        add(name, "it is in the file and not of Unstuck");
+    }
+    Ok(expected.keys().all(|name| found.contains_key(name)))
+}
+
+fn tables(connection: &Connection) -> Result<BTreeMap<String, Option<String>>, StoreError> {
+    let sql = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    rows.collect::<Result<_, _>>().map_err(store_error)
+}

@@ -1,0 +1,210 @@
+//! What is read first and kept while the runs are read: flows, notices, the ends of histories that rows do not cover.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::command::{Notice, NoticeBody};
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::time::Time;
+use unstuck_store::audit::history::History;
+use unstuck_store::audit::movers::{Neighbour, Neighbours};
+use unstuck_store::audit::{Finding, Promise, RESTORE};
+use unstuck_store::contract::{FlowRecord, StoreError};
+
+use crate::check::Report;
+use crate::check::chain::Chain;
+use crate::error::store_error;
+use crate::rows::{self, unsigned};
+use crate::writer::number;
+
+/// So many runs that others depend on are remembered.
+const MAX_NEIGHBOURS: usize = 10_000;
+
+pub(crate) struct Snapshot<'c> {
+    pub(crate) connection: &'c Connection,
+    pub(crate) flows: BTreeMap<FlowId, Version>,
+    notices: FxHashMap<RunId, Vec<NoticeBody>>,
+    /// The last events of runs that something has happened to since the rows were last complete.
+    pub(crate) tail: FxHashMap<RunId, u64>,
+    /// Runs whose history does not lead from their end to a start: that is told once, and not whatever follows from it.
+    pub(crate) broken: FxHashSet<RunId>,
+    pub(crate) last_id: u64,
+    pub(crate) last_time: Time,
+    neighbours: FxHashMap<RunId, Neighbour>,
+}
+
+/// A flow version that is kept.
+pub(crate) struct Version {
+    pub(crate) name: Arc<str>,
+    /// `None` where it cannot be compiled.
+    pub(crate) flow: Option<Flow>,
+}
+
+impl<'c> Snapshot<'c> {
+    pub(crate) fn read(
+        connection: &'c Connection,
+        compile: &mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
+        report: &mut Report,
+    ) -> Result<Snapshot<'c>, StoreError> {
+        let flushed = rows::meta(connection, "flushed")?.map_or(0, unsigned);
+        Ok(Snapshot {
+            connection,
+            flows: flows(connection, compile, report)?,
+            notices: notices(connection, report)?,
+            tail: tail(connection, flushed)?,
+            broken: FxHashSet::default(),
+            last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
+            last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
+            neighbours: FxHashMap::default(),
+        })
+    }
+
+    /// Every run that a notice is on its way to, with the notices.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = (RunId, &NoticeBody)> {
+        self.notices.iter().flat_map(|(to, bodies)| bodies.iter().map(|body| (*to, body)))
+    }
+
+    /// Whether there is such a run.
+    pub(crate) fn exists(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.broken.contains(&run) || self.tail.contains_key(&run) || self.row(run)?.is_some())
+    }
+
+    /// The position of a run's last event, if there is such a run.
+    pub(crate) fn head(&self, run: RunId) -> Result<Option<u64>, StoreError> {
+        match self.tail.get(&run) {
+            Some(head) => Ok(Some(*head)),
+            None => Ok(self.row(run)?.map(|(head, _)| head)),
+        }
+    }
+
+    /// Where the row of a run says that its history ends, and whether it says that the run is final.
+    fn row(&self, run: RunId) -> Result<Option<(u64, bool)>, StoreError> {
+        let sql =
+            "SELECT head, state IN ('completed', 'failed', 'cancelled', 'superseded') FROM run WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(store_error)?;
+        statement
+            .query_row([number(run.0)?], |row| Ok((unsigned(row.get(0)?), row.get(1)?)))
+            .optional()
+            .map_err(store_error)
+    }
+
+    fn look_at(&self, run: RunId) -> Result<Neighbour, StoreError> {
+        if self.broken.contains(&run) {
+            return Ok(Neighbour::Damaged);
+        }
+        let head = match (self.tail.get(&run), self.row(run)?) {
+            (Some(head), _) => *head,
+            (None, None) => return Ok(Neighbour::Absent),
+            (None, Some((_, true))) => return Ok(Neighbour::Final),
+            (None, Some((head, false))) => head,
+        };
+        let mut history = History::new(run);
+        for link in Chain::read(self.connection, run, head, None)?.links {
+            match link.record {
+                Ok(record) => history.follow(&record.event, &mut Vec::new()),
+                Err(_) => history.lose(),
+            }
+        }
+        Ok(match history.run() {
+            None => Neighbour::Damaged,
+            Some(run) if run.is_final() => Neighbour::Final,
+            Some(run) => Neighbour::Open(run.origin.serves()),
+        })
+    }
+}
+
+impl Neighbours for Snapshot<'_> {
+    fn neighbour(&mut self, run: RunId) -> Result<Neighbour, StoreError> {
+        if let Some(known) = self.neighbours.get(&run) {
+            return Ok(*known);
+        }
+        let found = self.look_at(run)?;
+        if self.neighbours.len() >= MAX_NEIGHBOURS {
+            self.neighbours.clear();
+        }
+        self.neighbours.insert(run, found);
+        Ok(found)
+    }
+
+    fn notices_to(&self, run: RunId) -> &[NoticeBody] {
+        self.notices.get(&run).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Every flow version, compiled.
+fn flows(
+    connection: &Connection,
+    compile: &mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
+    report: &mut Report,
+) -> Result<BTreeMap<FlowId, Version>, StoreError> {
+    let mut flows = BTreeMap::new();
+    for (number, record) in (1..).zip(rows::flows(connection)?) {
+        report.flows += 1;
+        let FlowRecord { id, name, version, .. } = &record;
+        let place = format!("version {version} of flow `{name}`");
+        if id.0 != number {
+            let what = format!(
+                "it is kept as number {}, and stands where number {number} must be: runs would be given other flows than their own",
+                id.0
+            );
+            report.add(Finding::new(Promise::Flow, place.clone(), what, RESTORE));
+        }
+        let flow = match compile(&record) {
+            Ok(flow) if flow.name == *name => Some(Flow { id: *id, version: version.clone(), ..flow }),
+            Ok(flow) => {
+                let what = format!("its definition is that of flow `{}`", flow.name);
+                report.add(Finding::new(Promise::Flow, place, what, RESTORE));
+                None
+            }
+            Err(problem) => {
+                let what =
+                    format!("its definition cannot be used any more: {problem}; its runs cannot go on");
+                report.add(Finding::new(Promise::Flow, place, what, RESTORE));
+                None
+            }
+        };
+        flows.insert(*id, Version { name: name.clone(), flow });
+    }
+    Ok(flows)
+}
+
+/// Undelivered notices by the run that they are for.
+fn notices(
+    connection: &Connection,
+    report: &mut Report,
+) -> Result<FxHashMap<RunId, Vec<NoticeBody>>, StoreError> {
+    let mut statement = connection.prepare("SELECT id, body FROM notice ORDER BY id").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut notices: FxHashMap<RunId, Vec<NoticeBody>> = FxHashMap::default();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        report.notices += 1;
+        let id: i64 = row.get(0).map_err(store_error)?;
+        let body = row.get_ref(1).map_err(store_error)?;
+        let read = body.as_str().map_err(|error| error.to_string());
+        match read.and_then(|body| serde_json::from_str::<Notice>(body).map_err(|error| error.to_string())) {
+            Ok(notice) => notices.entry(notice.to).or_default().push(notice.body),
+            Err(problem) => {
+                let what =
+                    format!("it cannot be read ({problem}), so whoever waits for it would wait for ever");
+                report.add(Finding::new(Promise::Notice, format!("notice {id}"), what, RESTORE));
+            }
+        }
+    }
+    Ok(notices)
+}
+
+/// The last event of each run that has one after `flushed`.
+fn tail(connection: &Connection, flushed: u64) -> Result<FxHashMap<RunId, u64>, StoreError> {
+    let sql = "SELECT pos, run FROM event WHERE pos > ?1 ORDER BY pos";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(flushed)?]).map_err(store_error)?;
+    let mut tail = FxHashMap::default();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let (pos, run): (i64, i64) = (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
+        tail.insert(RunId(unsigned(run)), unsigned(pos));
+    }
+    Ok(tail)
+}

@@ -1,0 +1,12 @@
+//! `store check`: a store that Unstuck has written has no findings at any moment, and each damage has its own.
+
+#[path = "check/damages.rs"]
+mod damages;
+#[path = "check/files.rs"]
+mod files;
+#[path = "check/fixture.rs"]
+mod fixture;
+#[path = "check/lives.rs"]
+mod lives;
+#[path = "check/world.rs"]
+mod world;

@@ -1,0 +1,378 @@
+//! Each damage to a store is found as what it is, and as nothing else.
+
+use unstuck_sqlite::check::{Promise, Report};
+
+use crate::world::World;
+
+/// What somebody does to the file: SQL, the promise that it breaks, and what the finding says, at which run.
+type Damage = (&'static str, Promise, &'static str);
+
+/// Asserts that there are findings, all of this promise, and one that says this.
+fn assert_found(report: &Report, damage: &str, promise: Promise, said: &str) {
+    assert!(!report.is_clean(), "nothing is found after: {damage}");
+    assert!(report.findings.iter().all(|finding| finding.promise == promise), "{damage}: {report:#?}");
+    let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(texts.iter().any(|text| text.contains(said)), "{damage}: no `{said}` in {texts:#?}");
+    assert!(report.findings.iter().all(|finding| !finding.hint.is_empty()), "{damage}");
+}
+
+fn assert_all_found(parks: bool, damages: &[Damage]) {
+    for (sql, promise, said) in damages {
+        let world = World::new(parks);
+        assert_eq!(world.check().findings, [], "before: {sql}");
+        world.damage(sql);
+        assert_found(&world.check(), sql, *promise, said);
+    }
+}
+
+#[test]
+fn the_way_to_the_start() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "UPDATE event SET body = '{' WHERE pos = (SELECT head FROM run WHERE id = {napping})",
+                Promise::History,
+                "it cannot be read (EOF",
+            ),
+            (
+                "UPDATE event SET body = x'00ff' WHERE pos = (SELECT head FROM run WHERE id = {napping})",
+                Promise::History,
+                "it cannot be read",
+            ),
+            (
+                "DELETE FROM event WHERE run = {done} AND prev = 0",
+                Promise::History,
+                "of its history is missing: the run cannot be read",
+            ),
+            (
+                "UPDATE event SET prev = 0 WHERE run = {done} AND pos = (SELECT head FROM run WHERE id = {done})",
+                Promise::History,
+                "it stands where event 1 must be: the history has a gap or a repeat",
+            ),
+            ("UPDATE event SET run = {napping} WHERE run = {queued}", Promise::History, "which is of run_"),
+            (
+                "UPDATE run SET head = (SELECT head FROM run WHERE id = {done}) WHERE id = {queued}",
+                Promise::History,
+                "its history leads to event row",
+            ),
+            (
+                "INSERT INTO event SELECT 9999, run, 0, body FROM event WHERE run = {done} AND prev = 0;
+                 UPDATE meta SET value = 9999 WHERE name = 'flushed'",
+                Promise::History,
+                "event row 9999: no history leads to it",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn events() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "UPDATE event SET body = json_set(body, '$.e.seq', 7) WHERE run = {napping}",
+                Promise::History,
+                "event 7 of run_",
+            ),
+            (
+                "UPDATE event SET body = json_set(body, '$.e.generation', 3) WHERE run = {napping}",
+                Promise::History,
+                "it says that it belongs to generation 3, and it belongs to 1",
+            ),
+            (
+                "UPDATE event SET body = json_set(body, '$.e.facts[0].Started.run', 5) WHERE run = {napping}",
+                Promise::History,
+                "another run",
+            ),
+            (
+                "UPDATE event SET body = json_remove(body, '$.e.facts[0]') WHERE run = {napping}",
+                Promise::History,
+                "it does not start the run",
+            ),
+            (
+                "UPDATE event SET body = json_set(body, '$.e.facts[0].Started.steps', 0) WHERE run = {napping}",
+                Promise::History,
+                "it speaks of step #0, and the run has 0 steps",
+            ),
+            (
+                "UPDATE event SET body = json_set(body, '$.e.at', 1000) WHERE run = {done}
+                 AND pos = (SELECT head FROM run WHERE id = {done})",
+                Promise::Time,
+                "and the event before it of",
+            ),
+            ("UPDATE meta SET value = 1000 WHERE name = 'last_time'", Promise::Time, "time would go back"),
+            (
+                "INSERT INTO event SELECT 9999, run, pos, json_set(json_remove(body, '$.w'), '$.e.seq', \
+                 json_extract(body, '$.e.seq') + 1, '$.e.facts', json('[\"Unpaused\"]')) FROM event \
+                 WHERE pos = (SELECT head FROM run WHERE id = {done})",
+                Promise::Final,
+                "generation 1 was final already, and it goes on with it",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_happens_once() {
+    let ended = "json_extract(body, '$.e.facts[0].Unit.fact.Ended') IS NOT NULL AND run = {done}";
+    let cases = [
+        (
+            format!("UPDATE event SET body = json_insert(body, '$.e.facts[#]', json_extract(body, '$.e.facts[0]')) WHERE {ended}
+                AND pos < (SELECT head FROM run WHERE id = {{done}})"),
+            "step #0: it goes on with a step that was completed",
+        ),
+        (
+            format!("UPDATE event SET body = json_set(body, '$.e.facts[0].Unit.fact.Ended.attempt', 4) WHERE {ended}
+                AND pos < (SELECT head FROM run WHERE id = {{done}})"),
+            "step #0: it ends attempt 4, which had not begun",
+        ),
+        (
+            format!("UPDATE event SET body = json_set(body, '$.e.facts[1].Unit.fact.Queued.attempt', 2) WHERE {ended}
+                AND pos < (SELECT head FROM run WHERE id = {{done}})"),
+            "step #1: it queues attempt 2 after attempt 0",
+        ),
+    ];
+    for (sql, said) in cases {
+        let world = World::new(true);
+        world.damage(&sql);
+        assert_found(&world.check(), &sql, Promise::Once, said);
+    }
+}
+
+#[test]
+fn rows() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "UPDATE run SET state = 'failed' WHERE id = {done}",
+                Promise::Row,
+                "its state is failed, and by its history it is completed",
+            ),
+            ("UPDATE run SET parent = NULL WHERE id = {child}", Promise::Row, "its parent is nobody"),
+            ("UPDATE run SET local = 1 WHERE id = {napping}", Promise::Row, "in local hands"),
+            ("UPDATE run SET flow = 'other' WHERE id = {napping}", Promise::Row, "its flow is other"),
+            ("UPDATE run SET head = 'x' WHERE id = {napping}", Promise::File, "it cannot be read"),
+        ],
+    );
+}
+
+#[test]
+fn wakeups_in_rows() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "DELETE FROM wake WHERE run = {napping}",
+                Promise::Wakeup,
+                "step `nap` needs a timer at 2023-11-14T22:13:20.710Z, and nothing is kept",
+            ),
+            (
+                "UPDATE wake SET planned = planned + 1 WHERE run = {napping}",
+                Promise::Wakeup,
+                "and a timer at",
+            ),
+            (
+                "UPDATE wake SET ready = json_set(ready, '$.queue', 'z') WHERE run = {queued}",
+                Promise::Wakeup,
+                "step `q` needs an entry in queue `q`, and an entry in queue `z`",
+            ),
+            (
+                "INSERT INTO wake SELECT {done}, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
+                Promise::Wakeup,
+                "is kept for step `q`, which needs nothing",
+            ),
+            (
+                "INSERT INTO wake SELECT 5, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
+                Promise::Wakeup,
+                "something would wake it, and there is no row of it",
+            ),
+            ("INSERT INTO lease VALUES (5, 0, -1, 1, 1, 1)", Promise::Wakeup, "a lease is kept of it"),
+            (
+                "UPDATE run SET slot = NULL WHERE id = {wants}",
+                Promise::Wakeup,
+                "of its limit it has or wants",
+            ),
+            ("UPDATE wake SET ready = '{' WHERE run = {queued}", Promise::File, "a queue entry is damaged"),
+        ],
+    );
+}
+
+#[test]
+fn wakeups_in_the_log() {
+    let lost = "UPDATE event SET body = json_remove(body, '$.w') WHERE run = {napping}";
+    let changed = "UPDATE event SET body = json_set(body, '$.w.l[0][2]', 5) WHERE run = {napping}";
+    assert_all_found(
+        false,
+        &[
+            (lost, Promise::Wakeup, "step `nap` needs a timer"),
+            (changed, Promise::Wakeup, "step `nap` needs a timer"),
+            (
+                "UPDATE meta SET value = 9999 WHERE name = 'flushed'",
+                Promise::History,
+                "no history leads to it",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn runs_that_nothing_moves() {
+    assert_all_found(
+        true,
+        &[(
+            "UPDATE event SET body = json_set(body, '$.e.facts', json_array(json_extract(body, '$.e.facts[0]')))
+             WHERE run = {queued};
+             UPDATE run SET state = 'queued' WHERE id = {queued};
+             DELETE FROM wake WHERE run = {queued}",
+            Promise::Moved,
+            "it is queued, and there is no timer, no queue entry, no attempt, no notice and no person",
+        )],
+    );
+}
+
+#[test]
+fn keys() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "DELETE FROM run_key WHERE key = 'first'",
+                Promise::Key,
+                "leads to no run: a start would start a second one",
+            ),
+            (
+                "UPDATE run_key SET run = {napping} WHERE key = 'first'",
+                Promise::Key,
+                "which does not have it",
+            ),
+            (
+                "INSERT INTO run_key VALUES ('plain', 'third', {queued})",
+                Promise::Key,
+                "which does not have it",
+            ),
+            ("INSERT INTO run_key VALUES ('plain', 'third', 5)", Promise::Key, "which is not there"),
+        ],
+    );
+}
+
+#[test]
+fn slots() {
+    assert_all_found(
+        true,
+        &[(
+            "UPDATE event SET body = replace(body, '\"max\":1', '\"max\":0') WHERE run = {has};
+             UPDATE run SET slot = replace(slot, '\"max\":1', '\"max\":0') WHERE id = {has}",
+            Promise::Slot,
+            "limit `scarce`: 1 runs have a slot, and at most 0 may",
+        )],
+    );
+}
+
+#[test]
+fn payloads() {
+    let input = "(SELECT json_extract(body, '$.e.facts[0].Started.input.Stored') FROM event WHERE run = {done} AND prev = 0)";
+    let cases = [
+        (format!("DELETE FROM payload WHERE id = {input}"), "is missing, an input, output or signal"),
+        (format!("UPDATE payload SET body = '{{' WHERE id = {input}"), "it cannot be read: run_"),
+        (
+            format!("UPDATE payload SET body = '1' WHERE id = {input}"),
+            "its input is not the one that it was started with",
+        ),
+        (
+            "INSERT INTO payload VALUES (7, 5, 'null')".to_owned(),
+            "it belongs to run_0000000000005, which is not there",
+        ),
+    ];
+    for (sql, said) in cases {
+        let world = World::new(true);
+        world.damage(&sql);
+        assert_found(&world.check(), &sql, Promise::Payload, said);
+    }
+}
+
+#[test]
+fn notices_and_children() {
+    let start = "json_extract(body, '$.body.StartChild') IS NOT NULL";
+    let cases = [
+        (format!("DELETE FROM notice WHERE {start}"), Promise::Child, "step `child` waits for run_"),
+        (
+            "DELETE FROM notice WHERE json_extract(body, '$.body.CancelChild') IS NOT NULL".to_owned(),
+            Promise::Child,
+            "has ended, and nothing has told it to end too",
+        ),
+        (
+            format!(
+                "UPDATE notice SET body = json_set(body, '$.body.StartChild.origin.Child.parent', 5) WHERE {start}"
+            ),
+            Promise::Notice,
+            "it starts a child of run_0000000000005, which is not there",
+        ),
+        (
+            "DELETE FROM run WHERE id = {gone}; DELETE FROM event WHERE run = {gone};
+             DELETE FROM wake WHERE run = {gone}"
+                .to_owned(),
+            Promise::Child,
+            "is not there: nobody will hear how it ends",
+        ),
+    ];
+    for (sql, promise, said) in cases {
+        let world = World::new(true);
+        world.damage(&sql);
+        assert_found(&world.check(), &sql, promise, said);
+    }
+    let world = World::new(true);
+    world.damage("UPDATE notice SET body = '{' WHERE json_extract(body, '$.body.CancelChild') IS NOT NULL");
+    let findings = world.check().findings;
+    let promises: Vec<Promise> = findings.iter().map(|finding| finding.promise).collect();
+    assert_eq!(
+        promises,
+        [Promise::Notice, Promise::Child],
+        "one is lost, and the child is not told: {findings:#?}"
+    );
+    assert_eq!(findings[1].place, world.shown("left"));
+}
+
+#[test]
+fn ids_and_flows() {
+    assert_all_found(
+        true,
+        &[
+            ("UPDATE meta SET value = 5 WHERE name = 'last_id'", Promise::Id, "ids would be given out again"),
+            (
+                "DELETE FROM flow WHERE name = 'nap'",
+                Promise::Flow,
+                "its flow version, flow_0000000000002, is not there",
+            ),
+            ("UPDATE flow SET id = 9 WHERE name = 'scarce'", Promise::Flow, "it is kept as number 9"),
+            (
+                "UPDATE flow SET name = 'nip' WHERE name = 'nap'",
+                Promise::Flow,
+                "its definition is that of flow `nap`",
+            ),
+        ],
+    );
+    let mut world = World::new(true);
+    let (nap, family) = (unstuck_core::id::FlowId(2), unstuck_core::id::FlowId(3));
+    world.flows.remove(&nap);
+    assert_found(
+        &world.check(),
+        "a flow that nobody can compile",
+        Promise::Flow,
+        "cannot be used any more: nobody knows it",
+    );
+    let mut world = World::new(true);
+    let other = world.flows[&unstuck_core::id::FlowId(1)].clone();
+    world.flows.insert(
+        family,
+        std::sync::Arc::new(unstuck_core::model::flow::Flow { name: "family".into(), ..(*other).clone() }),
+    );
+    assert_found(
+        &world.check(),
+        "a flow with more steps",
+        Promise::Flow,
+        "it has 1 steps, and its flow version 2",
+    );
+}

@@ -1,0 +1,223 @@
+//! Something will move every run: a timer, a queue entry, a live attempt, a notice on its way, a slot, or a person.
+
+use unstuck_core::command::NoticeBody;
+use unstuck_core::decide::unit_name;
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::run::{Failing, Handler, Origin, Phase, Run, Serves};
+use unstuck_core::model::unit::{Doing, ItemsEnd, StepRun, Unit, UnitState, Waiting};
+use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
+
+use crate::audit::{Finding, Promise, REPORT};
+use crate::contract::StoreError;
+
+/// The other runs, as far as one run depends on them.
+pub trait Neighbours {
+    /// What is known of a run.
+    fn neighbour(&mut self, run: RunId) -> Result<Neighbour, StoreError>;
+
+    /// The notices that are on their way to a run, in order.
+    fn notices_to(&self, run: RunId) -> &[NoticeBody];
+}
+
+/// What a run must know of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// There is no such run.
+    Absent,
+    /// It is there, and its history cannot be read: it has findings of its own.
+    Damaged,
+    /// Its generation is over.
+    Final,
+    /// It goes on, and works for this attempt of its parent, if it has one.
+    Open(Option<Serves>),
+}
+
+/// What to do about a run that nothing moves.
+const STANDS_STILL: &str = "cancel the run, or pause and unpause it, which makes it look for work anew; keep a copy of the store and report this \
+     as a defect";
+
+/// Finds what stands still in a run that is not final, and what is left over of one that is.
+pub fn check(
+    run: &Run,
+    flow: &Flow,
+    by_user: bool,
+    neighbours: &mut dyn Neighbours,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    check_parent(run, by_user, neighbours, findings)?;
+    if run.is_final() {
+        check_final(run, flow, findings);
+        return Ok(());
+    }
+    let has_children = check_children(run, flow, neighbours, findings)?;
+    for step in flow.places().filter(|step| run.may_go_on() && should_have_begun(run, flow, *step)) {
+        let what =
+            format!("nothing keeps step `{}` from beginning, and it has not begun", flow.step(step).id);
+        findings.push(Finding::new(Promise::Moved, run.id.to_string(), what, STANDS_STILL));
+    }
+    let is_moved = !wakeups(run, flow).is_empty()
+        || run.paused.is_some()
+        || matches!(slot_use(run, flow), SlotUse::Wants { .. })
+        || has_children
+        || !run.units_where(waits_for_somebody).is_empty();
+    if !is_moved {
+        let state = run.state().word();
+        let what = format!(
+            "it is {state}, and there is no timer, no queue entry, no attempt, no notice and no person that \
+             would move it"
+        );
+        findings.push(Finding::new(Promise::Moved, run.id.to_string(), what, STANDS_STILL));
+    }
+    Ok(())
+}
+
+/// A final run needs no waking, and none of its steps is open.
+fn check_final(run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
+    let open = flow.places().find(|step| !run.step(*step).is_final());
+    if let Some(step) = open {
+        let state = run.state().word();
+        let what = format!("it is {state}, and step `{}` has not ended", flow.step(step).id);
+        findings.push(Finding::new(Promise::Final, run.id.to_string(), what, REPORT));
+    }
+}
+
+/// A worker at work, a person who chooses or resumes, or whoever sends a signal.
+fn waits_for_somebody(unit: &Unit) -> bool {
+    match &unit.state {
+        UnitState::Held { .. } | UnitState::Error { .. } => true,
+        UnitState::Waiting(Waiting::Signal { .. }) => true,
+        UnitState::Active(live) => !matches!(live.doing, Doing::Child { .. }),
+        UnitState::Pending
+        | UnitState::Ready(_)
+        | UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. })
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => false,
+    }
+}
+
+/// Whether a step of a run that may go on waits for nothing, and has not been entered, or has not launched an item.
+fn should_have_begun(run: &Run, flow: &Flow, place: StepIx) -> bool {
+    let step = flow.step(place);
+    match run.step(place) {
+        StepRun::Single(Unit { state: UnitState::Pending, .. }) => {
+            step.needs.iter().all(|need| run.step(*need).lets_others_go_on())
+        }
+        // What nobody takes from a queue begins as soon as the run may go on.
+        StepRun::Single(Unit { state: UnitState::Ready(_), .. }) => step.queue.is_empty(),
+        StepRun::Single(_) => false,
+        StepRun::Items(items) => {
+            let parallel = step.for_each.as_ref().map_or(1, |each| each.parallel);
+            matches!(items.end, ItemsEnd::Open)
+                && items.in_motion < parallel
+                && items.to_launch().next().is_some()
+        }
+    }
+}
+
+/// Each step that waits for a child, and a handler, has one that will tell how it ended. Gives whether there is any.
+fn check_children(
+    run: &Run,
+    flow: &Flow,
+    neighbours: &mut dyn Neighbours,
+    findings: &mut Vec<Finding>,
+) -> Result<bool, StoreError> {
+    let mut awaited: Vec<(String, Option<RunId>, Serves)> = Vec::new();
+    let generation = run.generation;
+    run.each_unit(|unit, state| {
+        if let Some(live) = state.state.live()
+            && matches!(live.doing, Doing::Child { .. })
+        {
+            let name = format!("step `{}`", unit_name(flow, unit));
+            awaited.push((name, state.child, Serves { generation, attempt: live.attempt }));
+        }
+    });
+    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) = &run.phase {
+        awaited.push(("the run".to_owned(), Some(*handler), Serves { generation, attempt: 0 }));
+    }
+    let has_children = !awaited.is_empty();
+    for (who, child, serves) in awaited {
+        let Some(child) = child else {
+            let what = format!("{who} waits for a child, and nobody knows which");
+            findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
+            continue;
+        };
+        if !will_tell(run.id, child, serves, neighbours)? {
+            let what = format!(
+                "{who} waits for {child}, which is not there, has ended, or works for another attempt, and no \
+                 notice is on its way: it would wait for ever"
+            );
+            findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
+        }
+    }
+    Ok(has_children)
+}
+
+/// Whether a child will tell its parent how it ended for this attempt.
+fn will_tell(
+    parent: RunId,
+    child: RunId,
+    wanted: Serves,
+    neighbours: &mut dyn Neighbours,
+) -> Result<bool, StoreError> {
+    let starts = |body: &NoticeBody| match body {
+        NoticeBody::StartChild(start) => start.origin.serves() == Some(wanted),
+        NoticeBody::ContinueChild { serves } => *serves == wanted,
+        NoticeBody::CancelChild { .. }
+        | NoticeBody::PauseChild
+        | NoticeBody::UnpauseChild
+        | NoticeBody::ChildChanged { .. }
+        | NoticeBody::ChildEnded { .. } => false,
+    };
+    let ends = |body: &NoticeBody| match body {
+        NoticeBody::ChildEnded { child: ended, .. } => {
+            ended.run == child && ended.origin.serves() == Some(wanted)
+        }
+        NoticeBody::StartChild(_)
+        | NoticeBody::ContinueChild { .. }
+        | NoticeBody::CancelChild { .. }
+        | NoticeBody::PauseChild
+        | NoticeBody::UnpauseChild
+        | NoticeBody::ChildChanged { .. } => false,
+    };
+    if neighbours.notices_to(child).iter().any(starts) || neighbours.notices_to(parent).iter().any(ends) {
+        return Ok(true);
+    }
+    Ok(match neighbours.neighbour(child)? {
+        Neighbour::Open(serves) => serves == Some(wanted),
+        Neighbour::Damaged => true,
+        Neighbour::Absent | Neighbour::Final => false,
+    })
+}
+
+/// The parent of a child is there; one that has ended leaves no child going on, unless a person has started that again.
+fn check_parent(
+    run: &Run,
+    by_user: bool,
+    neighbours: &mut dyn Neighbours,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    let (Origin::Child { parent, .. } | Origin::Handler { parent, .. }) = &run.origin else { return Ok(()) };
+    let is_called_off = |body: &NoticeBody| matches!(body, NoticeBody::CancelChild { serves } if run.origin.serves() == Some(*serves));
+    let (what, hint) = match neighbours.neighbour(*parent)? {
+        Neighbour::Absent => {
+            let what = format!("its parent {parent} is not there: nobody will hear how it ends");
+            (what, "go back to a copy of the store; or let the run end, or cancel it")
+        }
+        Neighbour::Final
+            if !run.is_final() && !by_user && !neighbours.notices_to(run.id).iter().any(is_called_off) =>
+        {
+            let what = format!("its parent {parent} has ended, and nothing has told it to end too");
+            (
+                what,
+                "cancel this run if its work is not wanted; keep a copy of the store and report this as a defect",
+            )
+        }
+        Neighbour::Final | Neighbour::Open(_) | Neighbour::Damaged => return Ok(()),
+    };
+    findings.push(Finding::new(Promise::Child, run.id.to_string(), what, hint));
+    Ok(())
+}
