@@ -8,6 +8,7 @@
 pub mod check;
 mod error;
 mod hot;
+mod info;
 mod job;
 mod open;
 mod recent;
@@ -19,4 +20,5 @@ mod state;
 mod store;
 mod writer;
 
+pub use info::has_store;
 pub use store::{Room, SqliteStore};

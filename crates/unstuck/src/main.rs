@@ -1,16 +1,37 @@
 //! The `unstuck` command: what may be asked on the command line, and how an answer that failed is shown.
 
+mod ask;
+mod cancel;
+mod changed;
 mod check;
+mod choose;
 mod completions;
+mod desk;
+mod engine;
+mod explain;
 mod failure;
+mod forget;
+mod history;
+mod json_input;
 mod json_text;
 mod output;
+mod pause;
+mod place;
 mod problems;
+mod rerun;
+mod resume;
 mod run;
+mod runs;
 mod schema;
+mod show;
+mod signal;
+mod socket;
 mod source;
 mod style;
+mod table;
 mod text;
+mod unpause;
+mod who;
 
 use std::process::ExitCode;
 
@@ -37,12 +58,26 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck run examples/first.yaml          run a flow and watch it recover
-  unstuck check flows/*.yaml               tell everything that is wrong with flow files
-  unstuck schema > flow.schema.json        the JSON Schema, for an editor";
+  unstuck run --continue                   go on with the run that was interrupted last
+  unstuck runs --state held                list the runs that wait for a person
+  unstuck explain @latest                  why a run is where it is, and what you can do
+  unstuck check flows/*.yaml               tell everything that is wrong with flow files";
 
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Runs(runs::Arguments),
+    Show(show::Arguments),
+    Explain(explain::Arguments),
+    History(history::Arguments),
+    Choose(choose::Arguments),
+    Resume(resume::Arguments),
+    Pause(pause::Arguments),
+    Unpause(unpause::Arguments),
+    Cancel(cancel::Arguments),
+    Signal(signal::Arguments),
+    Rerun(rerun::Arguments),
+    Forget(forget::Arguments),
     Check(check::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
@@ -60,6 +95,18 @@ fn main() -> ExitCode {
     let format = arguments.output;
     let done = match arguments.command {
         Command::Run(run) => run.execute(format),
+        Command::Runs(runs) => runs.execute(format),
+        Command::Show(show) => show.execute(format),
+        Command::Explain(explain) => explain.execute(format),
+        Command::History(history) => history.execute(format),
+        Command::Choose(choose) => choose.execute(format),
+        Command::Resume(resume) => resume.execute(format),
+        Command::Pause(pause) => pause.execute(format),
+        Command::Unpause(unpause) => unpause.execute(format),
+        Command::Cancel(cancel) => cancel.execute(format),
+        Command::Signal(signal) => signal.execute(format),
+        Command::Rerun(rerun) => rerun.execute(format),
+        Command::Forget(forget) => forget.execute(format),
         Command::Check(check) => check.execute(format),
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),

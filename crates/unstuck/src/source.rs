@@ -26,10 +26,9 @@ impl Source {
         Ok(Source { file: file.to_owned(), text: read(file)? })
     }
 
-    /// Every flow in the file, or every problem of it.
-    pub(crate) fn load(&self) -> Result<Loaded, Vec<Problem>> {
-        // Children and handlers are further documents of the same file: nothing else is known.
-        unstuck_flow::load(&self.text, &self.file, &self.directory(), &|_| false)
+    /// Every flow in the file, or every problem of it. `known` tells of flows that are elsewhere.
+    pub(crate) fn load(&self, known: &dyn Fn(&str) -> bool) -> Result<Loaded, Vec<Problem>> {
+        unstuck_flow::load(&self.text, &self.file, &self.directory(), known)
     }
 
     /// Where local processes start: the folder of the file.

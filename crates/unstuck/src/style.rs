@@ -15,6 +15,19 @@ pub(crate) const LATER: Style = AnsiColor::Yellow.on_default();
 pub(crate) const ASKS: Style = AnsiColor::Magenta.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
+/// How the word for a state of a run or step looks, wherever it is shown.
+pub(crate) fn style_of_word(word: &str) -> Style {
+    match word {
+        "running" | "active" | "ready" => BUSY,
+        "waiting" => LATER,
+        "error" | "failed" | "cancelled" => BAD,
+        "held" | "paused" => ASKS,
+        "completed" => GOOD,
+        "queued" | "pending" | "skipped" | "dropped" | "superseded" => DIM,
+        _ => Style::new(),
+    }
+}
+
 /// What the other end of a stream can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {

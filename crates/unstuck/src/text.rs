@@ -66,9 +66,26 @@ fn upto(text: &str, width: usize) -> &str {
     text
 }
 
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@');
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_a_word_for_a_shell() {
+        let cases = [("/srv/a-b", "/srv/a-b"), ("/a b", "'/a b'"), ("it's", r"'it'\''s'"), ("", "''")];
+        for (word, wanted) in cases {
+            assert_eq!(shell_word(word), wanted);
+        }
+    }
 
     #[test]
     fn a_text_is_cut_with_an_ellipsis() {

@@ -78,10 +78,6 @@ impl Executor for Processes {
         lock(&self.executor).clean_up(left);
     }
 
-    fn clean_up(&mut self, left: &[LeftOver]) {
-        lock(&self.executor).clean_up(left);
-    }
-
     fn stop(&mut self) {
         let mut executor = lock(&self.executor);
         *lock(&self.stopping) = Some(groups(&executor));

@@ -83,7 +83,7 @@ impl Live {
     fn draw(&mut self, tree: &Tree) {
         let size = Screen::size();
         let above: Vec<String> = self.lines.drain(..).flat_map(|line| line.rows(size.0, self.look)).collect();
-        self.screen.draw(size.0, &above, view::rows(tree, super::now(), size, self.look));
+        self.screen.draw(size.0, &above, view::rows(tree, crate::who::now(), size, self.look));
         self.next_frame = Instant::now() + FRAME;
     }
 }

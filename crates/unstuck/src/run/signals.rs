@@ -11,10 +11,10 @@ use signal_hook::iterator::Signals;
 pub(super) struct Signal(i32);
 
 impl Signal {
-    /// Why the run is cancelled.
+    /// Why the run is interrupted.
     pub(super) fn reason(self) -> &'static str {
         match self.0 {
-            SIGINT => "interrupted with Ctrl-C",
+            SIGINT => "Ctrl-C",
             SIGHUP => "its terminal was closed",
             _ => "`unstuck run` was asked to end",
         }

@@ -1,6 +1,6 @@
 //! The run and what it has started, followed by their events, and whether anything will still move them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use unstuck_core::decide::unit_name;
@@ -8,7 +8,7 @@ use unstuck_core::event::Event;
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::{Flow, Kind, StepIx};
-use unstuck_core::model::run::{Origin, Phase, Run, RunState, Serves, Slot};
+use unstuck_core::model::run::{Origin, Phase, Run, Serves, Slot};
 use unstuck_core::model::unit::{Doing, Unit, UnitRef, UnitState};
 use unstuck_core::wakeup::{SlotUse, slot_use};
 
@@ -17,6 +17,19 @@ pub(super) struct Tree {
     root: RunId,
     runs: BTreeMap<RunId, Option<Run>>,
     flows: HashMap<FlowId, Arc<Flow>>,
+    /// Runs of the same store that are no part of this one.
+    others: HashSet<RunId>,
+}
+
+/// What a tree does with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// It is taken in.
+    Taken,
+    /// It is about a run that is no part of this tree, or known already.
+    NotOurs,
+    /// It is about a run of which too little is known: it has to be read.
+    Unknown,
 }
 
 /// What a tree in which nothing moves by itself has come to; the strongest counts.
@@ -33,14 +46,62 @@ pub(super) enum Rest {
 }
 
 impl Tree {
-    pub(super) fn new(root: RunId, flows: impl IntoIterator<Item = Arc<Flow>>) -> Tree {
-        let flows = flows.into_iter().map(|flow| (flow.id, flow)).collect();
-        Tree { root, runs: BTreeMap::new(), flows }
+    pub(super) fn new(root: RunId) -> Tree {
+        Tree { root, runs: BTreeMap::new(), flows: HashMap::new(), others: HashSet::new() }
     }
 
     /// Takes in what happened.
-    pub(super) fn apply(&mut self, run: RunId, event: &Event) {
-        evolve(self.runs.entry(run).or_default(), event);
+    pub(super) fn take(&mut self, run: RunId, event: &Event) -> Takes {
+        if self.others.contains(&run) {
+            return Takes::NotOurs;
+        }
+        match self.runs.get_mut(&run) {
+            Some(Some(known)) if event.seq <= known.seq => return Takes::NotOurs,
+            Some(Some(known)) if event.seq > known.seq + 1 => return Takes::Unknown,
+            Some(known) => evolve(known, event),
+            None if event.seq != 1 => return Takes::Unknown,
+            None => {
+                let mut new = None;
+                evolve(&mut new, event);
+                match new {
+                    Some(new) if self.is_ours(&new) => self.put(new),
+                    Some(_) | None => {
+                        self.ignore(run);
+                        return Takes::NotOurs;
+                    }
+                }
+            }
+        }
+        Takes::Taken
+    }
+
+    /// Takes in a run as it is.
+    pub(super) fn put(&mut self, run: Run) {
+        self.runs.insert(run.id, Some(run));
+    }
+
+    /// Whether a run is the root, or a part of one that is in the tree.
+    pub(super) fn is_ours(&self, run: &Run) -> bool {
+        run.id == self.root || run.origin.parent().is_some_and(|parent| self.runs.contains_key(&parent))
+    }
+
+    /// Nothing about this run matters here.
+    pub(super) fn ignore(&mut self, run: RunId) {
+        self.others.insert(run);
+    }
+
+    pub(super) fn know(&mut self, flow: Arc<Flow>) {
+        self.flows.insert(flow.id, flow);
+    }
+
+    /// The flow of a run, if it is not known.
+    pub(super) fn unknown_flow(&self, run: RunId) -> Option<FlowId> {
+        let flow = self.runs.get(&run)?.as_ref()?.flow;
+        (!self.flows.contains_key(&flow)).then_some(flow)
+    }
+
+    pub(super) fn root_id(&self) -> RunId {
+        self.root
     }
 
     pub(super) fn root(&self) -> Option<(&Run, &Flow)> {
@@ -78,18 +139,6 @@ impl Tree {
     /// What it has come to, if nothing will move it but a person.
     pub(super) fn rest(&self) -> Option<Rest> {
         self.rest_of(self.root)
-    }
-
-    /// The runs below the root in which a person is needed.
-    pub(super) fn resting_below(&self) -> Vec<RunId> {
-        let rests = |unit: &Unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. });
-        let runs = self.runs.values().flatten().filter(|run| run.id != self.root && !run.is_final());
-        runs.filter(|run| !run.units_where(rests).is_empty()).map(|run| run.id).collect()
-    }
-
-    /// What each run is doing.
-    pub(super) fn states(&self) -> Vec<(RunId, RunState)> {
-        self.runs.values().flatten().map(|run| (run.id, run.state())).collect()
     }
 
     /// The actions that steps of the tree wait for.

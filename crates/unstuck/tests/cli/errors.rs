@@ -45,7 +45,7 @@ fn bad_inputs_are_refused_with_their_place() {
         ("", "--input is empty; give JSON, such as {\"n\": 1}".to_owned()),
         (&at_bad, format!("{bad} is not JSON: line 3, column 8: expected value")),
         ("@nowhere.json", "there is no file nowhere.json; check the path".to_owned()),
-        ("-", "the input from stdin is not JSON: line 1, column 3: key must be a string".to_owned()),
+        ("-", "--input from stdin is not JSON: line 1, column 3: key must be a string".to_owned()),
     ];
     for (input, wanted) in cases {
         let ran = unstuck_reading(&["run", &flow, "--input", input], "{ x }");

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{command, run_flow, unstuck};
+use crate::support::{Store, run_flow, unstuck};
 
 #[test]
 fn the_log_and_the_summary_go_to_stdout() {
@@ -12,9 +12,14 @@ fn the_log_and_the_summary_go_to_stdout() {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(
-        lines[0].starts_with(" +0.000s run_") && lines[0].ends_with(" of flow `patience` starts"),
+        lines[0].starts_with("run_") && lines[0].contains(" is kept in ") && lines[0].ends_with("/store"),
         "{}",
         lines[0]
+    );
+    assert!(
+        lines[1].starts_with(" +0.000s run_") && lines[1].ends_with(" of flow `patience` starts"),
+        "{}",
+        lines[1]
     );
     let [.., completed, "", summary, output] = lines.as_slice() else { panic!("{}", ran.stdout) };
     assert!(completed.ends_with("s the run is completed"), "{completed}");
@@ -29,15 +34,15 @@ fn what_is_not_completed_is_explained() {
         "held after ",
         "is held: an operator must choose for",
         "the bank did not confirm the transfer",
-        "What an operator could do\n  choose transfer retry: ",
-        "This run was kept in memory only, and ends with this command.",
+        "What you can do\n  unstuck choose run_",
+        " transfer retry\n",
     ];
     for part in parts {
         assert!(held.stdout.contains(part), "{part} in\n{}", held.stdout);
     }
     let failed = run_flow("flow: a\nsteps:\n  - {id: one, emulate: fail, timeout: 5s}\n", &[]);
     assert_eq!(failed.code, 1);
-    for part in ["failed after ", "emulated failure", "What an operator could do\n  rerun: "] {
+    for part in ["failed after ", "emulated failure", "What you can do\n  unstuck rerun run_"] {
         assert!(failed.stdout.contains(part), "{part} in\n{}", failed.stdout);
     }
 }
@@ -77,7 +82,9 @@ fn off_a_terminal_there_are_no_escape_codes() {
 
 #[test]
 fn work_goes_on_when_nobody_reads_about_it_any_more() {
-    let mut child = command()
+    let store = Store::new();
+    let mut child = store
+        .command()
         .args(["run", "examples/wait.yaml"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -96,8 +103,8 @@ fn what_cannot_be_written_is_said_on_stderr() {
     let Ok(full) = File::options().write(true).open("/dev/full") else { return };
     for arguments in [["schema", "-otext"], ["run", "examples/wait.yaml"]] {
         let stdout = full.try_clone().expect("a file can be shared");
-        let ended =
-            command().args(arguments).stdout(stdout).stderr(Stdio::piped()).output().expect("it ends");
+        let mut command = Store::new().command();
+        let ended = command.args(arguments).stdout(stdout).stderr(Stdio::piped()).output().expect("it ends");
         let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
         assert_eq!(stderr, "error: cannot write to stdout: No space left on device\n", "{arguments:?}");

@@ -1,5 +1,7 @@
 //! Running the binary, and files for it.
 
+pub(crate) mod under_way;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,31 +29,83 @@ impl Ran {
     }
 }
 
-/// The binary, in the folder of the repository, without what would change how its output looks.
-pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unstuck"));
-    command.current_dir(repository()).stdin(Stdio::null());
-    for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG"] {
-        command.env_remove(name);
+/// A store that goes away with the test.
+pub(crate) struct Store(Folder);
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        Store(Folder::new())
     }
-    command
+
+    /// Its folder, which is made by whoever uses it first.
+    pub(crate) fn path(&self) -> String {
+        self.0.path("store")
+    }
+
+    /// The folder that it is in, with the flow files.
+    pub(crate) fn folder(&self) -> String {
+        self.0.path("")
+    }
+
+    /// The id of the newest run.
+    pub(crate) fn latest(&self) -> String {
+        let document = self.unstuck(&["show", "@latest", "-o", "json"]).json();
+        document["id"].as_str().expect("it is a text").to_owned()
+    }
+
+    /// A file beside the store.
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        self.0.write(name, text)
+    }
+
+    /// What is in a file beside the store.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path(name)).expect("the file is there")
+    }
+
+    /// The binary on this store, in the folder of the repository, without what would change how its output looks.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstuck"));
+        command.current_dir(repository()).stdin(Stdio::null());
+        for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG"] {
+            command.env_remove(name);
+        }
+        command.env("UNSTUCK_STORE", self.path()).env("USER", "ada");
+        command
+    }
+
+    /// Runs the binary with these arguments.
+    pub(crate) fn unstuck(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command().args(arguments).output().expect("the binary starts"))
+    }
+
+    /// Runs the binary with something on stdin.
+    pub(crate) fn unstuck_reading(&self, arguments: &[&str], stdin: &str) -> Ran {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        let mut pipe = child.stdin.take().expect("stdin is a pipe");
+        // A command that refuses at once does not read it.
+        let _ = pipe.write_all(stdin.as_bytes());
+        drop(pipe);
+        Ran::of(child.wait_with_output().expect("it ends"))
+    }
+
+    /// Runs a flow that is given as text.
+    pub(crate) fn run_flow(&self, flow: &str, arguments: &[&str]) -> Ran {
+        let path = self.write("flow.yaml", flow);
+        self.unstuck(&[&["run", &path], arguments].concat())
+    }
 }
 
-/// Runs the binary with these arguments.
+/// Runs the binary with these arguments, on a store of its own.
 pub(crate) fn unstuck(arguments: &[&str]) -> Ran {
-    Ran::of(command().args(arguments).output().expect("the binary starts"))
+    Store::new().unstuck(arguments)
 }
 
-/// Runs the binary with something on stdin.
+/// Runs the binary with something on stdin, on a store of its own.
 pub(crate) fn unstuck_reading(arguments: &[&str], stdin: &str) -> Ran {
-    let mut command = command();
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the binary starts");
-    let mut pipe = child.stdin.take().expect("stdin is a pipe");
-    // A command that refuses at once does not read it.
-    let _ = pipe.write_all(stdin.as_bytes());
-    drop(pipe);
-    Ran::of(child.wait_with_output().expect("it ends"))
+    Store::new().unstuck_reading(arguments, stdin)
 }
 
 pub(crate) fn repository() -> PathBuf {
@@ -84,8 +138,7 @@ impl Folder {
     }
 }
 
-/// Runs a flow that is given as text.
+/// Runs a flow that is given as text, on a store of its own.
 pub(crate) fn run_flow(flow: &str, arguments: &[&str]) -> Ran {
-    let (_folder, path) = Folder::with("flow.yaml", flow);
-    unstuck(&[&["run", &path], arguments].concat())
+    Store::new().run_flow(flow, arguments)
 }

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::support::{Folder, command};
+use crate::support::{Folder, Store};
 
 /// The end of a frame, after which the terminal shows all of it.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
@@ -32,7 +32,9 @@ fn run(arguments: &[&str], (columns, rows): (u16, u16), environment: &[(&str, &s
     let name = ptsname(&terminal, Vec::new()).expect("it has a name");
     let end = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("it can be opened");
     let share = |end: &OwnedFd| end.as_fd().try_clone_to_owned().expect("a terminal can be shared");
-    let mut child = command()
+    let store = Store::new();
+    let mut child = store
+        .command()
         .args(arguments)
         .env("TERM", "xterm-256color")
         .envs(environment.iter().copied())

@@ -1,19 +1,18 @@
-//! `--input`: the input of a run, from the command line, a file or stdin.
+//! JSON from the command line, a file or stdin.
 
 use unstuck_core::json::Json;
 
 use crate::failure::Failure;
 use crate::source::{self, STDIN};
 
-/// The input: JSON as it is, `@file`, or `-` for stdin; without it an empty object.
-pub(super) fn parse(given: Option<&str>) -> Result<Json, Failure> {
-    let Some(given) = given else { return json("{}", "--input") };
+/// JSON as it is, `@file`, or `-` for stdin. `what` is what it is for.
+pub(crate) fn parse(given: &str, what: &str) -> Result<Json, Failure> {
     if given == STDIN {
-        return json(&source::read(STDIN)?, "the input from stdin");
+        return json(&source::read(STDIN)?, &format!("{what} from stdin"));
     }
     match given.strip_prefix('@') {
         Some(file) => json(&source::read(file)?, file),
-        None => json(given, "--input"),
+        None => json(given, what),
     }
 }
 
@@ -39,12 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_taken_as_it_is_and_nothing_is_an_empty_object() {
-        let cases =
-            [(None, "{}"), (Some("{\"a\": 1}"), "{\"a\": 1}"), (Some(" 3 "), "3"), (Some("null"), "null")];
+    fn json_is_taken_as_it_is() {
+        let cases = [("{\"a\": 1}", "{\"a\": 1}"), (" 3 ", "3"), ("null", "null")];
         for (given, wanted) in cases {
             assert_eq!(
-                parse(given).ok().map(|json| json.text().to_owned()).as_deref(),
+                parse(given, "--input").ok().map(|json| json.text().to_owned()).as_deref(),
                 Some(wanted),
                 "{given:?}"
             );
@@ -65,7 +63,7 @@ mod tests {
         ];
         for (given, wanted) in cases {
             assert_eq!(
-                parse(Some(given)).err().map(|failure| failure.sentence()).as_deref(),
+                parse(given, "--input").err().map(|failure| failure.sentence()).as_deref(),
                 Some(wanted),
                 "{given}"
             );

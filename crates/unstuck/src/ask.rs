@@ -1,0 +1,110 @@
+//! Asking about the runs of a store: its owner if there is one, else the store itself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use unstuck_engine::engine::Engine;
+use unstuck_engine::executor::process::ProcessExecutor;
+use unstuck_engine::runtime::Runtime;
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::StoreError;
+
+use crate::desk::asked::{Asked, Change, Reading, What};
+use crate::desk::{Desk, Unanswered};
+use crate::failure::Failure;
+use crate::place::Place;
+use crate::socket::{self, Unheard};
+use crate::{engine, json_text, who};
+
+/// Another command has the store open for a moment; a run that ends waits for its processes.
+const PATIENCE: Duration = Duration::from_secs(15);
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// An answer, as JSON.
+pub(crate) struct Answer(String);
+
+impl Answer {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_str(&self.0).map_err(|error| {
+            Failure::new(format!(
+                "the answer is not understood ({error}); is another version of unstuck running?"
+            ))
+        })
+    }
+
+    /// Laid out for reading.
+    pub(crate) fn pretty(&self) -> String {
+        json_text::pretty(&self.0)
+    }
+}
+
+impl Place {
+    /// Asks for something that changes nothing.
+    pub(crate) fn read(&self, reading: Reading) -> Result<Answer, Failure> {
+        self.ask(&Asked::Read(reading))
+    }
+
+    /// Asks something of a run.
+    pub(crate) fn change(&self, run: &str, what: What) -> Result<Answer, Failure> {
+        self.ask(&Asked::Change(Change { run: run.to_owned(), by: who::user(), what }))
+    }
+
+    fn ask(&self, asked: &Asked) -> Result<Answer, Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if !self.has_store() {
+                return Err(self.no_store());
+            }
+            match socket::ask(&self.directory, &self.option, asked) {
+                Ok(json) => return Ok(Answer(json)),
+                Err(Unheard::Refused(sentence)) => return Err(Failure::new(sentence)),
+                Err(Unheard::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
+                Err(Unheard::Busy) if Instant::now() >= until => {
+                    return Err(Failure::new("too many commands ask at once; try again in a moment"));
+                }
+                Err(Unheard::Busy) => {
+                    thread::sleep(BETWEEN);
+                    continue;
+                }
+                // Nobody has the store, or it is about to change hands.
+                Err(Unheard::Nobody | Unheard::HungUp) => {}
+            }
+            match SqliteStore::open(&self.directory) {
+                Ok(store) => return self.alone(store, asked).map(Answer),
+                Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
+                Err(error) => return Err(Failure::new(error.to_string())),
+            }
+        }
+    }
+
+    /// Answers from a store that nobody else has.
+    fn alone(&self, mut store: SqliteStore, asked: &Asked) -> Result<String, Failure> {
+        let desk = Desk { serves: None, option: self.option.clone() };
+        let answer = match asked {
+            Asked::Read(reading) => desk.read(&mut store, &mut engine::flows(), reading),
+            Asked::Change(_) => {
+                let engine = Engine::new(store, engine::compile(), engine::settings(None)?)
+                    .map_err(|error| Failure::new(error.to_string()))?;
+                // It executes nothing, and ends what processes of an engine that was killed are left.
+                let runtime = Runtime::start(engine, vec![Box::new(ProcessExecutor::new(0))], None);
+                desk.answer(&runtime.handle(), asked.clone())
+            }
+        };
+        answer.map_err(|unanswered| match unanswered {
+            Unanswered::Refused(sentence) => Failure::new(sentence),
+            Unanswered::Stopped => Failure::new("the engine has stopped before it answered; try again"),
+        })
+    }
+}
+
+fn unknown_outcome(asked: &Asked) -> Failure {
+    let run = match asked {
+        Asked::Change(change) => change.run.as_str(),
+        Asked::Read(_) => "RUN",
+    };
+    Failure::new(format!(
+        "the process that had the store open went away before it answered; `unstuck history {run}` tells whether it \
+         was done"
+    ))
+}

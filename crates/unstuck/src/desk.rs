@@ -1,0 +1,158 @@
+//! The desk: all that may be asked about the runs of a store, and the one place that answers.
+//!
+//! Whoever owns the store has a desk; others ask it through the socket. Where nobody owns it, a command opens the store
+//! and asks a desk of its own. What is asked and answered is JSON either way.
+
+pub(crate) mod asked;
+mod change;
+pub(crate) mod explain;
+pub(crate) mod family;
+mod history;
+pub(crate) mod list;
+pub(crate) mod name;
+pub(crate) mod show;
+mod unit;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde::Serialize;
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::{Store, StoreError};
+
+use self::asked::{Asked, Reading};
+
+pub(crate) use self::change::{Changed, Forgotten};
+pub(crate) use self::history::{HistoryPage, Told};
+pub(crate) use self::list::{RunLine, RunsPage};
+pub(crate) use self::show::Shown;
+
+/// Where questions about runs are answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Desk {
+    /// The home of the run that this process executes, if it executes one.
+    pub(crate) serves: Option<Arc<str>>,
+    /// What a command that is to be typed needs to find the same store.
+    pub(crate) option: String,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// In a sentence: what is wrong, and what to do. Nothing was changed.
+    Refused(String),
+    /// The engine has stopped, and may or may not have done it.
+    Stopped,
+}
+
+impl Desk {
+    /// Answers by way of a running engine.
+    pub(crate) fn answer(&self, handle: &Handle, asked: Asked) -> Result<String, Unanswered> {
+        match asked {
+            Asked::Read(reading) => {
+                let desk = self.clone();
+                handle.read(move |store, flows| desk.read(store, flows, &reading))?
+            }
+            Asked::Change(change) => {
+                let done = change::change(self, handle, change)?;
+                json(&done)
+            }
+        }
+    }
+
+    /// Answers what changes nothing, from the store alone.
+    pub(crate) fn read(
+        &self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        reading: &Reading,
+    ) -> Result<String, Unanswered> {
+        guarded(|| match reading {
+            Reading::Owner => json(&std::process::id()),
+            Reading::Runs(wanted) => json(&list::list(store, flows, wanted)?),
+            Reading::Show { run } => json(&show::show(self, store, flows, run)?),
+            Reading::Explain { run } => {
+                let explained = explain::of_name(store, flows, run)?;
+                json(&explained.document(&self.option))
+            }
+            Reading::ExplainPage { run } => {
+                let explained = explain::of_name(store, flows, run)?;
+                let page = explained.page(&self.option);
+                json(&match self.go_on(store, explained.run())? {
+                    Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
+                    None => page,
+                })
+            }
+            Reading::History { run, after, limit } => {
+                json(&history::history(store, flows, run, *after, *limit)?)
+            }
+        })
+    }
+
+    /// The command that goes on with a run that has something to do and that nobody executes.
+    fn go_on(&self, store: &mut dyn Store, run: &Run) -> Result<Option<String>, Unanswered> {
+        let has_work = match run.state() {
+            RunState::Queued | RunState::Running | RunState::Waiting => true,
+            RunState::Error
+            | RunState::Held
+            | RunState::Paused
+            | RunState::Completed
+            | RunState::Failed
+            | RunState::Cancelled
+            | RunState::Superseded => false,
+        };
+        if !has_work || run.home.is_none() || self.serves == run.home {
+            return Ok(None);
+        }
+        let root = family::root(store, run)?;
+        Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
+    }
+}
+
+/// A fault of ours in a question must not take the engine with it.
+fn guarded(answer: impl FnOnce() -> Result<String, Unanswered>) -> Result<String, Unanswered> {
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        Err(Unanswered::refused("the question ran into a fault of Unstuck's own; please report it"))
+    })
+}
+
+impl Unanswered {
+    pub(crate) fn refused(sentence: impl Into<String>) -> Unanswered {
+        Unanswered::Refused(sentence.into())
+    }
+}
+
+impl From<EngineError> for Unanswered {
+    fn from(error: EngineError) -> Unanswered {
+        match error {
+            EngineError::Stopped => Unanswered::Stopped,
+            error => Unanswered::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Unanswered {
+    fn from(error: StoreError) -> Unanswered {
+        Unanswered::Refused(error.to_string())
+    }
+}
+
+fn json(answer: &impl Serialize) -> Result<String, Unanswered> {
+    serde_json::to_string(answer)
+        .map_err(|error| Unanswered::Refused(format!("the answer cannot be written as JSON: {error}")))
+}
+
+/// The text of a payload, wherever it is.
+pub(crate) fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
+    match payload {
+        Payload::Inline(json) => json.clone(),
+        Payload::Stored(id) => {
+            let found = store.payloads(&[*id]).ok().and_then(|mut found| found.pop().flatten());
+            found.unwrap_or_default()
+        }
+    }
+}

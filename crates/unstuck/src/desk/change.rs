@@ -1,0 +1,140 @@
+//! What changes a run: the command is made from names, decided by the engine, and what came of it is told.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unstuck_core::command::{Command, Rerun};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::run::RunState;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::Store;
+
+use super::asked::{Again, Change, What};
+use super::{Desk, Unanswered, explain, name, unit};
+
+/// What came of a change.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", untagged)]
+pub(super) enum Done {
+    Changed(Changed),
+    Forgotten(Forgotten),
+}
+
+/// A run that was changed, as it is now.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Changed {
+    pub(crate) run: String,
+    /// Whether it had been so before.
+    pub(crate) already: bool,
+    pub(crate) state: String,
+    /// Where it stands, in one sentence.
+    pub(crate) headline: String,
+    /// The command that goes on with it, where nobody executes its steps.
+    pub(crate) go_on: Option<String>,
+}
+
+/// A run that is gone, with its children.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Forgotten {
+    pub(crate) forgotten: Vec<String>,
+}
+
+pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Done, Unanswered> {
+    if matches!(change.what, What::Forget) {
+        return forget(handle, change.run).map(Done::Forgotten);
+    }
+    let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
+    let answer = handle.command(run, command)?;
+    let desk = desk.clone();
+    let told = handle.read(move |store, flows| -> Result<Changed, Unanswered> {
+        let explained = explain::of_run(store, flows, run)?;
+        Ok(Changed {
+            run: run.to_string(),
+            already: answer == Answer::Already,
+            state: explained.run().state().word().to_owned(),
+            headline: explained.headline().to_owned(),
+            go_on: desk.go_on(store, explained.run())?,
+        })
+    });
+    told?.map(Done::Changed)
+}
+
+/// The run that is meant, and what is asked of it.
+fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(RunId, Command), Unanswered> {
+    let Change { run, by, what } = change;
+    let by = Actor::User(by.into());
+    let words = |reason: Option<String>| reason.map(Arc::<str>::from);
+    let id = name::find(store, flows, &run)?;
+    let command = match what {
+        What::Choose { step, choice } => {
+            let unit = with_run(store, flows, id, |run, flow| unit::unit(run, flow, &step))?;
+            Command::Choose { unit, choice, by }
+        }
+        What::Resume { step, reason } => {
+            let unit = match step {
+                Some(step) => Some(with_run(store, flows, id, |run, flow| unit::unit(run, flow, &step))?),
+                None => None,
+            };
+            Command::Resume { unit, by, reason: words(reason) }
+        }
+        What::Pause { reason } => Command::Pause { by, reason: words(reason) },
+        What::Unpause => Command::Unpause { by },
+        What::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
+        What::Signal { name, payload } => {
+            let payload = Json::parse(&payload).map_err(|error| {
+                Unanswered::Refused(format!("what the signal carries is not JSON: {error}"))
+            })?;
+            Command::Signal { name: name.into(), payload, by }
+        }
+        What::Rerun(again) => Command::Rerun { what: rerun(store, flows, id, again)?, by },
+        What::Forget => return Err(Unanswered::refused("to forget is no command of a run")),
+    };
+    Ok((id, command))
+}
+
+fn with_run<T>(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+    with: impl FnOnce(&unstuck_core::model::run::Run, &unstuck_core::model::flow::Flow) -> Result<T, Unanswered>,
+) -> Result<T, Unanswered> {
+    let run = store.run(run)?.ok_or_else(|| Unanswered::Refused(format!("there is no run {run}")))?;
+    let flow = flows.get(store, run.flow)?;
+    with(&run, &flow)
+}
+
+fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> Result<Rerun, Unanswered> {
+    with_run(store, flows, run, |run, flow| {
+        if let Some(parent) = run.origin.parent() {
+            return Err(Unanswered::Refused(format!(
+                "{} is a part of {parent}, which decides when it runs again; rerun that one",
+                run.id
+            )));
+        }
+        Ok(match again {
+            Again::Continue if run.state() == RunState::Completed => {
+                return Err(Unanswered::refused(
+                    "the run is completed, so there is no point of failure to go on from; \
+                     run it again with --all or --steps",
+                ));
+            }
+            Again::Continue => Rerun::Continue,
+            Again::All => Rerun::All,
+            Again::Steps(steps) => {
+                Rerun::Steps(steps.iter().map(|id| unit::step(flow, id)).collect::<Result<_, _>>()?)
+            }
+        })
+    })
+}
+
+fn forget(handle: &Handle, run: String) -> Result<Forgotten, Unanswered> {
+    let id = handle.read(move |store, flows| name::find(store, flows, &run))??;
+    let gone = handle.forget(id)?;
+    Ok(Forgotten { forgotten: gone.iter().map(ToString::to_string).collect() })
+}

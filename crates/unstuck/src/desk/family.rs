@@ -1,0 +1,49 @@
+//! A run, what it works for, and what works for it.
+
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::{Failing, Handler, Phase, Run};
+use unstuck_core::model::unit::{Unit, UnitState};
+use unstuck_store::contract::{Store, StoreError};
+
+/// The children under way, and the handler.
+pub(crate) fn active_children(run: &Run) -> Vec<RunId> {
+    let mut children = Vec::new();
+    run.each_unit(|_, unit| {
+        if let (UnitState::Active(_), Some(child)) = (&unit.state, unit.child) {
+            children.push(child);
+        }
+    });
+    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) = &run.phase {
+        children.push(*handler);
+    }
+    children
+}
+
+/// The run and all that is under way for it, parents before their children.
+pub(crate) fn under_way(store: &mut dyn Store, run: Run) -> Result<Vec<Run>, StoreError> {
+    let mut found = vec![run];
+    let mut place = 0;
+    while let Some(run) = found.get(place) {
+        place += 1;
+        for child in active_children(run) {
+            found.extend(store.run(child)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a person is needed in this very run.
+pub(crate) fn needs_a_person(run: &Run) -> bool {
+    let rests = |unit: &Unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. });
+    !run.is_final() && !run.units_where(rests).is_empty()
+}
+
+/// The run that somebody started, of which this one is a part.
+pub(crate) fn root(store: &mut dyn Store, run: &Run) -> Result<RunId, StoreError> {
+    let (mut root, mut parent) = (run.id, run.origin.parent());
+    while let Some(id) = parent {
+        root = id;
+        parent = store.run(id)?.and_then(|run| run.origin.parent());
+    }
+    Ok(root)
+}

@@ -1,0 +1,107 @@
+//! A page of runs.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::{End, Phase, Run};
+use unstuck_core::model::unit::UnitState;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{Filter, Store};
+
+use super::asked::Wanted;
+use super::{Unanswered, name};
+
+/// So many runs are read at once, at most.
+pub(crate) const MOST: usize = 1_000;
+
+/// Runs, newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunsPage {
+    pub(crate) runs: Vec<RunLine>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub(crate) next: Option<String>,
+}
+
+/// A run in a list.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunLine {
+    pub(crate) id: String,
+    pub(crate) generation: u32,
+    pub(crate) flow: String,
+    pub(crate) version: String,
+    pub(crate) key: Option<String>,
+    pub(crate) state: String,
+    /// The run that this is a child or handler of.
+    pub(crate) parent: Option<String>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    /// The cause of the first open error.
+    pub(crate) cause: Option<String>,
+}
+
+pub(super) fn list(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    wanted: &Wanted,
+) -> Result<RunsPage, Unanswered> {
+    let before = match &wanted.after {
+        None => None,
+        // It may have been forgotten since it was shown.
+        Some(after) => Some(match after.parse::<RunId>() {
+            Ok(run) => run,
+            Err(_) => name::find(store, flows, after)?,
+        }),
+    };
+    let filter = Filter {
+        state: wanted.state,
+        flow: wanted.flow.as_deref().map(Into::into),
+        parent: None,
+        roots_only: !wanted.all,
+    };
+    let limit = wanted.limit.clamp(1, MOST);
+    let mut found = store.list(&filter, before, limit + 1)?;
+    let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
+    found.truncate(limit);
+    let mut runs = Vec::new();
+    for run in found {
+        let flow = flows.get(store, run.flow)?;
+        runs.push(RunLine {
+            id: run.id.to_string(),
+            generation: run.generation,
+            flow: flow.name.to_string(),
+            version: flow.version.to_string(),
+            key: run.key.as_deref().map(str::to_owned),
+            state: run.state().word().to_owned(),
+            parent: run.origin.parent().map(|parent| parent.to_string()),
+            created_at: run.created_at.timestamp(),
+            updated_at: run.updated_at.timestamp(),
+            cause: cause(&run),
+        });
+    }
+    Ok(RunsPage { runs, next })
+}
+
+/// What it fails of, or why its first step that needs a person does.
+fn cause(run: &Run) -> Option<String> {
+    match &run.phase {
+        Phase::Failing(failing) => return Some(failing.error.error.cause.to_string()),
+        Phase::Ended(ended) => {
+            return match &ended.how {
+                End::Failed { error, .. } => Some(error.error.cause.to_string()),
+                End::Cancelled { reason } => reason.as_deref().map(str::to_owned),
+                End::Completed { .. } | End::Superseded { .. } => None,
+            };
+        }
+        Phase::Going => {}
+    }
+    let mut found = None;
+    run.each_unit(|_, unit| {
+        let rests = matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. });
+        if found.is_none() && rests {
+            found = unit.last_error().map(|error| error.cause.to_string());
+        }
+    });
+    found
+}

@@ -1,0 +1,48 @@
+//! The run document.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Payload;
+use unstuck_engine::document::run_document;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::Store;
+
+use super::{Desk, Unanswered, explain, name, payload_of};
+
+/// A run, and whether somebody has to do something for it to go on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    /// The run document.
+    pub(crate) run: Box<RawValue>,
+    /// The command that goes on with it, where nobody executes its steps.
+    pub(crate) go_on: Option<String>,
+}
+
+pub(super) fn show(
+    desk: &Desk,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+) -> Result<Shown, Unanswered> {
+    let id = name::find(store, flows, name)?;
+    let go_on = match store.run(id)? {
+        Some(run) => desk.go_on(store, &run)?,
+        None => None,
+    };
+    Ok(Shown { run: document(store, flows, id)?, go_on })
+}
+
+/// The document of a run, as JSON.
+pub(crate) fn document(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<Box<RawValue>, Unanswered> {
+    let (run, history) = explain::stored(store, run)?;
+    let flow = flows.get(store, run.flow)?;
+    let document = run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+    serde_json::value::to_raw_value(&document)
+        .map_err(|error| Unanswered::Refused(format!("{} cannot be written as JSON: {error}", run.id)))
+}

@@ -1,0 +1,83 @@
+//! `unstuck forget`: a final run is removed for good.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::process::ExitCode;
+
+use unstuck_api as api;
+
+use crate::desk::asked::{Reading, What};
+use crate::desk::{Forgotten, Shown};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::{Place, StoreArgument};
+use crate::{Done, Format, text};
+
+/// Remove a final run from the store for good, with its children, its history and its key.
+///
+/// It asks first, on a terminal; elsewhere it needs --yes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, or @latest.
+    run: String,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  unstuck forget run_0s86mke080000 --yes";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> Done {
+        let place = self.store.place()?;
+        // What is asked about and what is removed are the same, whatever happens meanwhile.
+        let run = if self.yes { self.run } else { confirmed(&place, &self.run)? };
+        let answer = place.change(&run, What::Forget)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                let Forgotten { forgotten } = answer.read()?;
+                let run = forgotten.first().map_or(run.as_str(), String::as_str);
+                let below = match forgotten.len().saturating_sub(1) {
+                    0 => String::new(),
+                    1 => ", with 1 run below it".to_owned(),
+                    more => format!(", with {more} runs below it"),
+                };
+                stdout.line(&format!("{run} is forgotten{below}."));
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Asks whether it is to be, and gives the id of the run.
+fn confirmed(place: &Place, run: &str) -> Result<String, Failure> {
+    let shown: Shown = place.read(Reading::Show { run: run.to_owned() })?.read()?;
+    let run: api::Run =
+        serde_json::from_str(shown.run.get()).map_err(|error| Failure::new(error.to_string()))?;
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(format!(
+            "{} of flow `{}` would be removed for good; say so with --yes",
+            run.id, run.flow
+        )));
+    }
+    let mut stderr = Output::stderr();
+    stderr.text(&text::visible(&format!(
+        "{} of flow `{}` is {}. Remove it for good, with its history and its key? [y/N] ",
+        run.id, run.flow, run.state
+    )));
+    let mut line = String::new();
+    let _ = io::stdin().lock().read_line(&mut line);
+    if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        return Ok(run.id);
+    }
+    Err(Failure::new("nothing was removed"))
+}

@@ -1,0 +1,293 @@
+//! The beginning of a run, or of going on with one: the store is opened, the engine started.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use unstuck_core::command::OnDuplicate;
+use unstuck_core::decide::Answer;
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_engine::engine::Engine;
+use unstuck_engine::executor::emulation::EmulationExecutor;
+use unstuck_engine::request::StartRun;
+use unstuck_engine::runtime::{Handle, Runtime};
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::{Filter, NewFlow, Store, StoreError};
+
+use super::Message;
+use super::processes::Processes;
+use super::seed;
+use super::tree::Tree;
+use crate::desk::asked::{Asked, Reading};
+use crate::desk::{Desk, Unanswered, family, name};
+use crate::failure::{Failure, Refused};
+use crate::output::Output;
+use crate::place::Place;
+use crate::socket::{self, Unheard};
+use crate::source::Source;
+use crate::{engine, problems, who};
+
+/// A command that looks at the store has it open for a moment.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Emulated steps take nothing but a timer.
+const EMULATION_LOAD: u32 = 1_000_000;
+/// So many runs are looked at in one go for one that was interrupted.
+const PAGE: usize = 100;
+
+/// What to start.
+pub(super) struct Order<'a> {
+    pub(super) file: &'a str,
+    pub(super) flow: Option<&'a str>,
+    pub(super) input: Json,
+    pub(super) key: Option<&'a str>,
+}
+
+/// A run under way in this process.
+pub(super) struct Begun {
+    pub(super) runtime: Runtime,
+    pub(super) desk: Desk,
+    /// What was known of it when it began here.
+    pub(super) tree: Tree,
+    /// What to say first.
+    pub(super) notes: Vec<String>,
+}
+
+/// Starts a run of a flow in a file.
+pub(super) fn start(
+    place: &Place,
+    order: &Order<'_>,
+    processes: &Processes,
+    sender: Sender<Message>,
+) -> Result<Begun, Failure> {
+    let source = Source::read(order.file)?;
+    if !place.has_store() {
+        // A file that is refused makes no store.
+        load(&source, &|_| false)?;
+        place.make()?;
+    }
+    let mut store = own(place)?;
+    let flow = keep_flows(&mut store, &source, order.flow)?;
+    let known = match order.key {
+        Some(key) => store.run_of_key(&flow, key).map_err(failed)?,
+        None => None,
+    };
+    let known = match known {
+        Some(run) => store.run(run).map_err(failed)?,
+        None => None,
+    };
+    let home = match &known {
+        Some(run) => run.home.clone(),
+        None => Some(engine::new_home()?),
+    };
+    let mut notes = Vec::new();
+    let seeded = match known {
+        Some(run) => {
+            notes.push(known_key(order.key.unwrap_or_default(), &run));
+            Some(seed::tree(&mut store, run)?)
+        }
+        None => None,
+    };
+    let runtime = start_engine(store, home.clone(), processes, sender)?;
+    let run = start_run(&runtime.handle(), flow, order, home.clone())?;
+    notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
+    let tree = seeded.unwrap_or_else(|| Tree::new(run));
+    Ok(Begun { runtime, desk: Desk { serves: home, option: place.option.clone() }, tree, notes })
+}
+
+/// Goes on with a run that was interrupted.
+pub(super) fn go_on(
+    place: &Place,
+    wanted: Option<&str>,
+    processes: &Processes,
+    sender: Sender<Message>,
+) -> Result<Begun, Failure> {
+    if !place.has_store() {
+        return Err(place.no_store());
+    }
+    let mut store = own(place)?;
+    let run = match wanted {
+        Some(wanted) => named(&mut store, wanted)?,
+        None => interrupted(&mut store)?.ok_or_else(|| {
+            Failure::new(format!(
+                "there is no interrupted run in {}; `unstuck runs` lists all of them",
+                place.directory.display()
+            ))
+        })?,
+    };
+    let mut notes = vec![format!("{} is kept in {}", run.id, place.directory.display())];
+    if !run.is_final() {
+        notes.push(match run.paused {
+            Some(_) => format!("it is paused, and goes on after: unstuck unpause {}{}", run.id, place.option),
+            None => "it goes on from where it stood".to_owned(),
+        });
+    }
+    let home = run.home.clone();
+    let tree = seed::tree(&mut store, run)?;
+    let runtime = start_engine(store, home.clone(), processes, sender)?;
+    Ok(Begun { runtime, desk: Desk { serves: home, option: place.option.clone() }, tree, notes })
+}
+
+fn known_key(key: &str, run: &Run) -> String {
+    let state = run.state().word();
+    if run.is_final() {
+        return format!("key `{key}` has this run already: it is {state}, and nothing is run again");
+    }
+    format!("key `{key}` has this run already: it is {state}, and goes on")
+}
+
+/// The run of this name, or the one that it is a part of.
+fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, Failure> {
+    let found = name::find(store, &mut engine::flows(), wanted).map_err(|unanswered| match unanswered {
+        Unanswered::Refused(sentence) => Failure::new(sentence),
+        Unanswered::Stopped => Failure::new("the engine has stopped"),
+    })?;
+    let gone = || Failure::new(format!("there is no run {found}"));
+    let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
+    let root = family::root(store, &run).map_err(failed)?;
+    store.run(root).map_err(failed)?.ok_or_else(gone)
+}
+
+/// The newest run that was started by `unstuck run` and is not final.
+fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, Failure> {
+    let filter = Filter { roots_only: true, ..Filter::default() };
+    let mut before = None;
+    loop {
+        let page = store.list(&filter, before, PAGE).map_err(failed)?;
+        let Some(last) = page.last() else { return Ok(None) };
+        before = Some(last.id);
+        if let Some(run) = page.into_iter().find(|run| run.home.is_some() && !run.is_final()) {
+            return Ok(Some(run));
+        }
+    }
+}
+
+/// Opens the store, unless another process has it.
+fn own(place: &Place) -> Result<SqliteStore, Failure> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match SqliteStore::open(&place.directory) {
+            Ok(store) => return Ok(store),
+            Err(StoreError::Away(_)) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        match socket::ask(&place.directory, "", &Asked::Read(Reading::Owner)) {
+            Ok(process) => return Err(owned(place, &format!("process {process}"))),
+            Err(Unheard::Refused(sentence)) => return Err(Failure::new(sentence)),
+            Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) => {
+                return Err(owned(place, "another process"));
+            }
+        }
+    }
+}
+
+fn owned(place: &Place, who: &str) -> Failure {
+    Failure::new(format!(
+        "{who} has the store {} open; wait until its run has ended, or use another one with --store PATH",
+        place.directory.display()
+    ))
+}
+
+/// Every flow of the file, or every problem of it.
+fn load(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, Failure> {
+    source.load(known).map_err(|problems| {
+        Failure::Refused(Refused { file: source.file.clone(), text: source.text.clone(), problems })
+    })
+}
+
+/// Keeps every flow of the file, and gives the name of the one to run.
+fn keep_flows(store: &mut SqliteStore, source: &Source, wanted: Option<&str>) -> Result<Arc<str>, Failure> {
+    let shared = RefCell::new(&mut *store);
+    let in_store = |name: &str| shared.borrow_mut().newest_flow(name).is_ok_and(|flow| flow.is_some());
+    let loaded = load(source, &in_store)?;
+    let mut stderr = Output::stderr();
+    for warning in &loaded.warnings {
+        stderr.line(&problems::show(warning, &source.text, stderr.look));
+    }
+    let mut names = loaded.flows.iter().map(|flow| flow.name.clone());
+    let name = match wanted {
+        None => names.next(),
+        Some(wanted) => names.find(|name| **name == *wanted),
+    };
+    let name = name.ok_or_else(|| no_such_flow(&source.file, wanted, &loaded.flows))?;
+    for flow in loaded.flows {
+        let version = (!flow.version.is_empty()).then(|| flow.version.clone());
+        let flow = NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory };
+        store.put_flow(flow).map_err(|error| Failure::new(format!("{}: {error}", source.file)))?;
+    }
+    Ok(name)
+}
+
+fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> Failure {
+    let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
+    let wanted = wanted.unwrap_or_default();
+    Failure::new(format!("{file} has no flow `{wanted}`; it has {}", names.join(", ")))
+}
+
+fn start_run(
+    handle: &Handle,
+    flow: Arc<str>,
+    order: &Order<'_>,
+    home: Option<Arc<str>>,
+) -> Result<RunId, Failure> {
+    let start = StartRun {
+        flow,
+        key: order.key.map(Arc::from),
+        input: order.input.clone(),
+        priority: 0,
+        deadline: None,
+        on_duplicate: OnDuplicate::Return,
+        home,
+        by: Actor::User(who::user().into()),
+    };
+    match handle.start(start) {
+        Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
+        Ok(Answer::Done | Answer::Already) => {
+            Err(Failure::new("the engine did not say which run it started"))
+        }
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+/// An engine that executes what belongs to this home.
+fn start_engine(
+    store: SqliteStore,
+    home: Option<Arc<str>>,
+    processes: &Processes,
+    sender: Sender<Message>,
+) -> Result<Runtime, Failure> {
+    let engine = Engine::new(store, engine::compile(), engine::settings(home)?).map_err(failed)?;
+    let teller = Teller(sender);
+    let observer = Box::new(move |run, event: &Event| teller.tell(Message::Happened(run, event.clone())));
+    let emulation = EmulationExecutor::new(EMULATION_LOAD);
+    Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+pub(super) fn failed(error: StoreError) -> Failure {
+    Failure::new(error.to_string())
+}
+
+/// Passes on what the engine tells, and that it has gone.
+struct Teller(Sender<Message>);
+
+impl Teller {
+    fn tell(&self, message: Message) {
+        // Nobody listens any more once the run is over.
+        let _ = self.0.send(message);
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.tell(Message::EngineGone);
+    }
+}

@@ -1,0 +1,241 @@
+//! A run that is being watched: until it is over, at rest, or interrupted.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::{Handle, Runtime};
+use unstuck_sqlite::SqliteStore;
+
+use super::finish::Finished;
+use super::screen::Screen;
+use super::show::Show;
+use super::signals::Signal;
+use super::tree::{Takes, Tree};
+use super::{Message, log};
+use crate::desk::Desk;
+use crate::failure::{Failure, plain};
+use crate::output::Output;
+use crate::place::Place;
+use crate::socket::Server;
+use crate::{Done, Format, engine, style, text, who};
+
+/// A run that is being watched.
+pub(super) struct Watch {
+    place: Place,
+    runtime: Runtime,
+    desk: Desk,
+    tree: Tree,
+    format: Format,
+    show: Show,
+    /// Log lines have the time since then; since the start of the run where that happens here.
+    began: Option<Time>,
+    /// The signal that has interrupted it.
+    signal: Option<Signal>,
+}
+
+impl Watch {
+    pub(super) fn new(
+        place: Place,
+        runtime: Runtime,
+        desk: Desk,
+        tree: Tree,
+        format: Format,
+        notes: &[String],
+    ) -> Watch {
+        let mut output = match format {
+            Format::Text => Output::stdout(),
+            Format::Json => Output::stderr(),
+        };
+        let width = if output.look.live { Screen::size().0 } else { usize::MAX };
+        for line in notes.iter().flat_map(|note| text::wrap(&text::visible(note), width)) {
+            output.line(&output.look.paint(style::DIM, line));
+        }
+        // What was before is not on this clock.
+        let began = tree.root().map(|_| who::now());
+        Watch { place, runtime, desk, tree, format, show: Show::on(output), began, signal: None }
+    }
+
+    /// Shows the run until it is over, answers others meanwhile, and tells how it ended.
+    pub(super) fn see_through(mut self, receiver: &Receiver<Message>) -> Done {
+        loop {
+            let server = self.serve();
+            self.until_over(receiver)?;
+            // Whoever has asked for something gets it: then it may not be over after all.
+            if let Some(server) = server {
+                server.close();
+            }
+            let _ = self.handle().read(|_, _| ());
+            for message in receiver.try_iter() {
+                self.take(message)?;
+            }
+            if self.signal.is_some() || self.is_over() {
+                break;
+            }
+        }
+        match self.signal {
+            Some(signal) if !self.is_over() => self.interrupted(signal, receiver),
+            Some(_) | None => self.finish(),
+        }
+    }
+
+    fn began(&self) -> Time {
+        self.began.or_else(|| self.tree.root().map(|(run, _)| run.created_at)).unwrap_or_else(who::now)
+    }
+
+    fn handle(&self) -> Handle {
+        self.runtime.handle()
+    }
+
+    /// Without a socket the run goes on all the same.
+    fn serve(&self) -> Option<Server> {
+        match Server::start(&self.place.directory, self.desk.clone(), self.handle()) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                let what =
+                    format!("warning: no command will reach this run from elsewhere: {}", plain(&error));
+                Output::stderr().line(&text::visible(&what));
+                None
+            }
+        }
+    }
+
+    /// Returns when the run is final, when nothing will move it but a person, or when it is interrupted.
+    fn until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), Failure> {
+        while !self.is_over() && self.signal.is_none() {
+            match receiver.recv_timeout(self.show.patience()) {
+                Ok(message) => {
+                    self.take(message)?;
+                    for message in receiver.try_iter() {
+                        self.take(message)?;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(engine_gone()),
+            }
+            self.show.tick(&self.tree);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.tree.root().is_some_and(|(run, _)| run.is_final()) || self.tree.rest().is_some()
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), Failure> {
+        match message {
+            Message::Happened(run, event) => self.happened(run, &event)?,
+            Message::Signal(signal) => self.signal = Some(signal),
+            Message::EngineGone => return Err(engine_gone()),
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, run: RunId, event: &Event) -> Result<(), Failure> {
+        match self.tree.take(run, event) {
+            Takes::Taken => {}
+            Takes::NotOurs => return Ok(()),
+            Takes::Unknown => {
+                let read = self.handle().read(move |store, _| store.run(run));
+                match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+                    Some(found) if self.tree.is_ours(&found) => self.tree.put(found),
+                    Some(_) | None => {
+                        self.tree.ignore(run);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if let Some(flow) = self.tree.unknown_flow(run) {
+            let read = self.handle().read(move |store, flows| flows.get(store, flow));
+            self.tree.know(read.and_then(|found| found).map_err(engine_failed)?);
+        }
+        self.show.log(log::lines(&self.tree, run, event, self.began()));
+        Ok(())
+    }
+
+    /// Tells how it ended, once its processes have.
+    fn finish(self) -> Done {
+        let finished = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
+        let mut output = self.show.finish(&self.tree);
+        stop(self.runtime);
+        match self.format {
+            Format::Text => finished.show(&mut output),
+            Format::Json => {
+                output = Output::stdout();
+                output.line(&finished.document());
+            }
+        }
+        output.finish()?;
+        Ok(finished.exit_code())
+    }
+
+    /// The run stays in the store; what its executors had is given back.
+    fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> Done {
+        let Finished { document, run, .. } = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
+        let (root, began) = (run.id, self.began());
+        stop(self.runtime);
+        for message in receiver.try_iter() {
+            // Of the last words, those about runs that are known are enough.
+            if let Message::Happened(run, event) = message
+                && self.tree.take(run, &event) == Takes::Taken
+            {
+                self.show.log(log::lines(&self.tree, run, &event, began));
+            }
+        }
+        let mut output = self.show.finish(&self.tree);
+        match self.format {
+            Format::Text => {
+                let option = &self.place.option;
+                let what = output.look.paint(style::LATER.bold(), "interrupted");
+                output.line(&format!("\n{what} ({}); the run stays in the store", signal.reason()));
+                output.line(&text::visible(&format!(
+                    "  go on with it:  unstuck run --continue {root}{option}"
+                )));
+                output.line(&text::visible(&format!("  end it:         unstuck cancel {root}{option}")));
+            }
+            Format::Json => {
+                output = Output::stdout();
+                // As it was left, unless somebody else has the store already.
+                let left = document_of(&self.place, root);
+                output.line(&crate::json_text::pretty(&left.unwrap_or(document)));
+            }
+        }
+        output.finish()?;
+        Ok(signal.exit_code())
+    }
+}
+
+/// The document of a run in a store that nobody has open.
+fn document_of(place: &Place, run: RunId) -> Option<String> {
+    let mut store = SqliteStore::open(&place.directory).ok()?;
+    let document = crate::desk::show::document(&mut store, &mut engine::flows(), run).ok()?;
+    Some(document.get().to_owned())
+}
+
+/// Stops the engine, which ends what is left of its processes, and says so where that takes a while.
+fn stop(runtime: Runtime) {
+    let (sender, stopped) = channel::<()>();
+    thread::spawn(move || {
+        // Dropped in this order, so that the other end hears of it when nothing is left.
+        let _sender = sender;
+        drop(runtime);
+    });
+    if stopped.recv_timeout(Duration::from_millis(300)) == Err(RecvTimeoutError::Timeout) {
+        Output::stderr().line("waiting for processes to end; Ctrl-C again ends them at once");
+        let _ = stopped.recv();
+    }
+}
+
+fn engine_gone() -> Failure {
+    Failure::new("the engine has stopped because of a fault of its own; please report what stands above")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn engine_failed(error: EngineError) -> Failure {
+    Failure::new(error.to_string())
+}

@@ -1,0 +1,91 @@
+//! Asking whoever owns the store.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Answer, LONGEST_ANSWER, NAME, Question, VERSION, short_path};
+use crate::desk::asked::Asked;
+use crate::failure::plain;
+
+/// So long an owner may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// Nobody owns the store, or not yet, or no longer: nothing was asked.
+    Nobody,
+    /// Too many ask at once: nothing was asked.
+    Busy,
+    /// The owner went away before it answered, and may or may not have done it.
+    HungUp,
+    /// In a sentence.
+    Refused(String),
+}
+
+/// Asks, and gives the JSON of the answer.
+pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<String, Unheard> {
+    let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
+        return Err(Unheard::Nobody);
+    };
+    let question = Question { version: VERSION, option: option.to_owned(), asked: asked.clone() };
+    let mut line = serde_json::to_vec(&question).map_err(|error| Unheard::Refused(error.to_string()))?;
+    line.push(b'\n');
+    let heard = converse(&mut stream, &line).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Refused(silent(&stream)),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unheard::HungUp,
+        _ => Unheard::Refused(format!(
+            "the process that has the store open cannot be asked: {}",
+            plain(&error)
+        )),
+    })?;
+    let answer: Answer = serde_json::from_slice(&heard).map_err(|_| Unheard::Refused(foreign()))?;
+    match answer {
+        Answer { busy: true, .. } => Err(Unheard::Busy),
+        Answer { refused: Some(sentence), .. } => Err(Unheard::Refused(sentence)),
+        Answer { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
+        Answer { .. } => Err(Unheard::Refused(foreign())),
+    }
+}
+
+fn converse(stream: &mut UnixStream, line: &[u8]) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // Whoever does not want to listen hangs up, and may have said why.
+    match stream.write_all(line) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
+        Err(_) | Ok(()) => {}
+    }
+    let mut heard = Vec::new();
+    BufReader::new(stream).take(LONGEST_ANSWER as u64).read_until(b'\n', &mut heard)?;
+    if heard.last() != Some(&b'\n') {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(heard)
+}
+
+fn silent(stream: &UnixStream) -> String {
+    let who = process(stream).map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
+    format!(
+        "{who} has the store open and has not answered for {} seconds; look at what it is doing, or end it",
+        PATIENCE.as_secs()
+    )
+}
+
+fn foreign() -> String {
+    "the process that has the store open speaks another version of the protocol; use the same version of unstuck"
+        .to_owned()
+}
+
+/// The process at the other end.
+#[cfg(target_os = "linux")]
+fn process(stream: &UnixStream) -> Option<i32> {
+    rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process(_: &UnixStream) -> Option<i32> {
+    None
+}

@@ -1,0 +1,27 @@
+//! `unstuck unpause`: a paused run goes on.
+
+use crate::desk::asked::What;
+use crate::place::StoreArgument;
+use crate::{Done, Format, changed};
+
+/// Let a paused run go on.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, or @latest.
+    run: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  unstuck unpause @latest";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> Done {
+        let answer = self.store.place()?.change(&self.run, What::Unpause)?;
+        changed::tell(&answer, format, "The run goes on.", "The run was not paused.")
+    }
+}
