@@ -219,7 +219,8 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError>
 /// Removes a run with its history, its payloads, its key and whatever would wake it.
 fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), StoreError> {
     let id = number(run.0)?;
-    let mut payload = prepare(transaction, "DELETE FROM payload WHERE id = ?1 AND run = ?2")?;
+    // What it names may have been written by its parent or child, which is forgotten with it.
+    let mut payload = prepare(transaction, "DELETE FROM payload WHERE id = ?1")?;
     let mut event = prepare(transaction, "DELETE FROM event WHERE pos = ?1")?;
     let mut pos = head;
     while pos > 0 {
@@ -227,7 +228,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
         let mut payloads = Vec::new();
         record.event.payloads(|payload| payloads.push(payload));
         for named in payloads {
-            payload.execute([number(named.0)?, id]).map_err(store_error)?;
+            payload.execute([number(named.0)?]).map_err(store_error)?;
         }
         let is_start = matches!(record.event.facts.first(), Some(Fact::Started(_)));
         if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start)
