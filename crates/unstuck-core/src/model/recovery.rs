@@ -1,9 +1,12 @@
 //! The settings of recovery that a step carries: strategies, back-off, deferral, limits.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Millis;
 
 /// How long to wait before trying again.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BackOff {
     /// The base.
     pub delay: Millis,

@@ -1,0 +1,163 @@
+//! Resume policies: which errors are resumed by themselves, when, and how often.
+
+mod draft;
+mod set;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::recovery::BackOff;
+use crate::random::Random;
+use crate::recovery::backoff;
+use crate::time::Millis;
+
+pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
+pub use set::{Policies, Shadow};
+
+/// One policy, checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// Given, or made when it was loaded; it stays the same over changes.
+    pub id: Arc<str>,
+    /// Unique.
+    pub name: Arc<str>,
+    /// What it matches.
+    #[serde(flatten)]
+    pub criteria: Criteria,
+    /// A step is resumed while its rounds since the last manual resume are below this.
+    pub max_attempts: u32,
+    /// Higher first.
+    pub priority: i32,
+    /// Whether somebody set the priority: then it is not calculated again.
+    pub is_priority_set: bool,
+    /// When.
+    pub back_off: BackOff,
+    /// Whether it takes part.
+    pub enabled: bool,
+    /// Whether it takes fatal errors as well.
+    pub include_fatal: bool,
+    /// Which change of it this is, from 1.
+    pub version: u32,
+    /// Older ones have lower numbers.
+    pub age: u64,
+}
+
+/// What a policy matches: every field that is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Criteria {
+    /// Somewhere in the cause, as it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_substring: Option<Arc<str>>,
+    /// The flow of the root run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Arc<str>>,
+    /// The full name of the action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Arc<str>>,
+    /// The label of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_type: Option<Arc<str>>,
+}
+
+/// Names one version of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRef {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its name then.
+    pub name: Arc<str>,
+    /// Which change of it.
+    pub version: u32,
+}
+
+/// An error as policies see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// What the worker said.
+    pub cause: &'a str,
+    /// The flow of the root run.
+    pub root_flow: &'a str,
+    /// The full name of the action.
+    pub action: &'a str,
+    /// The label of the step.
+    pub action_type: Option<&'a str>,
+    /// Whether it was called fatal.
+    pub fatal: bool,
+    /// The rounds of the step since the last manual resume, this one included.
+    pub rounds: u32,
+}
+
+/// What a policy says to an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes it.
+    Takes,
+    /// It would, but the step has had its rounds: the next policy is asked.
+    Spent,
+    /// It is about something else.
+    Passes,
+}
+
+impl Criteria {
+    /// The priority of a policy that is given none: the more specific, the higher.
+    pub fn priority(&self) -> i32 {
+        let text = self.error_substring.as_ref().map_or(0, |text| {
+            let is_long = text.chars().count() >= 11;
+            if is_long { 100 } else { 50 }
+        });
+        let action = match (&self.action, &self.action_type) {
+            (Some(_), _) => 100,
+            (None, Some(_)) => 50,
+            (None, None) => 0,
+        };
+        let flow = if self.flow.is_some() { 50 } else { 0 };
+        text + action + flow
+    }
+
+    /// Whether it is about this error.
+    pub fn match_error(&self, failure: &Failure<'_>) -> bool {
+        let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
+        };
+        equals(&self.action, Some(failure.action))
+            && equals(&self.flow, Some(failure.root_flow))
+            && equals(&self.action_type, failure.action_type)
+            && self.error_substring.as_deref().is_none_or(|text| failure.cause.contains(text))
+    }
+
+    /// Whether whatever `other` matches is matched by this one too.
+    pub fn cover(&self, other: &Criteria) -> bool {
+        let covers = |mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>| mine.is_none() || mine == theirs;
+        let text = match (&self.error_substring, &other.error_substring) {
+            (None, _) => true,
+            (Some(mine), Some(theirs)) => theirs.contains(&**mine),
+            (Some(_), None) => false,
+        };
+        text && covers(&self.flow, &other.flow)
+            && covers(&self.action, &other.action)
+            && covers(&self.action_type, &other.action_type)
+    }
+}
+
+impl Policy {
+    /// What it says to this error.
+    pub fn judge(&self, failure: &Failure<'_>) -> Verdict {
+        if !self.enabled || (failure.fatal && !self.include_fatal) || !self.criteria.match_error(failure) {
+            return Verdict::Passes;
+        }
+        if failure.rounds < self.max_attempts { Verdict::Takes } else { Verdict::Spent }
+    }
+
+    /// How long after the end of the attempt the step is resumed, after so many rounds.
+    pub fn delay(&self, rounds: u32, random: &mut Random) -> Millis {
+        backoff::delay(&self.back_off, rounds, random)
+    }
+
+    /// This version of it.
+    pub fn reference(&self) -> PolicyRef {
+        PolicyRef { id: self.id.clone(), name: self.name.clone(), version: self.version }
+    }
+}

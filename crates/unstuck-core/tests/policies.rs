@@ -1,0 +1,365 @@
+//! Resume policies by themselves: their priority, what they match, how long they wait, and what is refused.
+
+use std::sync::Arc;
+
+use unstuck_core::model::recovery::BackOff;
+use unstuck_core::policy::{
+    Criteria, DraftBackOff, Failure, Policies, Policy, PolicyDraft, PolicyProblem, Shadow, Verdict,
+};
+use unstuck_core::random::Random;
+use unstuck_core::time::Millis;
+
+/// Criteria: substring, flow, action, type.
+fn criteria(text: &str, flow: &str, action: &str, kind: &str) -> Criteria {
+    let given = |text: &str| (!text.is_empty()).then(|| Arc::from(text));
+    Criteria {
+        error_substring: given(text),
+        flow: given(flow),
+        action: given(action),
+        action_type: given(kind),
+    }
+}
+
+fn draft(name: &str, criteria: Criteria) -> PolicyDraft {
+    PolicyDraft {
+        name: Some(name.into()),
+        criteria,
+        max_attempts: Some(10),
+        back_off: Some(DraftBackOff { delay: Some(60_000), ..DraftBackOff::default() }),
+        ..PolicyDraft::default()
+    }
+}
+
+fn policy(name: &str, criteria: Criteria, change: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = draft(name, criteria).check(&format!("id-{name}").into(), 0).expect("a good policy");
+    change(&mut policy);
+    policy
+}
+
+fn failure(cause: &str) -> Failure<'_> {
+    let action_type = Some("TRANSFORM");
+    Failure { cause, root_flow: "smoke", action: "smoke.Format", action_type, fatal: false, rounds: 1 }
+}
+
+#[test]
+fn the_more_specific_the_higher_the_priority() {
+    for text in ["", "0123456789", "0123456789a", "äöüäöüäöüäö"] {
+        for flow in ["", "smoke"] {
+            for action in ["", "smoke.Format"] {
+                for kind in ["", "TRANSFORM"] {
+                    let wanted = match text.chars().count() {
+                        0 => 0,
+                        1..11 => 50,
+                        _ => 100,
+                    } + match (action, kind) {
+                        ("", "") => 0,
+                        ("", _) => 50,
+                        (_, _) => 100,
+                    } + if flow.is_empty() { 0 } else { 50 };
+                    let criteria = criteria(text, flow, action, kind);
+                    assert_eq!(criteria.priority(), wanted, "{criteria:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_given_priority_stays_and_another_is_calculated() {
+    let calculated = policy("a", criteria("", "smoke", "", ""), |_| {});
+    assert_eq!((calculated.priority, calculated.is_priority_set), (50, false));
+    let set = PolicyDraft { priority: Some(7), ..draft("b", criteria("", "smoke", "", "")) };
+    let set = set.check(&"x".into(), 0).expect("good");
+    assert_eq!((set.priority, set.is_priority_set), (7, true));
+}
+
+#[test]
+fn what_a_policy_says_to_an_error() {
+    use Verdict::{Passes, Spent, Takes};
+    let change = |change: fn(&mut Policy)| change;
+    let none = || change(|_| {});
+    let cause = "com.x.JsonException: line 3";
+    // Its criteria, a change of it, the fatal flag and the rounds of the error, what it says.
+    let cases = [
+        (criteria("JsonException", "", "", ""), none(), false, 1, Takes),
+        (criteria("jsonexception", "", "", ""), none(), false, 1, Passes),
+        (criteria("line 4", "", "", ""), none(), false, 1, Passes),
+        (criteria("", "smoke", "", ""), none(), false, 1, Takes),
+        (criteria("", "smok", "", ""), none(), false, 1, Passes),
+        (criteria("", "", "smoke.Format", ""), none(), false, 1, Takes),
+        (criteria("", "", "smoke.Forma", ""), none(), false, 1, Passes),
+        (criteria("", "", "", "TRANSFORM"), none(), false, 1, Takes),
+        (criteria("", "", "", "transform"), none(), false, 1, Passes),
+        (criteria("Json", "smoke", "smoke.Format", "TRANSFORM"), none(), false, 1, Takes),
+        (criteria("Json", "other", "smoke.Format", "TRANSFORM"), none(), false, 1, Passes),
+        // Rounds below maxAttempts.
+        (criteria("Json", "", "", ""), none(), false, 9, Takes),
+        (criteria("Json", "", "", ""), none(), false, 10, Spent),
+        (criteria("Json", "", "", ""), none(), false, 11, Spent),
+        (criteria("Xml", "", "", ""), none(), false, 10, Passes),
+        // Fatal ones, and policies that are off.
+        (criteria("Json", "", "", ""), none(), true, 1, Passes),
+        (criteria("Json", "", "", ""), change(|policy| policy.include_fatal = true), true, 1, Takes),
+        (criteria("Json", "", "", ""), change(|policy| policy.include_fatal = true), false, 1, Takes),
+        (criteria("Json", "", "", ""), change(|policy| policy.enabled = false), false, 1, Passes),
+    ];
+    for (criteria, change, fatal, rounds, wanted) in cases {
+        let policy = policy("p", criteria, change);
+        let failure = Failure { fatal, rounds, ..failure(cause) };
+        assert_eq!(policy.judge(&failure), wanted, "{policy:?} {failure:?}");
+    }
+    let untyped = Failure { action_type: None, ..failure(cause) };
+    assert_eq!(policy("p", criteria("", "", "", "TRANSFORM"), |_| {}).judge(&untyped), Passes);
+}
+
+#[test]
+fn the_first_that_takes_it_applies_and_a_spent_one_falls_through() {
+    let all = |max: [u32; 3], priority: [i32; 3], enabled: [bool; 3]| {
+        let one = |place: usize, name: &str, criteria: Criteria| {
+            policy(name, criteria, |policy| {
+                policy.max_attempts = max[place];
+                policy.priority = priority[place];
+                policy.enabled = enabled[place];
+                policy.age = place as u64;
+            })
+        };
+        let policies = vec![
+            one(0, "text", criteria("reset", "", "", "")),
+            one(1, "flow", criteria("", "smoke", "", "")),
+            one(2, "action", criteria("", "", "smoke.Format", "")),
+        ];
+        Policies::new(policies).expect("they do not collide")
+    };
+    let on = [true; 3];
+    // Budgets, priorities, which are on, the rounds, who takes it, who is spent before.
+    let cases = [
+        ([5, 5, 5], [1, 2, 3], on, 1, Some("action"), vec![]),
+        ([5, 5, 5], [3, 2, 1], on, 1, Some("text"), vec![]),
+        ([5, 5, 5], [2, 2, 2], on, 1, Some("text"), vec![]),
+        ([2, 5, 9], [3, 2, 1], on, 2, Some("flow"), vec!["text"]),
+        ([2, 5, 9], [3, 2, 1], on, 5, Some("action"), vec!["text", "flow"]),
+        ([2, 5, 9], [3, 2, 1], on, 9, None, vec!["text", "flow", "action"]),
+        ([5, 5, 5], [3, 2, 1], [false, true, true], 1, Some("flow"), vec![]),
+        ([5, 5, 5], [3, 2, 1], [false; 3], 1, None, vec![]),
+    ];
+    for (max, priority, enabled, rounds, wanted, spent) in cases {
+        let policies = all(max, priority, enabled);
+        let failure = Failure { rounds, ..failure("connection reset") };
+        let found = policies.find(&failure).map(|policy| &*policy.name);
+        assert_eq!(found, wanted, "{max:?} {priority:?} {enabled:?} {rounds}");
+        let before: Vec<&str> = policies.spent(&failure).into_iter().map(|policy| &*policy.name).collect();
+        assert_eq!(before, spent, "{max:?} {priority:?} {enabled:?} {rounds}");
+    }
+}
+
+#[test]
+fn delays_are_fixed_linear_capped_or_drawn_and_saturate() {
+    let seconds = |n| Millis::seconds(n);
+    let fixed = BackOff::fixed(seconds(100));
+    let linear = BackOff { multiplier: Some(2.0), ..fixed };
+    let capped = BackOff { max_delay: Some(seconds(500)), ..linear };
+    let cases = [
+        (fixed, 1, seconds(100)),
+        (fixed, 7, seconds(100)),
+        (linear, 3, seconds(600)),
+        (capped, 1, seconds(200)),
+        (capped, 2, seconds(400)),
+        (capped, 3, seconds(500)),
+        (BackOff { delay: Millis(u64::MAX), ..linear }, 9, Millis(u64::MAX)),
+    ];
+    for (back_off, rounds, wanted) in cases {
+        let policy = policy("p", criteria("x", "", "", ""), |policy| policy.back_off = back_off);
+        assert_eq!(policy.delay(rounds, &mut Random::new(1)), wanted, "{back_off:?} {rounds}");
+    }
+    let drawn = BackOff { max_delay: Some(seconds(120)), random: true, ..BackOff::fixed(seconds(60)) };
+    let policy = policy("p", criteria("x", "", "", ""), |policy| policy.back_off = drawn);
+    let delays: Vec<Millis> = (0..1_000).map(|seed| policy.delay(1, &mut Random::new(seed))).collect();
+    assert!(delays.iter().all(|delay| (seconds(60)..=seconds(120)).contains(delay)));
+    assert!(
+        delays.iter().any(|delay| *delay < seconds(70)) && delays.iter().any(|delay| *delay > seconds(110))
+    );
+}
+
+#[test]
+fn each_refusal_has_a_message_of_its_own() {
+    let good = || draft("p", criteria("reset", "", "", ""));
+    let back_off = |change: fn(&mut DraftBackOff)| {
+        let mut back_off = DraftBackOff { delay: Some(60_000), ..DraftBackOff::default() };
+        change(&mut back_off);
+        PolicyDraft { back_off: Some(back_off), ..good() }
+    };
+    let cases = [
+        (PolicyDraft { name: None, ..good() }, "name", "the policy has no name"),
+        (PolicyDraft { name: Some("  ".into()), ..good() }, "name", "the policy has no name"),
+        (
+            PolicyDraft { criteria: criteria(" ", "", "", ""), ..good() },
+            "errorSubstring",
+            "the policy would match every error",
+        ),
+        (PolicyDraft { max_attempts: None, ..good() }, "maxAttempts", "the policy has no `maxAttempts`"),
+        (
+            PolicyDraft { max_attempts: Some(1), ..good() },
+            "maxAttempts",
+            "`maxAttempts` is 1, and below 2 nothing would ever be resumed",
+        ),
+        (
+            PolicyDraft { max_attempts: Some(-1), ..good() },
+            "maxAttempts",
+            "`maxAttempts` is -1, and below 2 nothing would ever be resumed",
+        ),
+        (PolicyDraft { back_off: None, ..good() }, "backOff", "the policy has no `backOff`"),
+        (back_off(|back_off| back_off.delay = None), "backOff.delay", "`backOff` has no `delay`"),
+        (back_off(|back_off| back_off.delay = Some(-1)), "backOff.delay", "`backOff.delay` is negative"),
+        (back_off(|back_off| back_off.random = true), "backOff.maxDelay", "`random` needs a `maxDelay`"),
+        (
+            back_off(|back_off| back_off.max_delay = Some(30_000)),
+            "backOff.maxDelay",
+            "`maxDelay` 30s is below `delay` 1m",
+        ),
+        (
+            back_off(|back_off| back_off.multiplier = Some(0.5)),
+            "backOff.multiplier",
+            "`multiplier` is below 1",
+        ),
+        (
+            back_off(|back_off| back_off.multiplier = Some(f64::NAN)),
+            "backOff.multiplier",
+            "`multiplier` is below 1",
+        ),
+        (
+            PolicyDraft { criteria: criteria("", "", "Format", ""), ..good() },
+            "action",
+            "`action` is `Format`, without the flow that it belongs to",
+        ),
+        (
+            PolicyDraft { criteria: criteria("", "", ".Format", ""), ..good() },
+            "action",
+            "`action` is `.Format`, without the flow that it belongs to",
+        ),
+    ];
+    for (draft, field, message) in cases {
+        let problems = draft.check(&"x".into(), 0).expect_err(message);
+        let [problem] = problems.as_slice() else { panic!("{message}: {problems:?}") };
+        assert_eq!((problem.field, &*problem.message), (field, message));
+        assert!(!problem.hint.is_empty());
+    }
+    let everything = PolicyDraft::default().check(&"x".into(), 0).expect_err("nothing is given");
+    let fields: Vec<&str> = everything.iter().map(|problem| problem.field).collect();
+    assert_eq!(fields, ["name", "errorSubstring", "maxAttempts", "backOff"], "all problems at once");
+}
+
+#[test]
+fn engine_made_actions_need_no_flow() {
+    for action in ["NoEgressFlowConfiguredAction", "EvaluateExpressionAction", "AwaitAction", "smoke.Format"]
+    {
+        assert!(draft("p", criteria("", "", action, "")).check(&"x".into(), 0).is_ok(), "{action}");
+    }
+}
+
+#[test]
+fn an_id_is_kept_if_given_and_made_if_not() {
+    let given = PolicyDraft { id: Some("88bc7429".into()), ..draft("p", criteria("x", "", "", "")) };
+    assert_eq!(&*given.check(&"fresh".into(), 0).expect("good").id, "88bc7429");
+    let not = draft("p", criteria("x", "", "", ""));
+    assert_eq!(&*not.check(&"fresh".into(), 0).expect("good").id, "fresh");
+}
+
+#[test]
+fn what_collides_with_another_policy_is_refused() {
+    let p = |name: &str, id: &str, text: &str, max: u32| {
+        policy(name, criteria(text, "", "", ""), |policy| {
+            policy.id = id.into();
+            policy.max_attempts = max;
+        })
+    };
+    let cases = [
+        (p("b", "1", "y", 3), "id", "the id 1 is taken by policy `a`"),
+        (p("a", "2", "y", 3), "name", "the name `a` is taken by policy 1"),
+        (
+            p("b", "2", "x", 3),
+            "errorSubstring",
+            "it matches the same as policy `a`, with the same `maxAttempts`",
+        ),
+    ];
+    for (second, field, message) in cases {
+        let problems = Policies::new(vec![p("a", "1", "x", 3), second]).expect_err(message);
+        let [(1, PolicyProblem { field: found, message: told, .. })] = problems.as_slice() else {
+            panic!("{problems:?}")
+        };
+        assert_eq!((*found, &**told), (field, message));
+    }
+    assert!(Policies::new(vec![p("a", "1", "x", 3), p("b", "2", "x", 4)]).is_ok());
+}
+
+#[test]
+fn a_policy_is_shadowed_by_an_earlier_one_that_lasts_as_long() {
+    let wide = || criteria("", "smoke", "", "");
+    let narrow = || criteria("connection reset", "smoke", "", "");
+    // The earlier one and the later one: criteria, budget, fatal; and whether the later one is ever asked.
+    let cases = [
+        (wide(), 10, false, narrow(), 10, false, true),
+        (wide(), 10, false, narrow(), 9, false, true),
+        (wide(), 3, false, narrow(), 10, false, false),
+        (wide(), 10, false, narrow(), 10, true, false),
+        (wide(), 10, true, narrow(), 10, true, true),
+        (narrow(), 10, false, wide(), 10, false, false),
+        (criteria("reset", "", "", ""), 10, false, narrow(), 10, false, true),
+        (criteria("resets", "", "", ""), 10, false, narrow(), 10, false, false),
+        (criteria("", "", "", "X"), 10, false, criteria("", "", "smoke.A", ""), 10, false, false),
+    ];
+    for (first, max, fatal, second, later_max, later_fatal, shadowed) in cases {
+        let earlier = policy("earlier", first, |policy| {
+            (policy.max_attempts, policy.include_fatal, policy.priority) = (max, fatal, 9);
+        });
+        let later = policy("later", second, |policy| {
+            (policy.max_attempts, policy.include_fatal, policy.priority) = (later_max, later_fatal, 1);
+        });
+        let policies = Policies::new(vec![later, earlier]).expect("they do not collide");
+        let wanted: &[Shadow] = &[Shadow { policy: "later".into(), by: "earlier".into() }];
+        assert_eq!(policies.shadows(), if shadowed { wanted } else { &[] });
+    }
+}
+
+/// Asking only those that an index finds gives the same as asking all in order.
+#[test]
+fn the_index_finds_what_a_walk_would() {
+    let seed = 11;
+    let mut random = Random::new(seed);
+    let mut pick =
+        |from: &[&'static str]| from[usize::try_from(random.between(0, from.len() as u64 - 1)).unwrap()];
+    for round in 0..300 {
+        let mut policies = Vec::new();
+        for n in 0..12 {
+            let found = criteria(
+                pick(&["", "a", "b", "ab"]),
+                pick(&["", "", "f", "g"]),
+                pick(&["", "f.x", "g.x"]),
+                pick(&["", "", "T"]),
+            );
+            let digit = |text: &str| text.parse::<u32>().expect("a number");
+            let (max, priority, on) =
+                (digit(pick(&["2", "3", "4"])), digit(pick(&["1", "2", "3"])), pick(&["y", "n"]));
+            if found != Criteria::default() {
+                policies.push(policy(&format!("p{n}"), found, |policy| {
+                    (policy.max_attempts, policy.age) = (max, n);
+                    (policy.priority, policy.enabled) = (i32::try_from(priority).unwrap(), on == "y");
+                }));
+            }
+        }
+        policies.dedup_by(|a, b| a.criteria == b.criteria && a.max_attempts == b.max_attempts);
+        let Ok(set) = Policies::new(policies) else { continue };
+        for cause in ["a", "b", "ab", "c"] {
+            for rounds in 1..5 {
+                let failure = Failure {
+                    rounds,
+                    root_flow: pick(&["f", "g", "h"]),
+                    action: pick(&["f.x", "g.x", "h.x"]),
+                    action_type: Some(pick(&["T", "U"])),
+                    ..failure(cause)
+                };
+                let walked = set.iter().find(|policy| policy.judge(&failure) == Verdict::Takes);
+                assert_eq!(set.find(&failure), walked, "seed {seed}, round {round}: {failure:?}");
+            }
+        }
+    }
+}
