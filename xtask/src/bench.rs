@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmarks by name, each an example of the crate that it measures.
+//! `cargo xtask bench`: the benchmarks by name, each some binaries of the crate `bench`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,17 +8,22 @@ use crate::tools;
 struct Bench {
     name: &'static str,
     measures: &'static str,
-    package: &'static str,
     /// One after the other.
-    examples: &'static [&'static str],
+    binaries: &'static [&'static str],
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "core",
-    measures: "decisions and engine transitions a second on the in-memory store, and their allocations",
-    package: "unstuck-engine",
-    examples: &["bench_core", "bench_allocations"],
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "core",
+        measures: "decisions and engine transitions a second on the in-memory store, and their allocations",
+        binaries: &["bench_core", "bench_allocations"],
+    },
+    Bench {
+        name: "engine",
+        measures: "durable runs a second on the embedded store, beside what the disk and SQLite could do",
+        binaries: &["bench_engine"],
+    },
+];
 
 /// Runs the benchmark that the first argument names, with the other arguments passed on.
 pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
@@ -30,13 +35,13 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
         eprint!("bench: no benchmark is named `{name}`; there is:\n{}", list());
         return ExitCode::from(2);
     };
-    let all_well = bench.examples.iter().all(|example| run_example(root, bench.package, example, rest));
+    let all_well = bench.binaries.iter().all(|binary| run_binary(root, binary, rest));
     if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_example(root: &Path, package: &str, example: &str, args: &[&str]) -> bool {
+fn run_binary(root: &Path, binary: &str, args: &[&str]) -> bool {
     let mut command = tools::cargo(root);
-    command.args(["run", "--release", "--locked", "-p", package, "--example", example, "--"]);
+    command.args(["run", "--release", "--locked", "-p", "unstuck-bench", "--bin", binary, "--"]);
     match command.args(args).status() {
         Ok(status) => status.success(),
         Err(error) => {

@@ -17,6 +17,7 @@ mod rows;
 mod schema;
 mod stage;
 mod state;
+pub mod stats;
 mod store;
 mod writer;
 

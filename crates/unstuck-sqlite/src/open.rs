@@ -21,6 +21,10 @@ use crate::writer::Writer;
 /// The file of the database inside the folder of a store.
 pub(crate) const DATABASE: &str = "unstuck.db";
 
+/// How every connection is set up.
+pub const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
+    PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;";
+
 /// Opens the store in a folder, which is made if it is not there.
 pub(crate) fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
     let shown = directory.display();
@@ -58,9 +62,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path).map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(64);
-    let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
-        PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;";
-    connection.execute_batch(pragmas).map_err(store_error)?;
+    connection.execute_batch(PRAGMAS).map_err(store_error)?;
     Ok(connection)
 }
 

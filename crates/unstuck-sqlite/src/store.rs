@@ -30,6 +30,7 @@ use crate::open;
 use crate::rows;
 use crate::stage::conflict;
 use crate::state::State;
+use crate::stats::Stats;
 use crate::writer::Writer;
 
 /// How much of a store is in memory.
@@ -114,6 +115,16 @@ impl SqliteStore {
     /// The folder.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Keeps statistics from now on, until [`SqliteStore::stats`].
+    pub fn watch(&mut self) {
+        self.writer.watch();
+    }
+
+    /// What was written since [`SqliteStore::watch`].
+    pub fn stats(&mut self) -> Stats {
+        self.writer.stats()
     }
 
     /// How many runs are in memory.

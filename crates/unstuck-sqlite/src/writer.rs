@@ -12,6 +12,7 @@ use crate::error::{broken, store_error};
 use crate::job::{Entry, Job, MovedLease, Row};
 use crate::record::{RecordRef, text};
 use crate::rows;
+use crate::stats::{Clock, Stats, Watch, Written};
 
 /// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
 const MAX_GROUP: usize = 64;
@@ -29,21 +30,28 @@ pub(crate) struct Writer {
     settled: Receiver<Settled>,
     outstanding: usize,
     thread: Option<JoinHandle<()>>,
+    watch: Watch,
+    clock: Option<Clock>,
 }
 
 impl Writer {
     pub(crate) fn start(connection: Connection) -> Writer {
         let (sender, receiver) = channel();
         let (report, settled) = channel();
+        let watch = Watch::default();
+        let told = watch.clone();
         let thread = std::thread::spawn(move || {
-            let mut thread = WriterThread { connection, report, failed: None };
+            let mut thread = WriterThread { connection, report, failed: None, watch: told };
             thread.run(&receiver);
         });
-        Writer { sender: Some(sender), settled, outstanding: 0, thread: Some(thread) }
+        Writer { sender: Some(sender), settled, outstanding: 0, thread: Some(thread), watch, clock: None }
     }
 
     pub(crate) fn write(&mut self, job: Job) {
         self.outstanding += 1;
+        if let Some(clock) = &mut self.clock {
+            clock.begin();
+        }
         self.send(Message::Job(Box::new(job)));
     }
 
@@ -69,7 +77,24 @@ impl Writer {
         }
         let settled = if wait { self.settled.recv().ok() } else { self.settled.try_recv().ok() };
         self.outstanding -= usize::from(settled.is_some());
+        if let (Some(clock), Some(_)) = (&mut self.clock, &settled) {
+            clock.end();
+        }
         settled
+    }
+
+    /// Keeps statistics from now on.
+    pub(crate) fn watch(&mut self) {
+        self.watch.begin();
+        self.clock = Some(Clock::new(self.outstanding));
+    }
+
+    /// The statistics, which end here.
+    pub(crate) fn stats(&mut self) -> Stats {
+        Stats {
+            transactions: self.watch.end(),
+            commits: self.clock.take().map(Clock::took).unwrap_or_default(),
+        }
     }
 }
 
@@ -88,6 +113,7 @@ struct WriterThread {
     report: Sender<Settled>,
     /// A stage has failed: all that stand on it fail with it, until the store has started over.
     failed: Option<StoreError>,
+    watch: Watch,
 }
 
 impl WriterThread {
@@ -115,10 +141,11 @@ impl WriterThread {
         if group.is_empty() {
             return;
         }
-        if self.failed.is_none()
-            && let Err(error) = write_group(&mut self.connection, &group)
-        {
-            self.failed = Some(error);
+        if self.failed.is_none() {
+            match write_group(&mut self.connection, &group) {
+                Ok(written) => self.watch.tell(written),
+                Err(error) => self.failed = Some(error),
+            }
         }
         for job in group {
             let result = self.failed.clone().map_or(Ok(()), Err);
@@ -127,38 +154,43 @@ impl WriterThread {
     }
 }
 
-fn write_group(connection: &mut Connection, group: &[Job]) -> Result<(), StoreError> {
+fn write_group(connection: &mut Connection, group: &[Job]) -> Result<Written, StoreError> {
     let transaction = connection.transaction().map_err(store_error)?;
+    let mut written = Written { stages: group.len() as u64, ..Written::default() };
     for job in group {
-        write_job(&transaction, job)?;
+        write_job(&transaction, job, &mut written)?;
     }
     if let Some(last) = group.last() {
         put_number(&transaction, "flushed", last.flushed)?;
         put_number(&transaction, "last_id", last.last_id)?;
         put_number(&transaction, "last_time", last.at.0.cast_unsigned())?;
     }
-    transaction.commit().map_err(store_error)
+    transaction.commit().map_err(store_error)?;
+    Ok(written)
 }
 
-fn write_job(transaction: &Transaction<'_>, job: &Job) -> Result<(), StoreError> {
+fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) -> Result<(), StoreError> {
     let mut event = prepare(transaction, "INSERT INTO event (pos, run, prev, body) VALUES (?1, ?2, ?3, ?4)")?;
     for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
         let body = text(&RecordRef { event: happened, wakes: wakes.as_ref() })?;
+        written.events.add(body.len());
         event.execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body]).map_err(store_error)?;
     }
     let mut payload = prepare(transaction, "INSERT INTO payload (id, run, body) VALUES (?1, ?2, ?3)")?;
     for (run, id, json) in &job.payloads {
+        written.payloads.add(json.text().len());
         payload.execute(params![number(id.0)?, number(run.0)?, json.text()]).map_err(store_error)?;
     }
     let mut key = prepare(transaction, "INSERT INTO run_key (flow, key, run) VALUES (?1, ?2, ?3)")?;
     for (flow, name, run) in &job.keys {
+        written.keys.add(flow.len() + name.len());
         key.execute(params![&**flow, &**name, number(run.0)?]).map_err(store_error)?;
     }
     for lease in &job.leases {
         write_lease(transaction, lease)?;
     }
     for row in &job.rows {
-        write_row(transaction, row)?;
+        write_row(transaction, row, written)?;
     }
     let mut notice = prepare(transaction, "INSERT INTO notice (id, body) VALUES (?1, ?2)")?;
     for (id, body) in &job.notices {
@@ -179,7 +211,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job) -> Result<(), StoreError>
     Ok(())
 }
 
-fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError> {
+fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
     let upsert =
         "INSERT INTO run (id, flow, state, parent, head, slot, local) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
@@ -197,6 +229,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError>
             row.is_local
         ])
         .map_err(store_error)?;
+    written.runs.add(row.flow.len() + row.state.len());
     if row.had_wakes {
         for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
             prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
@@ -206,6 +239,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row) -> Result<(), StoreError>
         "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     for wake in &row.wakes {
         let ready = wake.ready.as_ref().map(text).transpose()?;
+        written.wakes.add(ready.as_ref().map_or(0, String::len));
         let due = wake.timer.map(|timer| timer.due.0);
         let planned = wake.timer.map(|timer| timer.set.0);
         let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);

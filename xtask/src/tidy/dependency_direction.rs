@@ -34,6 +34,7 @@ const TABLE: &[Row] = &[
         tests_may_use: &[],
     },
     Row { name: "unstuck", may_use: &[ANYTHING], tests_may_use: &[] },
+    Row { name: "unstuck-bench", may_use: &[ANYTHING], tests_may_use: &[] },
     Row { name: "xtask", may_use: &[ANYTHING], tests_may_use: &[] },
 ];
 

@@ -1,9 +1,8 @@
 //! How fast the core decides and the engine turns over, on the store in memory: `cargo xtask bench core`.
 
-#[path = "bench/runs.rs"]
-mod runs;
-
 use std::time::Instant;
+
+use unstuck_bench::in_memory;
 
 /// As in the `unstuck` binary.
 #[global_allocator]
@@ -15,7 +14,7 @@ const AIM: f64 = 400_000.0;
 /// `bench_core [RUNS] [ONLY]`: how many runs, and which lines.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn main() {
-    runs::each(&|name, work| {
+    in_memory::each(&|name, work| {
         let begin = Instant::now();
         let count = work();
         let seconds = begin.elapsed().as_secs_f64();

@@ -2,37 +2,29 @@
 //! run has four.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use unstuck_core::command::{Command, OnDuplicate, Says, Start, StartInput};
 use unstuck_core::decide::{Context, Effect, decide};
 use unstuck_core::event::Actor;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::attempt::Worker;
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::run::Origin;
-use unstuck_core::offer::{Offer, Offers};
+use unstuck_core::offer::Offers;
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::Word;
-use unstuck_engine::request::{Output, Request, StartRun};
+use unstuck_engine::request::{Output, Request};
 use unstuck_store::memory::MemoryStore;
 
+use crate::flows::{BARE, FULL, flow, kibibyte, offer, start};
+
 const NOW: Time = Time(1_800_000_000_000);
-const BARE: &str =
-    "flow: bare\nsteps:\n  - {id: a, action: noop}\n  - {id: b, action: noop}\n  - {id: c, action: noop}\n";
-const FULL: &str = "flow: full
-steps:
-  - {id: a, action: noop, with: {n: '${ input.n + 1 }'}}
-  - {id: b, action: noop, with: {n: '${ input.n + 2 }'}}
-  - {id: c, action: noop, with: {n: '${ input.n + 3 }'}}
-";
 
 /// Runs every benchmark whose name contains the second argument, with as many runs as the first says, and has `measure`
 /// print a line for it.
-pub(crate) fn each(measure: &dyn Fn(&str, &dyn Fn() -> u64)) {
+pub fn each(measure: &dyn Fn(&str, &dyn Fn() -> u64)) {
     let runs: u32 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(200_000);
     let only = std::env::args().nth(2).unwrap_or_default();
     let show = |name: &str, work: &dyn Fn() -> u64| {
@@ -43,23 +35,9 @@ pub(crate) fn each(measure: &dyn Fn(&str, &dyn Fn() -> u64)) {
     show("core alone, decisions", &|| decide_runs(&flow(BARE), runs));
     for in_flight in [1, 16, 256, 4_096] {
         let name = format!("engine, bare, {in_flight} in flight, transitions");
-        show(&name, &|| engine_runs(BARE, "null", in_flight, runs, false));
+        show(&name, &|| engine_runs(BARE, &Json::NULL, in_flight, runs, false));
     }
-    let input = format!("{{\"n\": 7, \"text\": \"{}\"}}", "x".repeat(1_000));
-    show("engine, keys, 1 KiB, expressions, 4096", &|| engine_runs(FULL, &input, 4_096, runs, true));
-}
-
-fn flow(text: &str) -> Flow {
-    unstuck_flow::load(text, "bench.yaml", "", &|_| false).expect("the flow is right").flows.remove(0)
-}
-
-fn worker() -> Worker {
-    Worker { name: "bench".into(), incarnation: 1, local: true }
-}
-
-fn offer(room: u32) -> Offer {
-    let queues: Arc<[Arc<str>]> = [Arc::from("noop")].into();
-    Offer { worker: worker(), queues, free: room, max_load: room }
+    show("engine, keys, 1 KiB, expressions, 4096", &|| engine_runs(FULL, &kibibyte(), 4_096, runs, true));
 }
 
 /// Starts and completes runs with nothing but the core.
@@ -109,32 +87,19 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
 }
 
 /// Starts and completes runs through the whole engine, with so many in flight.
-fn engine_runs(text: &str, input: &str, in_flight: u32, runs: u32, keys: bool) -> u64 {
+fn engine_runs(text: &str, input: &Json, in_flight: u32, runs: u32, keys: bool) -> u64 {
     let compile = Box::new(|_: &_| Err("every flow is at hand".to_owned()));
     let mut engine =
         Engine::new(MemoryStore::without_history(), compile, Settings::default()).expect("opens");
     let flow = engine.put_flow(flow(text)).expect("kept").name.clone();
     engine.register(offer(in_flight), false);
     engine.watch(false);
-    let last_step = unstuck_core::model::flow::StepIx(2);
-    let input = Json::parse(input).expect("valid");
-    let start = |ticket: u64| Request::Start {
-        ticket,
-        start: StartRun {
-            flow: flow.clone(),
-            key: keys.then(|| format!("key-{ticket}").into()),
-            input: input.clone(),
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            home: None,
-            by: Actor::Engine,
-        },
-    };
+    let last_step = StepIx(2);
     let (mut started, mut transitions, mut open) = (0, 0, 0);
     while open > 0 || engine.backlog() > 0 || started < u64::from(runs) {
         while open < in_flight && started < u64::from(runs) {
-            engine.submit(start(started));
+            let key = keys.then(|| format!("key-{started}").into());
+            engine.submit(start(started, &flow, key, input));
             started += 1;
             open += 1;
         }

@@ -1,0 +1,9 @@
+//! Every benchmark of the project: what `cargo xtask bench` runs.
+
+pub mod aims;
+pub mod durable;
+pub mod figures;
+pub mod flows;
+pub mod in_memory;
+pub mod limits;
+pub mod line;
