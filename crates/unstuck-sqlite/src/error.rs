@@ -1,30 +1,99 @@
-//! What SQLite's errors mean for a store.
+//! What the errors of SQLite and of the system mean for a store.
 
-use rusqlite::ErrorCode;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use rusqlite::{ErrorCode, ffi};
 use unstuck_store::contract::StoreError;
 
-/// Whether it may pass, and what to say.
+/// What an error of SQLite means: whether it may pass, and what to say.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full("the disk is full".into()),
+        Some(ErrorCode::DiskFull) => full(),
+        Some(ErrorCode::SystemIoFailure) if is_lack_of_room(&error) => full(),
         Some(ErrorCode::ConstraintViolation) => StoreError::Conflict(error.to_string()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Away(format!("another process uses the file ({error})"))
         }
-        Some(ErrorCode::ReadOnly) => {
-            StoreError::Broken("the file cannot be written to; check its permissions".into())
+        Some(ErrorCode::ReadOnly) => broken(
+            "the file cannot be written to; check who owns it and its folder, and whether the disk is mounted read-only",
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            broken(format!("the file is damaged or no store of Unstuck ({error}); go back to a copy of it"))
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Broken(format!(
-            "the file is damaged or no store of Unstuck ({error}); go back to a copy of it"
+        Some(ErrorCode::SystemIoFailure) => broken(format!(
+            "the disk failed ({}); see what the system says about the disk, then start again: all that was \
+             acknowledged up to then is there, or is told to be missing",
+            failure(&error)
         )),
-        Some(ErrorCode::SystemIoFailure) => StoreError::Broken(format!("the disk failed ({error})")),
-        Some(ErrorCode::CannotOpen) => StoreError::Broken(format!("the file cannot be opened ({error})")),
-        _ => StoreError::Broken(error.to_string()),
+        Some(ErrorCode::CannotOpen) => {
+            broken(format!("the file cannot be opened ({error}); check who owns it and its folder"))
+        }
+        _ => broken(error.to_string()),
     }
 }
 
 /// The store cannot go on.
 pub(crate) fn broken(what: impl Into<String>) -> StoreError {
     StoreError::Broken(what.into())
+}
+
+/// What an error of the system means that has come of making or opening something in the folder of a store.
+pub(crate) fn folder_error(what: &str, path: &Path, failed: &str, error: &io::Error) -> StoreError {
+    let shown = path.display();
+    if is_full(error.kind()) {
+        return StoreError::Full(format!("{what} {shown} {failed}: {error}"));
+    }
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => "; check who owns the folder, or give another one",
+        ErrorKind::ReadOnlyFilesystem => {
+            "; the disk is mounted read-only: give a folder that can be written to"
+        }
+        _ => "",
+    };
+    broken(format!("{what} {shown} {failed}: {error}{advice}"))
+}
+
+/// The same error, with its place.
+pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
+    let say = |what: String| format!("{}: {what}", path.display());
+    match error {
+        StoreError::Conflict(what) => StoreError::Conflict(say(what)),
+        StoreError::Full(what) => StoreError::Full(say(what)),
+        StoreError::Away(what) => StoreError::Away(say(what)),
+        StoreError::Broken(what) => StoreError::Broken(say(what)),
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Full("the disk is full; make room, and it goes on by itself".into())
+}
+
+/// SQLite calls it a full disk only when the system says so when a file is written to; there are other ways of having
+/// no room.
+fn is_lack_of_room(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error().map(|error| error.extended_code) {
+        Some(ffi::SQLITE_IOERR_SHMSIZE) => true,
+        // A quota, or a limit of the size of files. The call that has just failed is the last one that did.
+        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE) => {
+            is_full(io::Error::last_os_error().kind())
+        }
+        _ => false,
+    }
+}
+
+fn is_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+/// Which call it was.
+fn failure(error: &rusqlite::Error) -> String {
+    let call = match error.sqlite_error().map(|error| error.extended_code) {
+        Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => "a sync",
+        Some(ffi::SQLITE_IOERR_WRITE) => "a write",
+        Some(ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ) => "a read",
+        _ => return error.to_string(),
+    };
+    format!("{call}: {error}")
 }

@@ -3,19 +3,23 @@
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, store_error};
+use crate::error::{at, broken, folder_error, store_error};
 use crate::hot::{Hot, Whereabouts};
+use crate::options::Options;
+use crate::pen::keep_log;
 use crate::record::{Record, Wake};
 use crate::rows;
-use crate::schema::migrate;
+use crate::schema::{check_kind, migrate};
 use crate::state::State;
 use crate::store::SqliteStore;
+use crate::wal::{empty_log, make_durable};
 use crate::writer::Writer;
 
 /// The file of the database inside the folder of a store.
@@ -26,43 +30,57 @@ pub const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;";
 
 /// Opens the store in a folder, which is made if it is not there.
-pub(crate) fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
-    let shown = directory.display();
-    fs::create_dir_all(directory)
-        .map_err(|error| broken(format!("the folder {shown} cannot be made: {error}")))?;
-    let lock = lock(directory)?;
+pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, StoreError> {
+    let lock = if options.disk.is_none() { Some(own(directory)?) } else { None };
     let path = directory.join(DATABASE);
-    let mut writer = connect(&path)?;
-    migrate(&mut writer)?;
-    let reader = connect(&path)?;
-    let state = load(&reader)?;
-    Ok(SqliteStore::with(directory.to_owned(), lock, reader, Writer::start(writer), state))
+    let (writer, reader, state) = connect_both(&path, &options).map_err(|error| at(&path, error))?;
+    Ok(SqliteStore::with(directory.to_owned(), options, lock, reader, writer, state))
 }
 
-/// One process owns a store: whoever comes second is told so.
-fn lock(directory: &Path) -> Result<File, StoreError> {
+fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, State), StoreError> {
+    make_durable(path, options)?;
+    let mut writer = connect(path, options)?;
+    migrate(&mut writer)?;
+    empty_log(&writer)?;
+    let reader = connect(path, options)?;
+    let state = load(&reader)?;
+    // Until here whatever is refused is left as it was; from now on it is closed in good order.
+    for connection in [&writer, &reader] {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(store_error)?;
+    }
+    Ok((Writer::start(writer, options)?, reader, state))
+}
+
+/// Makes the folder, if it is not there, and locks it.
+fn own(directory: &Path) -> Result<File, StoreError> {
+    let made = fs::create_dir_all(directory);
+    made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
     let path = directory.join("lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|error| broken(format!("{} cannot be opened: {error}", path.display())))?;
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| folder_error("the file", &path, "cannot be opened", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             Err(StoreError::Away(format!("another process has the store {} open", directory.display())))
         }
-        Err(TryLockError::Error(error)) => {
-            Err(broken(format!("{} cannot be locked: {error}", path.display())))
-        }
+        Err(TryLockError::Error(error)) => Err(folder_error("the file", &path, "cannot be locked", &error)),
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path).map_err(store_error)?;
+fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match &options.disk {
+        Some(disk) => Connection::open_with_flags_and_vfs(path, flags, disk.vfs()),
+        None => Connection::open_with_flags(path, flags),
+    };
+    let connection = connection.map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(64);
+    keep_log(&connection);
+    check_kind(&connection)?;
     connection.execute_batch(PRAGMAS).map_err(store_error)?;
+    // The writer takes the log over by itself.
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(store_error)?;
     Ok(connection)
 }
 
@@ -154,7 +172,8 @@ fn replay(
     prev: u64,
     record: Record,
 ) -> Result<(), StoreError> {
-    if state.hot.get(run).is_none() && prev > 0 {
+    // Even a run that begins here may have parked since: then its row has all of this, and its places in line.
+    if state.hot.get(run).is_none() {
         warm_up(state, connection, run)?;
     }
     let head = state.hot.get(run).map_or(0, |hot| hot.head);

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 
-/// So many bytes of payloads are kept for those who read them again soon.
-const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// So many bytes of payloads are usually kept for those who read them again soon.
+pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Payloads that were written or read lately.
 #[derive(Debug, Default)]
@@ -38,9 +38,9 @@ impl RecentPayloads {
         *self = RecentPayloads::default();
     }
 
-    /// Lets the oldest go where there is too much, once they are in the file.
-    pub(crate) fn trim(&mut self, durable: u64) {
-        while self.bytes > MAX_BYTES
+    /// Lets the oldest go where there are more than so many bytes, once they are in the file.
+    pub(crate) fn trim(&mut self, durable: u64, max_bytes: usize) {
+        while self.bytes > max_bytes
             && let Some((id, stage)) = self.order.front()
             && *stage <= durable
         {
@@ -59,7 +59,8 @@ type Name = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct RecentKeys {
     known: HashMap<Name, RunId>,
-    order: VecDeque<(Name, u64)>,
+    /// In order, with the stage that takes each, and for whom.
+    order: VecDeque<(Name, u64, RunId)>,
 }
 
 impl RecentKeys {
@@ -73,7 +74,7 @@ impl RecentKeys {
     pub(crate) fn put(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId, stage: u64) {
         let name = (flow.clone(), key.clone());
         self.known.insert(name.clone(), run);
-        self.order.push_back((name, stage));
+        self.order.push_back((name, stage, run));
     }
 
     /// Lets the key of a run go that is removed.
@@ -83,10 +84,13 @@ impl RecentKeys {
 
     /// Lets those go that are in the file.
     pub(crate) fn trim(&mut self, durable: u64) {
-        while let Some((name, stage)) = self.order.front()
+        while let Some((name, stage, run)) = self.order.front()
             && *stage <= durable
         {
-            self.known.remove(name);
+            // It may be another run's by now, which is not in the file yet.
+            if self.known.get(name) == Some(run) {
+                self.known.remove(name);
+            }
             self.order.pop_front();
         }
     }
@@ -102,16 +106,30 @@ mod tests {
         let json = Json::parse(&format!("\"{}\"", "x".repeat(1 << 20))).expect("it is JSON");
         for _ in 0..100 {
             payloads.put(PayloadId(1), json.clone(), 1);
-            payloads.trim(1);
+            payloads.trim(1, MAX_BYTES);
         }
         assert!(payloads.get(PayloadId(1)).is_some());
         for id in 2..40 {
             payloads.put(PayloadId(id), json.clone(), 2);
         }
-        payloads.trim(1);
+        payloads.trim(1, MAX_BYTES);
         assert!(payloads.get(PayloadId(1)).is_none(), "the oldest goes first");
         assert!(payloads.get(PayloadId(2)).is_some(), "what is not in the file yet stays");
-        payloads.trim(2);
+        payloads.trim(2, MAX_BYTES);
         assert!(payloads.bytes <= MAX_BYTES && payloads.get(PayloadId(39)).is_some());
+    }
+
+    #[test]
+    fn a_key_that_was_taken_again_stays_until_it_is_in_the_file() {
+        let mut keys = RecentKeys::default();
+        let (flow, key) = ("f".into(), "k".into());
+        keys.put(&flow, &key, RunId(1), 1);
+        keys.forget(RunId(1));
+        keys.put(&flow, &key, RunId(2), 3);
+        keys.trim(2);
+        assert_eq!(keys.get("f", "k"), Some(RunId(2)));
+        keys.trim(3);
+        assert_eq!(keys.get("f", "k"), None);
+        assert!(keys.order.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The tables, and how a file of an older schema is brought up to date.
 
 use rusqlite::Connection;
+use rusqlite::types::FromSql;
 use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, store_error};
@@ -73,21 +74,43 @@ CREATE TABLE flow (
 );
 "];
 
-/// Brings the schema up to date. A file of a newer one is refused, and not touched.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let version: u32 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
-    if version as usize > MIGRATIONS.len() {
+/// What the file says it is: the letters `Unst`.
+const APPLICATION: i32 = 0x556e_7374;
+
+/// Refuses a file that is no store of ours, or of a newer schema, before anything is written to it.
+pub(crate) fn check_kind(connection: &Connection) -> Result<(), StoreError> {
+    let version = schema_version(connection)?;
+    let application: i32 = number(connection, "application_id")?;
+    let is_empty = number::<i64>(connection, "schema_version")? == 0;
+    if application != APPLICATION && !is_empty {
+        return Err(broken("it is a database, and no store of Unstuck: give another folder"));
+    }
+    if version > MIGRATIONS.len() {
         return Err(broken(format!(
             "it was written by a newer version of Unstuck (schema {version}, this one knows {}): use that one",
             MIGRATIONS.len()
         )));
     }
-    for (version, migration) in (1u32..).zip(MIGRATIONS).skip(version as usize) {
+    Ok(())
+}
+
+/// Brings the schema up to date.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let version = schema_version(connection)?;
+    for (version, migration) in (1u32..).zip(MIGRATIONS).skip(version) {
         let transaction = connection.transaction().map_err(store_error)?;
         transaction.execute_batch(migration).map_err(store_error)?;
+        transaction.pragma_update(None, "application_id", APPLICATION).map_err(store_error)?;
         transaction.pragma_update(None, "user_version", version).map_err(store_error)?;
         transaction.commit().map_err(store_error)?;
     }
     Ok(())
+}
+
+fn schema_version(connection: &Connection) -> Result<usize, StoreError> {
+    number::<u32>(connection, "user_version").map(|version| version as usize)
+}
+
+fn number<T: FromSql>(connection: &Connection, name: &str) -> Result<T, StoreError> {
+    connection.pragma_query_value(None, name, |row| row.get(0)).map_err(store_error)
 }

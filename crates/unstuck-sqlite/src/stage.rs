@@ -13,10 +13,7 @@ use crate::hot::Whereabouts;
 use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
 use crate::record::{KeptSlot, Wake, Wakes};
 use crate::rows;
-use crate::store::{Room, SqliteStore};
-
-/// So many runs park in one stage at most.
-const MAX_PARKED: usize = 2_000;
+use crate::store::SqliteStore;
 
 impl SqliteStore {
     /// Checks a whole stage before any of it happens.
@@ -177,10 +174,10 @@ impl SqliteStore {
 
     /// Those that have rested longest park, while there are too many in memory or the tail of the log is long.
     pub(crate) fn make_room(&mut self, job: &mut Job) {
-        for _ in 0..MAX_PARKED {
+        for _ in 0..self.options.max_parked {
             let tail = self.state.end - self.state.hot.covered(self.state.end);
-            let Room { max_runs, max_tail } = self.room;
-            if self.state.hot.len() <= max_runs + self.leaving.len() && tail <= max_tail {
+            let fits = self.state.hot.len() <= self.options.room.max_runs + self.leaving.len();
+            if fits && tail <= self.options.room.max_tail {
                 return;
             }
             let Some(run) = self.state.hot.longest_resting() else { return };

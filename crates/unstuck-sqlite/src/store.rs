@@ -27,36 +27,25 @@ use crate::error::broken;
 use crate::hot::Whereabouts;
 use crate::job::Job;
 use crate::open;
+use crate::options::Options;
+use crate::pen::keep_log;
 use crate::rows;
 use crate::stage::conflict;
 use crate::state::State;
 use crate::stats::Stats;
 use crate::writer::Writer;
 
-/// How much of a store is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// So many runs stay in memory; beyond, those that have rested longest park.
-    pub max_runs: usize,
-    /// So many events may come after the last one that the rows cover: what opening replays at most, nearly.
-    pub max_tail: u64,
-}
-
-impl Default for Room {
-    fn default() -> Room {
-        Room { max_runs: 20_000, max_tail: 200_000 }
-    }
-}
-
 /// The embedded store: one folder, owned by one process.
 #[derive(Debug)]
 pub struct SqliteStore {
     directory: PathBuf,
-    lock: File,
+    pub(crate) options: Options,
     /// When an engine was last alive, as the lock file tells.
     seen: Option<Time>,
-    pub(crate) reader: Connection,
     pub(crate) writer: Writer,
+    pub(crate) reader: Connection,
+    /// The last to go: the writer may have something to write until then.
+    lock: Option<File>,
     pub(crate) state: State,
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
@@ -67,39 +56,42 @@ pub struct SqliteStore {
     pub(crate) durable: u64,
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
+    /// A stage has failed: memory is to be read again from what is durable.
+    must_start_over: bool,
+    /// There was no room: it is looked for before the next transaction.
+    full: bool,
     pub(crate) broken: Option<StoreError>,
-    pub(crate) room: Room,
 }
 
 impl SqliteStore {
     /// Opens the store in this folder; it is made if it is not there.
     pub fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_with(directory, Room::default())
+        SqliteStore::open_with(directory, Options::default())
     }
 
-    /// As [`SqliteStore::open`], with so much room in memory.
-    pub fn open_with(directory: &Path, room: Room) -> Result<SqliteStore, StoreError> {
-        let mut store = open::open(directory)?;
-        store.room = room;
-        Ok(store)
+    /// Opens the store in this folder, kept in this way.
+    pub fn open_with(directory: &Path, options: impl Into<Options>) -> Result<SqliteStore, StoreError> {
+        open::open(directory, options.into())
     }
 
     pub(crate) fn with(
         directory: PathBuf,
-        lock: File,
+        options: Options,
+        lock: Option<File>,
         reader: Connection,
         writer: Writer,
         state: State,
     ) -> SqliteStore {
-        let modified = lock.metadata().and_then(|metadata| metadata.modified()).ok();
+        let modified = lock.as_ref().and_then(|lock| lock.metadata().and_then(|found| found.modified()).ok());
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
         SqliteStore {
             directory,
-            lock,
+            options,
             seen,
-            reader,
             writer,
+            reader,
+            lock,
             state,
             settled: Vec::new(),
             in_transaction: false,
@@ -107,8 +99,9 @@ impl SqliteStore {
             last_stage: 0,
             durable: 0,
             leaving: VecDeque::new(),
+            must_start_over: false,
+            full: false,
             broken: None,
-            room: Room::default(),
         }
     }
 
@@ -148,24 +141,46 @@ impl SqliteStore {
     fn take_in(&mut self, settled: Settled) {
         match &settled.result {
             Ok(()) => self.durable = settled.stage.0,
-            Err(error) if !error.may_pass() => self.broken = Some(error.clone()),
-            Err(_) => {}
+            Err(error) => {
+                self.must_start_over = true;
+                self.full |= matches!(error, StoreError::Full(_));
+                if !error.may_pass() {
+                    self.stop(error.clone());
+                }
+            }
         }
         self.settled.push(settled);
     }
 
-    /// Waits until everything that was staged has settled: then the file shows what we see.
+    /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
+    /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
+    fn stop(&mut self, error: StoreError) {
+        keep_log(&self.reader);
+        self.broken.get_or_insert(error);
+    }
+
+    /// What came of writing something that is no stage.
+    fn has_written<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &written
+            && !error.may_pass()
+        {
+            self.stop(error.clone());
+        }
+        written
+    }
+
+    /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         while let Some(settled) = self.writer.next(true) {
             self.take_in(settled);
         }
         if self.writer.outstanding() > 0 {
-            self.broken = Some(broken("the writer has stopped"));
+            self.stop(broken("the writer has stopped"));
         }
-        match self.settled.iter().find_map(|settled| settled.result.as_ref().err()) {
-            Some(error) => Err(error.clone()),
-            None => self.usable(),
+        if self.must_start_over {
+            self.start_over();
         }
+        self.usable()
     }
 
     /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
@@ -173,6 +188,7 @@ impl SqliteStore {
         while let Some(settled) = self.writer.next(true) {
             self.take_in(settled);
         }
+        self.must_start_over = false;
         self.leaving.clear();
         self.locked.clear();
         self.in_transaction = false;
@@ -182,9 +198,20 @@ impl SqliteStore {
                     self.state = state;
                     self.writer.reset();
                 }
-                Err(error) => self.broken = Some(error),
+                Err(error) => self.stop(error),
             }
         }
+    }
+
+    /// Looks whether there is room again. It is looked for here rather than with the next stage, whose failure would cost
+    /// reading all of memory again.
+    fn look_for_room(&mut self) -> Result<(), StoreError> {
+        match self.writer.probe() {
+            Ok(()) => self.full = false,
+            Err(error) if error.may_pass() => return Err(error),
+            Err(error) => self.stop(error),
+        }
+        self.usable()
     }
 
     /// Runs whose rows are in the file leave memory, unless something has happened to them since.
@@ -204,7 +231,7 @@ impl SqliteStore {
                 self.state.ready.park(run);
             }
         }
-        self.state.payloads.trim(self.durable);
+        self.state.payloads.trim(self.durable, self.options.payload_bytes);
         self.state.keys.trim(self.durable);
     }
 }
@@ -214,6 +241,9 @@ impl Store for SqliteStore {
         self.usable()?;
         if self.in_transaction {
             return Err(StoreError::Conflict("a transaction is open already: end it first".into()));
+        }
+        if self.full {
+            self.look_for_room()?;
         }
         self.in_transaction = true;
         Ok(())
@@ -364,21 +394,18 @@ impl Store for SqliteStore {
             return;
         }
         // What is out was changed and is gone: it is read again, once the file has all of its history.
-        if let Err(error) = self.catch_up() {
-            if !error.may_pass() {
-                self.broken = Some(error);
-            }
+        if self.catch_up().is_err() {
             return;
         }
         for id in out {
-            let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
-            match rows::run_at(&self.reader, id, head) {
-                Ok(run) => {
-                    if let Some(hot) = self.state.hot.get_mut(id) {
-                        hot.run = Whereabouts::Here(Box::new(run));
-                    }
-                }
-                Err(error) => self.broken = Some(error),
+            // After a failure all of memory was read again.
+            let Some(hot) = self.state.hot.get_mut(id) else { continue };
+            if matches!(hot.run, Whereabouts::Here(_)) {
+                continue;
+            }
+            match rows::run_at(&self.reader, id, hot.head) {
+                Ok(run) => hot.run = Whereabouts::Here(Box::new(run)),
+                Err(error) => self.stop(error),
             }
         }
     }
@@ -387,7 +414,7 @@ impl Store for SqliteStore {
         while let Some(settled) = self.writer.next(wait && self.settled.is_empty()) {
             self.take_in(settled);
         }
-        if self.settled.iter().any(|settled| settled.result.is_err()) {
+        if self.must_start_over {
             self.start_over();
         } else {
             self.let_go();
@@ -398,7 +425,8 @@ impl Store for SqliteStore {
     fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
         // The writer is idle then, so that nothing else writes.
         self.catch_up()?;
-        rows::begin_life(&mut self.reader, fresh_key)
+        let begun = rows::begin_life(&mut self.reader, fresh_key);
+        self.has_written(begun)
     }
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
@@ -429,7 +457,9 @@ impl Store for SqliteStore {
         self.seen = Some(now);
         // The time of the lock file says it: no write to the database, and nothing is lost where it fails.
         let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
-        let _ = self.lock.set_modified(SystemTime::UNIX_EPOCH + since);
+        if let Some(lock) = &self.lock {
+            let _ = lock.set_modified(SystemTime::UNIX_EPOCH + since);
+        }
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
@@ -518,7 +548,8 @@ impl Store for SqliteStore {
         self.catch_up()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
-        rows::put_flow(&self.reader, &record)?;
+        let written = rows::put_flow(&self.reader, &record);
+        self.has_written(written)?;
         self.state.flows = flows;
         Ok(record)
     }

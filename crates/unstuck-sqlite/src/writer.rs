@@ -1,5 +1,6 @@
-//! The one thread that writes: it takes all stages that wait, makes them one transaction, and syncs once.
+//! The writer as the store sees it, and how stages become rows.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -10,41 +11,51 @@ use unstuck_store::contract::{Settled, StoreError};
 
 use crate::error::{broken, store_error};
 use crate::job::{Entry, Job, MovedLease, Row};
+use crate::options::{Hand, Options};
+use crate::pen::Pen;
 use crate::record::{RecordRef, text};
 use crate::rows;
 use crate::stats::{Clock, Stats, Watch, Written};
 
-/// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
-const MAX_GROUP: usize = 64;
-
-enum Message {
+/// What the thread is told.
+pub(crate) enum Message {
     Job(Box<Job>),
     /// The store has read again what is durable: stages are welcome again after a failure.
     Reset,
+    /// Is there room again?
+    Probe(Sender<Result<(), StoreError>>),
 }
 
 /// The writer, as the store sees it.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    sender: Option<Sender<Message>>,
-    settled: Receiver<Settled>,
+    work: Work,
     outstanding: usize,
-    thread: Option<JoinHandle<()>>,
     watch: Watch,
     clock: Option<Clock>,
 }
 
+/// Where the work is done.
+#[derive(Debug)]
+enum Work {
+    Elsewhere { sender: Option<Sender<Message>>, settled: Receiver<Settled>, thread: Option<JoinHandle<()>> },
+    Here { pen: Pen, line: VecDeque<Job>, settled: VecDeque<Settled> },
+}
+
 impl Writer {
-    pub(crate) fn start(connection: Connection) -> Writer {
-        let (sender, receiver) = channel();
-        let (report, settled) = channel();
+    pub(crate) fn start(connection: Connection, options: &Options) -> Result<Writer, StoreError> {
         let watch = Watch::default();
-        let told = watch.clone();
-        let thread = std::thread::spawn(move || {
-            let mut thread = WriterThread { connection, report, failed: None, watch: told };
-            thread.run(&receiver);
-        });
-        Writer { sender: Some(sender), settled, outstanding: 0, thread: Some(thread), watch, clock: None }
+        let mut pen = Pen::new(connection, options, watch.clone())?;
+        let work = match options.hand {
+            Hand::Caller => Work::Here { pen, line: VecDeque::new(), settled: VecDeque::new() },
+            Hand::Thread => {
+                let (sender, receiver) = channel();
+                let (report, settled) = channel();
+                let thread = std::thread::spawn(move || pen.run(&receiver, &report));
+                Work::Elsewhere { sender: Some(sender), settled, thread: Some(thread) }
+            }
+        };
+        Ok(Writer { work, outstanding: 0, watch, clock: None })
     }
 
     pub(crate) fn write(&mut self, job: Job) {
@@ -52,17 +63,37 @@ impl Writer {
         if let Some(clock) = &mut self.clock {
             clock.begin();
         }
-        self.send(Message::Job(Box::new(job)));
+        match &mut self.work {
+            // A writer that is gone shows in `settle`.
+            Work::Elsewhere { sender: Some(sender), .. } => {
+                let _ = sender.send(Message::Job(Box::new(job)));
+            }
+            Work::Elsewhere { sender: None, .. } => {}
+            Work::Here { line, .. } => line.push_back(job),
+        }
     }
 
-    pub(crate) fn reset(&self) {
-        self.send(Message::Reset);
+    pub(crate) fn reset(&mut self) {
+        match &mut self.work {
+            Work::Elsewhere { sender: Some(sender), .. } => {
+                let _ = sender.send(Message::Reset);
+            }
+            Work::Elsewhere { sender: None, .. } => {}
+            Work::Here { pen, .. } => pen.failed = None,
+        }
     }
 
-    fn send(&self, message: Message) {
-        // A writer that is gone shows in `settle`.
-        if let Some(sender) = &self.sender {
-            let _ = sender.send(message);
+    /// Looks whether there is room again, after there was none.
+    pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
+        match &mut self.work {
+            Work::Elsewhere { sender, .. } => {
+                let (answer, answered) = channel();
+                if let Some(sender) = sender {
+                    let _ = sender.send(Message::Probe(answer));
+                }
+                answered.recv().unwrap_or_else(|_| Err(broken("the writer has stopped")))
+            }
+            Work::Here { pen, .. } => pen.probe(),
         }
     }
 
@@ -75,7 +106,17 @@ impl Writer {
         if self.outstanding == 0 {
             return None;
         }
-        let settled = if wait { self.settled.recv().ok() } else { self.settled.try_recv().ok() };
+        let settled = match &mut self.work {
+            Work::Elsewhere { settled, .. } if wait => settled.recv().ok(),
+            Work::Elsewhere { settled, .. } => settled.try_recv().ok(),
+            Work::Here { pen, line, settled } => {
+                if wait && settled.is_empty() {
+                    let group = line.drain(..line.len().min(pen.max_group)).collect();
+                    pen.write(group, |report| settled.push_back(report));
+                }
+                settled.pop_front()
+            }
+        };
         self.outstanding -= usize::from(settled.is_some());
         if let (Some(clock), Some(_)) = (&mut self.clock, &settled) {
             clock.end();
@@ -101,60 +142,20 @@ impl Writer {
 impl Drop for Writer {
     /// Whatever is in line is written first.
     fn drop(&mut self) {
-        self.sender = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-struct WriterThread {
-    connection: Connection,
-    report: Sender<Settled>,
-    /// A stage has failed: all that stand on it fail with it, until the store has started over.
-    failed: Option<StoreError>,
-    watch: Watch,
-}
-
-impl WriterThread {
-    fn run(&mut self, receiver: &Receiver<Message>) {
-        while let Ok(first) = receiver.recv() {
-            let mut group = Vec::new();
-            let mut next = Some(first);
-            while let Some(message) = next.take() {
-                match message {
-                    Message::Job(job) => group.push(*job),
-                    Message::Reset => {
-                        self.write(std::mem::take(&mut group));
-                        self.failed = None;
-                    }
-                }
-                if group.len() < MAX_GROUP {
-                    next = receiver.try_recv().ok();
+        match &mut self.work {
+            Work::Elsewhere { sender, thread, .. } => {
+                *sender = None;
+                if let Some(thread) = thread.take() {
+                    let _ = thread.join();
                 }
             }
-            self.write(group);
-        }
-    }
-
-    fn write(&mut self, group: Vec<Job>) {
-        if group.is_empty() {
-            return;
-        }
-        if self.failed.is_none() {
-            match write_group(&mut self.connection, &group) {
-                Ok(written) => self.watch.tell(written),
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        for job in group {
-            let result = self.failed.clone().map_or(Ok(()), Err);
-            let _ = self.report.send(Settled { stage: job.id(), result });
+            Work::Here { .. } => while self.next(true).is_some() {},
         }
     }
 }
 
-fn write_group(connection: &mut Connection, group: &[Job]) -> Result<Written, StoreError> {
+/// Makes these stages one transaction.
+pub(crate) fn write_group(connection: &mut Connection, group: &[Job]) -> Result<Written, StoreError> {
     let transaction = connection.transaction().map_err(store_error)?;
     let mut written = Written { stages: group.len() as u64, ..Written::default() };
     for job in group {

@@ -57,6 +57,12 @@ pub trait TestStore: Store + Sized {
         false
     }
 
+    /// Whether the process has died by itself meanwhile: what it says since then counts for nothing, and the store is to
+    /// be opened again.
+    fn has_crashed(&self) -> bool {
+        false
+    }
+
     /// The store has these flows, and is in the middle of its life: for stores that can look whether all is as promised.
     fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         let _ = flows;

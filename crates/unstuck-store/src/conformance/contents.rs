@@ -100,6 +100,21 @@ impl Contents {
         assert!(self.keys.iter().all(|(.., run)| run.is_some()), "every key leads to a run");
     }
 
+    /// How it is unlike other contents, in short.
+    pub fn unlike(&self, other: &Contents) -> String {
+        let numbers =
+            |contents: &Contents| contents.runs.iter().map(|(run, _)| (run.id, run.seq)).collect::<Vec<_>>();
+        let (ours, theirs) = (numbers(self), numbers(other));
+        if ours != theirs {
+            return format!("runs and their last events {ours:?} in place of {theirs:?}");
+        }
+        let (ours, theirs) = (format!("{self:#?}"), format!("{other:#?}"));
+        let differ = ours.lines().zip(theirs.lines()).enumerate().find(|(_, (ours, theirs))| ours != theirs);
+        let from = differ.map_or(0, |(line, _)| line.saturating_sub(20));
+        let some = |text: &str| text.lines().skip(from).take(30).collect::<Vec<_>>().join("\n");
+        format!("this:\n{}\nin place of:\n{}", some(&ours), some(&theirs))
+    }
+
     /// The runs and their states.
     pub fn states(&self) -> Vec<(RunId, RunState)> {
         self.runs.iter().map(|(run, _)| (run.id, run.state())).collect()

@@ -63,6 +63,9 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         if step.is_multiple_of(16) {
             self.compare();
         }
+        if self.driver.store.has_crashed() {
+            return self.crash();
+        }
         self.driver.store.look(&self.driver.flows);
         self
     }

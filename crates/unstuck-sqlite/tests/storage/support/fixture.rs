@@ -1,0 +1,230 @@
+//! A store under test: in a folder, or on a disk in memory whose power goes.
+
+use std::sync::Arc;
+
+use rusqlite::ffi;
+use tempfile::TempDir;
+use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::event::Event;
+use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::run::Run;
+use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
+use unstuck_sqlite::{Hand, Options, SqliteStore};
+use unstuck_store::conformance::TestStore;
+use unstuck_store::contract::{
+    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
+};
+
+use super::disk::{Disk, Image};
+use super::faults::{Fault, Op};
+use super::power::Power;
+use super::vfs::Mounted;
+
+/// A store that can be opened again where it is.
+pub(crate) struct Fixture {
+    store: Option<SqliteStore>,
+    options: Options,
+    place: Place,
+    /// What has settled, and nobody has asked for yet.
+    reports: Vec<Settled>,
+    /// On a disk in memory no file has a time: when the engine was last alive.
+    seen: Option<Time>,
+}
+
+enum Place {
+    Folder(Arc<TempDir>),
+    Disk(Box<(Mounted, Power)>),
+}
+
+impl Fixture {
+    /// A new store in a folder that goes when it does.
+    pub(crate) fn in_a_folder(options: Options) -> Fixture {
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let store = SqliteStore::open_with(folder.path(), options.clone()).expect("opens");
+        Fixture { store: Some(store), options, place: Place::Folder(folder), reports: Vec::new(), seen: None }
+    }
+
+    /// A new store on a disk whose power goes when `power` says so.
+    pub(crate) fn on_a_disk(options: Options, power: Power) -> Fixture {
+        let mut power = power;
+        open_on(Mounted::new(power.plug_in(Image::new())), options, power)
+    }
+
+    pub(crate) fn store(&mut self) -> &mut SqliteStore {
+        self.store.as_mut().expect("open")
+    }
+
+    /// The disk.
+    pub(crate) fn disk(&self) -> &Disk {
+        match &self.place {
+            Place::Disk(place) => &place.0.disk,
+            Place::Folder(_) => panic!("it is in a folder"),
+        }
+    }
+
+    fn is_on_a_disk(&self) -> bool {
+        matches!(self.place, Place::Disk(_))
+    }
+
+    /// Ends, and is opened again: what a process sees on the disk is what the next one finds.
+    pub(crate) fn restart(&mut self) -> Result<(), StoreError> {
+        self.store = None;
+        self.reports.clear();
+        self.store = Some(match &self.place {
+            Place::Folder(folder) => SqliteStore::open_with(folder.path(), self.options.clone())?,
+            Place::Disk(place) => open(&place.0, &self.options)?,
+        });
+        Ok(())
+    }
+}
+
+/// Opens the store on a disk.
+fn open(mounted: &Mounted, options: &Options) -> Result<SqliteStore, StoreError> {
+    let disk: Arc<dyn unstuck_sqlite::Disk> = mounted.disk.clone();
+    SqliteStore::open_with(&mounted.path(), Options { disk: Some(disk), ..options.clone() })
+}
+
+/// Opens a store on a disk, again and again while the power goes meanwhile.
+fn open_on(mut mounted: Mounted, options: Options, mut power: Power) -> Fixture {
+    loop {
+        match open(&mounted, &options) {
+            Ok(store) => {
+                let place = Place::Disk(Box::new((mounted, power)));
+                return Fixture { store: Some(store), options, place, reports: Vec::new(), seen: None };
+            }
+            Err(_) if mounted.disk.is_dead() => {
+                let left = power.unplug(&mounted.disk);
+                mounted = Mounted::new(power.plug_in(left));
+            }
+            Err(_) if mounted.disk.has_failed() => power.go_on_after_a_failed_sync(&mounted.disk),
+            Err(error) => panic!("what a crash leaves cannot be opened: {error}"),
+        }
+    }
+}
+
+impl TestStore for Fixture {
+    fn reopen(self) -> Fixture {
+        let Fixture { mut store, options, place, seen, .. } = self;
+        let again = match place {
+            Place::Folder(folder) => {
+                drop(store.take());
+                let store = SqliteStore::open_with(folder.path(), options.clone()).expect("opens again");
+                Fixture {
+                    store: Some(store),
+                    options,
+                    place: Place::Folder(folder),
+                    reports: Vec::new(),
+                    seen: None,
+                }
+            }
+            Place::Disk(place) => {
+                let (mounted, mut power) = *place;
+                let has_failed = mounted.disk.has_failed();
+                if has_failed || power.ends_in_good_order() {
+                    drop(store.take());
+                }
+                if has_failed && !mounted.disk.is_dead() {
+                    power.go_on_after_a_failed_sync(&mounted.disk);
+                    open_on(mounted, options, power)
+                } else {
+                    let image = power.unplug(&mounted.disk);
+                    drop(store);
+                    open_on(Mounted::new(power.plug_in(image)), options, power)
+                }
+            }
+        };
+        Fixture { seen, ..again }
+    }
+
+    fn make_durable(&mut self, n: usize) {
+        while self.options.hand == Hand::Caller && self.reports.len() < n {
+            let more = self.store().settle(true);
+            if more.is_empty() {
+                return;
+            }
+            self.reports.extend(more);
+        }
+    }
+
+    /// The disk takes nothing for a while.
+    fn fail_next(&mut self, error: &StoreError) -> usize {
+        if !self.is_on_a_disk() || self.options.hand == Hand::Thread {
+            return 0;
+        }
+        let refuse =
+            Fault { op: Op::Write, which: None, after: 0, times: usize::MAX, code: ffi::SQLITE_FULL };
+        self.disk().inner().add_fault(refuse);
+        let settled = self.store().settle(true);
+        self.disk().inner().faults.remove(Op::Write);
+        let mut failed = 0;
+        for Settled { stage, result } in settled {
+            let result = result.map_err(|_| error.clone());
+            failed += usize::from(result.is_err());
+            self.reports.push(Settled { stage, result });
+        }
+        if self.has_crashed() { 0 } else { failed }
+    }
+
+    fn has_crashed(&self) -> bool {
+        self.is_on_a_disk() && (self.disk().is_dead() || self.disk().has_failed())
+    }
+}
+
+macro_rules! delegate {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Store for Fixture {
+            $(fn $name(&mut self $(, $argument: $type)*) -> $result {
+                self.store().$name($($argument),*)
+            })*
+
+            fn settle(&mut self, wait: bool) -> Vec<Settled> {
+                if self.reports.is_empty() {
+                    return self.store().settle(wait);
+                }
+                std::mem::take(&mut self.reports)
+            }
+
+            fn alive(&mut self, now: Time) {
+                self.seen = self.seen.max(Some(now));
+                self.store().alive(now);
+            }
+
+            fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+                let told = self.store().last_seen()?;
+                Ok(told.map(|told| self.seen.map_or(told, |seen| told.max(seen))))
+            }
+        }
+    };
+}
+
+delegate! {
+    begin() -> Result<(), StoreError>;
+    lock(runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
+    run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
+    payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
+    candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
+    highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+    admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
+    due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+    notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+    stage(stage: Stage) -> Result<StageId, StoreError>;
+    abandon(locked: Vec<Run>) -> ();
+    rollback() -> ();
+    begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+    local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+    downtimes() -> Result<Vec<Downtime>, StoreError>;
+    next_due() -> Result<Option<Time>, StoreError>;
+    last_time() -> Result<Option<Time>, StoreError>;
+    last_id() -> Result<u64, StoreError>;
+    run(run: RunId) -> Result<Option<Run>, StoreError>;
+    history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+    list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+    put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
+    flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
+    newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
+}
