@@ -15,12 +15,10 @@ use crate::fixture::Temporary;
 
 #[test]
 fn a_store_has_no_findings_at_any_moment_of_its_life() {
-    let seeds = match std::env::var("UNSTUCK_SEED") {
-        Ok(seed) => {
-            let seed: u64 = seed.parse().expect("UNSTUCK_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => 0..12,
+    let seeds: Vec<u64> = match std::env::var("UNSTUCK_SEED") {
+        Ok(seed) => vec![seed.parse().expect("UNSTUCK_SEED is a number")],
+        // In the last two, a run begins after the last event that all rows cover, and parks.
+        Err(_) => (0..10).chain([120, 206]).collect(),
     };
     for seed in seeds {
         let mut random = Random::new(seed);
