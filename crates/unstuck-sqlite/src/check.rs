@@ -25,6 +25,8 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 use crate::check::run::RunChecks;
 use crate::check::snapshot::Snapshot;
 
+pub(crate) use crate::check::file::open as open_for_reading;
+
 /// So many findings of each promise are told; the others are counted.
 pub const MAX_FINDINGS_OF_A_PROMISE: usize = 20;
 

@@ -1,10 +1,140 @@
 //! What a store holds, in numbers: read beside whoever owns it, and nothing is changed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use rusqlite::Connection;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::RunState;
+use unstuck_store::contract::StoreError;
+
+use crate::check;
+use crate::error::{broken, store_error};
 use crate::open::DATABASE;
+use crate::rows::{self, unsigned};
+use crate::writer::number;
+
+/// What a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The version of its tables.
+    pub schema: u32,
+    /// Its files, with their sizes in bytes.
+    pub files: Vec<(String, u64)>,
+    /// How many runs are in each state, children and handlers too.
+    pub runs: BTreeMap<RunState, u64>,
+    /// How many events were ever written to it.
+    pub events: u64,
+    /// Its flows, with their versions in the order in which they were kept.
+    pub flows: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    /// The oldest run that is kept.
+    pub oldest: Option<RunId>,
+    /// The newest one.
+    pub newest: Option<RunId>,
+}
 
 /// Whether there is a store in this folder.
 pub fn has_store(directory: &Path) -> bool {
     directory.join(DATABASE).is_file()
+}
+
+/// What the store in this folder holds, as far as it is durable. An engine may go on with it meanwhile.
+pub fn info(directory: &Path) -> Result<Info, StoreError> {
+    let files = files(directory)?;
+    let mut connection = check::open_for_reading(directory)?;
+    let transaction = connection.transaction().map_err(store_error)?;
+    let schema =
+        transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
+    let mut flows: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
+    for flow in rows::flows(&transaction)? {
+        flows.entry(flow.name).or_default().push(flow.version);
+    }
+    let tail = tail(&transaction)?;
+    let (oldest, newest) = ends(&transaction, tail.keys().copied())?;
+    Ok(Info {
+        schema,
+        files,
+        runs: runs(&transaction, &tail)?,
+        events: rows::last_position(&transaction)?,
+        flows,
+        oldest,
+        newest,
+    })
+}
+
+fn files(directory: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    let unreadable = |error| broken(format!("the folder {} cannot be read: {error}", directory.display()));
+    let mut files = Vec::new();
+    for entry in directory.read_dir().map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // One that goes away meanwhile is none.
+        if name.starts_with(DATABASE)
+            && let Ok(about) = entry.metadata()
+        {
+            files.push((name, about.len()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The last events of runs whose rows may be behind.
+fn tail(connection: &Connection) -> Result<BTreeMap<RunId, u64>, StoreError> {
+    let flushed = rows::meta(connection, "flushed")?.unwrap_or(0);
+    let sql = "SELECT run, max(pos) FROM event WHERE pos > ?1 GROUP BY run";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let found = statement
+        .query_map([flushed], |row| Ok((RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?))))
+        .map_err(store_error)?;
+    found.collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// How many runs are in each state: as their rows say, or the log where it knows better.
+fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap<RunState, u64>, StoreError> {
+    let mut counts: BTreeMap<RunState, u64> = BTreeMap::new();
+    let mut statement =
+        connection.prepare("SELECT state, count(*) FROM run GROUP BY state").map_err(store_error)?;
+    let found = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?))))
+        .map_err(store_error)?;
+    for row in found {
+        let (word, count) = row.map_err(store_error)?;
+        counts.insert(state(&word)?, count);
+    }
+    let mut row_state = connection.prepare("SELECT state FROM run WHERE id = ?1").map_err(store_error)?;
+    for (run, head) in tail {
+        let mut known = row_state.query([number(run.0)?]).map_err(store_error)?;
+        if let Some(row) = known.next().map_err(store_error)? {
+            let word: String = row.get(0).map_err(store_error)?;
+            if let Some(count) = counts.get_mut(&state(&word)?) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        *counts.entry(rows::run_at(connection, *run, *head)?.state()).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 0);
+    Ok(counts)
+}
+
+fn state(word: &str) -> Result<RunState, StoreError> {
+    let found = RunState::ALL.into_iter().find(|state| state.word() == word);
+    found.ok_or_else(|| broken(format!("a run has the unknown state `{word}`; check the store")))
+}
+
+/// The first and the last id.
+fn ends(
+    connection: &Connection,
+    tail: impl Iterator<Item = RunId>,
+) -> Result<(Option<RunId>, Option<RunId>), StoreError> {
+    let rows: (Option<i64>, Option<i64>) = connection
+        .query_row("SELECT (SELECT min(id) FROM run), (SELECT max(id) FROM run)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .map_err(store_error)?;
+    let known = [rows.0, rows.1].into_iter().flatten().map(|id| RunId(unsigned(id)));
+    let mut all: Vec<RunId> = known.chain(tail).collect();
+    all.sort_unstable();
+    Ok((all.first().copied(), all.last().copied()))
 }

@@ -24,6 +24,6 @@ mod store;
 mod wal;
 mod writer;
 
-pub use info::has_store;
+pub use info::{Info, has_store, info};
 pub use options::{Disk, Hand, Options, Room};
 pub use store::SqliteStore;

@@ -27,6 +27,7 @@ mod show;
 mod signal;
 mod socket;
 mod source;
+mod store;
 mod style;
 mod table;
 mod text;
@@ -78,6 +79,7 @@ enum Command {
     Signal(signal::Arguments),
     Rerun(rerun::Arguments),
     Forget(forget::Arguments),
+    Store(store::Arguments),
     Check(check::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Signal(signal) => signal.execute(format),
         Command::Rerun(rerun) => rerun.execute(format),
         Command::Forget(forget) => forget.execute(format),
+        Command::Store(store) => store.execute(format),
         Command::Check(check) => check.execute(format),
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),

@@ -30,9 +30,6 @@ pub(crate) struct Place {
 impl StoreArgument {
     pub(crate) fn place(&self) -> Result<Place, Failure> {
         if let Some(given) = &self.store {
-            if given.as_os_str().is_empty() {
-                return Err(Failure::new("--store is empty; give the path of a folder"));
-            }
             let directory = absolute(given);
             let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
             return Ok(Place { directory, option });

@@ -50,7 +50,10 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
         return forget(handle, change.run).map(Done::Forgotten);
     }
     let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
-    let answer = handle.command(run, command)?;
+    let answer = handle.command(run, command).map_err(|error| match error.into() {
+        Unanswered::Refused(sentence) => Unanswered::Refused(format!("{run}: {sentence}")),
+        Unanswered::Stopped => Unanswered::Stopped,
+    })?;
     let desk = desk.clone();
     let told = handle.read(move |store, flows| -> Result<Changed, Unanswered> {
         let explained = explain::of_run(store, flows, run)?;
@@ -119,10 +122,10 @@ fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> 
         }
         Ok(match again {
             Again::Continue if run.state() == RunState::Completed => {
-                return Err(Unanswered::refused(
-                    "the run is completed, so there is no point of failure to go on from; \
-                     run it again with --all or --steps",
-                ));
+                return Err(Unanswered::Refused(format!(
+                    "{} is completed, so there is no point of failure to go on from; rerun it with --all or --steps",
+                    run.id
+                )));
             }
             Again::Continue => Rerun::Continue,
             Again::All => Rerun::All,

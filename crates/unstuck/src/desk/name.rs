@@ -41,7 +41,7 @@ pub(crate) fn find(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Resu
             let mut lines = vec![format!("`{name}` is the beginning of several ids; give more of it:")];
             for run in several.iter().take(SHOWN) {
                 let flow = flows.get(store, run.flow)?;
-                lines.push(format!("  {}  {} of flow `{}`", run.id, run.state().word(), flow.name));
+                lines.push(format!("  {}  {}, of flow `{}`", run.id, run.state().word(), flow.name));
             }
             lines.extend((several.len() > SHOWN).then(|| "  and more".to_owned()));
             Err(Unanswered::Refused(lines.join("\n")))

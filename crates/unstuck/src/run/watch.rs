@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
@@ -23,6 +23,9 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::socket::Server;
 use crate::{Done, Format, engine, style, text, who};
+
+/// So often the store is looked after.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A run that is being watched.
 pub(super) struct Watch {
@@ -106,8 +109,10 @@ impl Watch {
 
     /// Returns when the run is final, when nothing will move it but a person, or when it is interrupted.
     fn until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), Failure> {
+        let mut looked = Instant::now();
         while !self.is_over() && self.signal.is_none() {
-            match receiver.recv_timeout(self.show.patience()) {
+            self.look_after(&mut looked)?;
+            match receiver.recv_timeout(self.show.patience().min(LOOK)) {
                 Ok(message) => {
                     self.take(message)?;
                     for message in receiver.try_iter() {
@@ -120,6 +125,16 @@ impl Watch {
             self.show.tick(&self.tree);
         }
         Ok(())
+    }
+
+    /// A store that cannot go on says nothing by itself.
+    fn look_after(&self, looked: &mut Instant) -> Result<(), Failure> {
+        if looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        *looked = Instant::now();
+        let read = self.handle().read(|store, _| store.last_time());
+        read.and_then(|found| found.map_err(EngineError::from)).map(|_| ()).map_err(engine_failed)
     }
 
     fn is_over(&self) -> bool {

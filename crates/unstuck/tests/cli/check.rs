@@ -71,16 +71,23 @@ fn there_are_completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = unstuck(&["completions", shell]);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
-        assert!(ran.stdout.contains("deny-warnings"), "{shell}");
+        for word in ["deny-warnings", "unpause", "continue", "store"] {
+            assert!(ran.stdout.contains(word), "{word} for {shell}");
+        }
     }
 }
 
 #[test]
 fn help_and_version_go_to_stdout() {
-    for command in ["run", "check", "schema", "completions"] {
-        let ran = unstuck(&[command, "--help"]);
+    let commands = "run runs show explain history choose resume pause unpause cancel signal rerun forget store \
+                    store:info store:check check schema completions";
+    for command in commands.split_whitespace() {
+        let mut arguments: Vec<&str> = command.split(':').collect();
+        arguments.push("--help");
+        let ran = unstuck(&arguments);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command}");
         assert!(ran.stdout.contains("Example"), "{command}: {}", ran.stdout);
+        assert!(ran.stdout.lines().all(|line| line.len() <= 120), "{command}: {}", ran.stdout);
     }
     assert_eq!(unstuck(&["--version"]).stdout, concat!("unstuck ", env!("CARGO_PKG_VERSION"), "\n"));
 }

@@ -1,0 +1,82 @@
+//! Flows in the store: versions, and children that are there already.
+
+use serde_json::json;
+
+use crate::support::Store;
+
+fn flow(name: &str, version: &str, value: u32) -> String {
+    format!("flow: {name}\n{version}steps:\n  - {{id: one, set: {value}}}\n")
+}
+
+#[test]
+fn the_same_version_keeps_its_content_and_what_has_none_is_numbered() {
+    let store = Store::new();
+    let cases = [
+        (flow("a", "version: 7\n", 1), Some("7")),
+        (flow("a", "version: 7\n", 1), Some("7")),
+        (flow("a", "version: 7\n", 2), None),
+        (flow("a", "version: 8\n", 2), Some("8")),
+        (flow("b", "", 1), Some("1")),
+        (flow("b", "", 1), Some("1")),
+        (flow("b", "", 2), Some("2")),
+    ];
+    for (text, wanted) in cases {
+        let ran = store.run_flow(&text, &["-o", "json"]);
+        if let Some(version) = wanted {
+            assert_eq!((ran.code, &ran.json()["version"]), (0, &json!(version)), "{}", ran.stderr);
+            continue;
+        }
+        let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
+        let sentence = error["error"].as_str().expect("it is a text");
+        let wanted = "flow.yaml: version 7 of flow `a` is kept with other content; give the change a version of its own";
+        assert!(ran.code == 1 && sentence.ends_with(wanted), "{sentence}");
+    }
+    let info = store.unstuck(&["store", "info", "-o", "json"]).json();
+    let wanted = json!([{"flow": "a", "versions": ["7", "8"]}, {"flow": "b", "versions": ["1", "2"]}]);
+    assert_eq!(info["flows"], wanted);
+}
+
+#[test]
+fn a_child_or_handler_may_be_in_the_store_already() {
+    let store = Store::new();
+    let parent = "flow: parent\nsteps:\n  - {id: ask, flow: child}\n  - {id: bad, emulate: fail, exceptionHandler: child, timeout: 5s}\n";
+    let refused = store.run_flow(parent, &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("child"), "{}", refused.stderr);
+    assert!(
+        !std::fs::exists(store.path()).expect("it can be looked for"),
+        "a file that is refused makes no store"
+    );
+
+    assert_eq!(store.run_flow(&flow("child", "", 1), &[]).code, 0);
+    let ran = store.run_flow(parent, &[]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    for part in
+        ["ask > run_", "ask > one: completed", "the exception handler runs as run_", "child > one: completed"]
+    {
+        assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_key_has_one_run() {
+    let store = Store::new();
+    let held = "flow: a\nsteps:\n  - {id: one, emulate: {sequence: [stall, pass]}, retryStrategy: hold, timeout: 5s}\n";
+    assert_eq!(store.run_flow(held, &["--key", "k"]).code, 3);
+    let id = store.latest();
+    let again = store.run_flow(held, &["--key", "k"]);
+    assert_eq!(again.code, 3, "{}", again.stderr);
+    let note = "\nkey `k` has this run already: it is held, and goes on\n";
+    assert!(again.stdout.starts_with(&id) && again.stdout.contains(note), "{}", again.stdout);
+
+    store.unstuck(&["choose", &id, "one", "retry"]);
+    let completed = store.run_flow(held, &["--key", "k"]);
+    assert_eq!(completed.code, 0, "{}{}", completed.stdout, completed.stderr);
+    assert!(completed.stdout.contains("one: attempt 2 completed"), "{}", completed.stdout);
+    let shown = store.run_flow(held, &["--key", "k"]);
+    let note = "\nkey `k` has this run already: it is completed, and nothing is run again\n";
+    assert!(shown.code == 0 && shown.stdout.contains(note), "{}", shown.stdout);
+    let other = store.run_flow(held, &["--key", "k", "--input", "{\"n\": 1}"]);
+    let start = format!("error: key `k` belongs to {id}, which has another input");
+    assert!(other.code == 1 && other.stderr.starts_with(&start), "{}", other.stderr);
+    assert_eq!(store.unstuck(&["runs", "-o", "json"]).json()["runs"].as_array().map(Vec::len), Some(1));
+}
