@@ -63,6 +63,48 @@ pub enum Command {
         by: Actor,
         /// In their words.
         reason: Option<Arc<str>>,
+        /// What is changed before it is tried again.
+        changes: Box<Changes>,
+    },
+    /// Leave a step in error alone: no policy resumes it, and it counts no more.
+    Acknowledge {
+        /// Which; all of the run's if none.
+        unit: Option<UnitRef>,
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// A step was done by hand: it counts as completed.
+    Complete {
+        /// The unit.
+        unit: UnitRef,
+        /// What it put out.
+        output: Json,
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// A step is not needed: what needs it goes on.
+    Skip {
+        /// The unit.
+        unit: UnitRef,
+        /// Who.
+        by: Actor,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// Match a step in error with the policies anew.
+    ApplyPolicies {
+        /// The unit.
+        unit: UnitRef,
+        /// Only with the policies of these names; with all if none.
+        only: Option<Vec<Arc<str>>>,
+        /// What would be due already is resumed then.
+        earliest: Time,
+        /// Who.
+        by: Actor,
     },
     /// Pause.
     Pause {
@@ -101,6 +143,15 @@ pub enum Command {
     },
     /// Something another run has to say.
     Notice(Box<NoticeBody>),
+}
+
+/// What an operator changes with a resume.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// The input of the run.
+    pub input: Option<Json>,
+    /// The input of the step that is resumed.
+    pub step_input: Option<Json>,
 }
 
 /// The start of a run.
@@ -286,6 +337,10 @@ impl Command {
             Command::Answer { .. } => Actor::Worker,
             Command::Choose { by, .. }
             | Command::Resume { by, .. }
+            | Command::Acknowledge { by, .. }
+            | Command::Complete { by, .. }
+            | Command::Skip { by, .. }
+            | Command::ApplyPolicies { by, .. }
             | Command::Pause { by, .. }
             | Command::Unpause { by }
             | Command::Cancel { by, .. }

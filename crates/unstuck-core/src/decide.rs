@@ -1,6 +1,9 @@
 //! The one place where it is decided what a command does to a run.
 
+mod acknowledge;
 mod answer;
+mod apply;
+mod by_hand;
 mod cancel;
 mod child;
 mod draft;
@@ -17,6 +20,7 @@ use std::collections::HashMap;
 
 use crate::command::{Command, Notice, NoticeBody};
 use crate::downtime::Downtime;
+use crate::errors::ErrorRecord;
 use crate::event::Event;
 use crate::id::{Ids, PayloadId, RunId};
 use crate::json::Json;
@@ -25,6 +29,7 @@ use crate::model::flow::Flow;
 use crate::model::run::Run;
 use crate::model::unit::UnitRef;
 use crate::offer::Offers;
+use crate::policy::Policies;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::time::Time;
@@ -55,6 +60,8 @@ pub struct Context<'a> {
     pub offers: &'a mut Offers,
     /// When the engine could not take answers lately, in order.
     pub downtimes: &'a [Downtime],
+    /// The resume policies in force.
+    pub policies: &'a Policies,
 }
 
 /// What a command does: everything here is made durable together, and only then answered and performed.
@@ -70,6 +77,8 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// A lease that a heartbeat has moved, which is no event.
     pub lease: Option<LeaseMove>,
+    /// What went wrong, to be recorded apart from the run.
+    pub errors: Vec<ErrorRecord>,
     /// Which wakeups may have changed.
     pub touched: Touched,
     /// What the caller is told.
@@ -175,7 +184,17 @@ fn decide_on(
         Command::Lost { attempt, with_others } => expire::lost(&mut draft, attempt, with_others),
         Command::Due { unit, heard } => expire::due(&mut draft, unit, heard),
         Command::Choose { unit, choice, .. } => hold::choose(&mut draft, unit, choice),
-        Command::Resume { unit, reason, .. } => resume::resume(&mut draft, unit, reason.as_ref()),
+        Command::Resume { unit, reason, changes, .. } => {
+            resume::resume(&mut draft, unit, reason.as_ref(), *changes)
+        }
+        Command::Acknowledge { unit, reason, .. } => {
+            acknowledge::acknowledge(&mut draft, unit, reason.as_ref())
+        }
+        Command::Complete { unit, output, reason, .. } => by_hand::complete(&mut draft, unit, output, reason),
+        Command::Skip { unit, reason, .. } => by_hand::skip(&mut draft, unit, reason),
+        Command::ApplyPolicies { unit, only, earliest, .. } => {
+            apply::apply(&mut draft, unit, only.as_deref(), earliest)
+        }
         Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
         Command::Unpause { .. } => pause::unpause(&mut draft),
         Command::Cancel { reason, .. } => cancel::cancel(&mut draft, reason),

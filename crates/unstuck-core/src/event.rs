@@ -11,6 +11,7 @@ use crate::model::error::RunError;
 use crate::model::flow::StepIx;
 use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
+use crate::policy::PolicyRef;
 use crate::time::{Millis, Time};
 
 /// One entry of a run's history. Their numbers have no gaps.
@@ -55,6 +56,11 @@ pub enum Fact {
     },
     /// It goes on.
     Unpaused,
+    /// An operator has changed its input.
+    InputChanged {
+        /// What it is now.
+        input: Payload,
+    },
     /// A signal has come and is kept.
     SignalKept {
         /// Its name.
@@ -256,8 +262,33 @@ pub enum UnitFact {
     Held,
     /// Rung 2: it failed, and the flow goes on.
     WentOn,
+    /// Rung 3: a policy will resume it; until then it is in `error`.
+    Scheduled {
+        /// When.
+        due: Time,
+        /// How long after the end of the attempt, or from now on where that is over.
+        delay: Millis,
+        /// The policy.
+        policy: PolicyRef,
+        /// The rounds since the last manual resume.
+        rounds: u32,
+        /// Of how many.
+        max: u32,
+    },
     /// Rung 5: it rests in `error`.
     Rested,
+    /// Somebody has seen its error, and wants it left alone.
+    Acknowledged {
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
+    /// An operator has done it by hand.
+    DoneByHand {
+        /// Its output.
+        output: Payload,
+        /// In their words.
+        reason: Option<Arc<str>>,
+    },
     /// It failed for good, and so does the run.
     Failed,
     /// It waits for resources.
@@ -282,6 +313,9 @@ pub enum UnitFact {
     Skipped {
         /// Which.
         why: SkippedBy,
+        /// In the operator's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
     },
     /// It is done without an attempt: a value, a timer, a signal.
     Done {
@@ -354,6 +388,7 @@ impl Event {
         for fact in &self.facts {
             match fact {
                 Fact::Started(started) => payload(&started.input),
+                Fact::InputChanged { input } => payload(input),
                 Fact::SignalKept { payload: kept, .. } => payload(kept),
                 Fact::Completed { output } | Fact::ItemsCompleted { output, .. } => payload(output),
                 Fact::ItemsKnown { values, .. } => values.iter().for_each(&mut payload),
@@ -361,6 +396,7 @@ impl Event {
                     UnitFact::Bound { input: value }
                     | UnitFact::Progress { value }
                     | UnitFact::Done { output: value }
+                    | UnitFact::DoneByHand { output: value, .. }
                     | UnitFact::Ended { outcome: Outcome::Completed(value), .. } => payload(value),
                     UnitFact::Queued { .. }
                     | UnitFact::Dequeued { .. }
@@ -370,7 +406,9 @@ impl Event {
                     | UnitFact::Retry { .. }
                     | UnitFact::Held
                     | UnitFact::WentOn
+                    | UnitFact::Scheduled { .. }
                     | UnitFact::Rested
+                    | UnitFact::Acknowledged { .. }
                     | UnitFact::Failed
                     | UnitFact::Deferred { .. }
                     | UnitFact::Anew { .. }

@@ -8,8 +8,8 @@ use crate::model::error::RunError;
 use crate::model::flow::StepIx;
 use crate::model::run::{End, Ended, Failing, Handler, Limit, Origin, Phase, Run, RunState, Slot};
 use crate::model::unit::{
-    Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round, SkippedBy, StepRun, Tally, Unit,
-    UnitRef, UnitState, Waiting,
+    Acknowledged, AutoResume, Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round,
+    SkippedBy, StepRun, Tally, Unit, UnitRef, UnitState, Waiting,
 };
 use crate::time::Time;
 
@@ -72,6 +72,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         }
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
+        Fact::InputChanged { input } => run.input = input.clone(),
         Fact::SignalKept { name, payload } => {
             run.signals.entry(name.clone()).or_default().push_back(payload.clone());
         }
@@ -288,7 +289,19 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
         UnitFact::Held => UnitState::Held { since: at },
         UnitFact::WentOn => UnitState::Failed { at, goes_on: true },
-        UnitFact::Rested => UnitState::Error { since: at },
+        UnitFact::Scheduled { due, policy, .. } => {
+            let resume = AutoResume { due: *due, policy: policy.clone() };
+            in_error(unit, at, Some(resume))
+        }
+        UnitFact::Rested => in_error(unit, at, None),
+        UnitFact::Acknowledged { reason } => {
+            let UnitState::Error { since, .. } = unit.state else { return };
+            let acknowledged = Some(Acknowledged { at, reason: reason.clone() });
+            UnitState::Error { since, resume: None, acknowledged }
+        }
+        UnitFact::DoneByHand { output, .. } => {
+            UnitState::Completed { at, output: output.clone(), by_hand: true }
+        }
         UnitFact::Failed => UnitState::Failed { at, goes_on: false },
         UnitFact::Deferred { due, delay } => {
             unit.round.deferrals += 1;
@@ -296,8 +309,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             again(*due, ResumedBy::Defer, QueuePlace::default())
         }
         UnitFact::Anew { due, place, .. } => again(*due, ResumedBy::Reclaim, *place),
-        UnitFact::Skipped { why } => UnitState::Skipped { at, why: *why },
-        UnitFact::Done { output } => UnitState::Completed { at, output: output.clone() },
+        UnitFact::Skipped { why, .. } => UnitState::Skipped { at, why: *why },
+        UnitFact::Done { output } => UnitState::Completed { at, output: output.clone(), by_hand: false },
         UnitFact::TimerSet { due } => UnitState::Waiting(Waiting::Timer { due: *due }),
         UnitFact::SignalAwaited { name, until } => {
             UnitState::Waiting(Waiting::Signal { name: name.clone(), since: at, until: *until })
@@ -355,6 +368,12 @@ fn spare(unit: &mut Unit, until: Time, told: Option<Time>) {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => {}
     }
+}
+
+/// In error, since when it has been.
+fn in_error(unit: &Unit, at: Time, resume: Option<AutoResume>) -> UnitState {
+    let since = if let UnitState::Error { since, .. } = unit.state { since } else { at };
+    UnitState::Error { since, resume, acknowledged: None }
 }
 
 fn again(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
@@ -439,7 +458,7 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
     }
     unit.past.push(past);
     match outcome {
-        Outcome::Completed(output) => UnitState::Completed { at, output: output.clone() },
+        Outcome::Completed(output) => UnitState::Completed { at, output: output.clone(), by_hand: false },
         Outcome::Stalled(_)
         | Outcome::Failed(_)
         | Outcome::Deferred { .. }

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod digest;
 pub mod downtime;
 pub mod duration;
+pub mod errors;
 pub mod event;
 pub mod evolve;
 pub mod explain;

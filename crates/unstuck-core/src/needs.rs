@@ -84,6 +84,8 @@ impl Needs<'_> {
             | Command::Claim { .. }
             | Command::Answer { says: Says::Start | Says::Heartbeat { .. }, .. }
             | Command::Due { unit: None, .. }
+            | Command::Acknowledge { .. }
+            | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
             | Command::Cancel { .. } => {}
             Command::Answer { attempt, .. } | Command::Lost { attempt, .. } => {
@@ -91,6 +93,8 @@ impl Needs<'_> {
             }
             Command::Due { unit: Some(unit), .. }
             | Command::Choose { unit, .. }
+            | Command::Complete { unit, .. }
+            | Command::Skip { unit, .. }
             | Command::Resume { unit: Some(unit), .. } => self.after_unit(run, *unit),
             Command::Resume { unit: None, .. }
             | Command::Admit

@@ -4,4 +4,5 @@ pub mod backoff;
 pub(crate) mod deferral;
 pub(crate) mod failing;
 pub(crate) mod ladder;
+pub(crate) mod policies;
 pub(crate) mod stuck;

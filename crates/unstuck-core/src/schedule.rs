@@ -129,7 +129,7 @@ fn try_begin(
     if let (Some(condition), None, false) = (&step.when, unit.item, seen_by_worker)
         && !holds(draft, condition)?
     {
-        draft.emit_unit(unit, UnitFact::Skipped { why: SkippedBy::Condition });
+        draft.emit_unit(unit, UnitFact::Skipped { why: SkippedBy::Condition, reason: None });
         return Ok(());
     }
     if let (Some(each), None) = (&step.for_each, unit.item) {
@@ -325,6 +325,23 @@ fn within_limit(json: Json) -> Result<Json, String> {
     Err(format!(
         "the outputs have {bytes} bytes together and may have {MAX_PAYLOAD_BYTES}; put out references"
     ))
+}
+
+/// The input of the run has changed: that of a unit is computed anew. False where that fails, and the unit with it.
+pub(crate) fn rebind(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
+    // Without a template the run's input is looked up anyway, and an item is what it was when the list was made.
+    let Some(template) = &draft.step(unit).with else { return true };
+    match evaluate(draft, template, unit) {
+        Ok(input) => {
+            let input = draft.keep(input);
+            draft.emit_unit(unit, UnitFact::Bound { input });
+            true
+        }
+        Err(cause) => {
+            fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
+            false
+        }
+    }
 }
 
 /// Computes the input of a unit, once.

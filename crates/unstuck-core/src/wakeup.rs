@@ -135,6 +135,9 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
             Wakeup { ready: None, due: first_limit(step, live, None).map(|(due, _)| due) }
         }
         UnitState::Waiting(waiting) if going => Wakeup { ready: None, due: waiting.due() },
+        UnitState::Error { resume: Some(resume), .. } if going => {
+            Wakeup { ready: None, due: Some(resume.due) }
+        }
         UnitState::Ready(_)
         | UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. } | Waiting::Signal { .. })
         | UnitState::Pending

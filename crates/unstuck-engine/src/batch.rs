@@ -19,6 +19,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
@@ -39,6 +40,7 @@ pub(crate) struct Tools<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) offers: &'a mut Offers,
     pub(crate) downtimes: &'a [Downtime],
+    pub(crate) policies: &'a Policies,
     pub(crate) now: Time,
 }
 
@@ -163,6 +165,7 @@ impl Batch {
             random: tools.random,
             offers: tools.offers,
             downtimes: tools.downtimes,
+            policies: tools.policies,
         };
         let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.
@@ -431,6 +434,10 @@ fn place_of(command: &Command) -> Option<Place> {
         | Command::Lost { .. }
         | Command::Choose { .. }
         | Command::Resume { .. }
+        | Command::Acknowledge { .. }
+        | Command::Complete { .. }
+        | Command::Skip { .. }
+        | Command::ApplyPolicies { .. }
         | Command::Pause { .. }
         | Command::Unpause { .. }
         | Command::Cancel { .. }

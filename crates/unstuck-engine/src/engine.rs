@@ -12,6 +12,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Origin;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Ready;
@@ -60,6 +61,8 @@ pub struct Engine<S> {
     want_product: Vec<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
+    /// The resume policies in force.
+    policies: Policies,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     last: Time,
@@ -131,6 +134,7 @@ impl<S: Store> Engine<S> {
             offers: Offers::default(),
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
+            policies: Policies::default(),
             inbox: life.losses(),
             life,
             outstanding: VecDeque::new(),
@@ -628,6 +632,7 @@ impl<S: Store> Engine<S> {
             random: &mut self.random,
             offers: &mut self.offers,
             downtimes: &self.life.downtimes,
+            policies: &self.policies,
             now: self.last,
         }
     }

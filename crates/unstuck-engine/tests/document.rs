@@ -85,7 +85,7 @@ fn the_document_of_a_run_in_error() {
             {"at": at(5), "step": "fetch", "attempt": 2, "rung": "rest",
              "rule": format!("{ladder}, failOnError: true, no exceptionHandler"),
              "reason": "attempt 2 stalled: reset again; 2 of 2 attempts of this round have stalled, \
-                        failOnError is true, no exception handler: it rests in error until somebody \
+                        failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody \
                         resumes it"},
         ],
     });

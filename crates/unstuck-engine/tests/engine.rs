@@ -286,7 +286,7 @@ fn a_limit_admits_in_order_and_a_run_that_rests_gives_its_slot_back() {
     assert_eq!(bench.jobs[0].attempt.run, bench.started(2));
     let run = bench.started(1);
     bench.now = bench.now + Millis::seconds(1);
-    let resume = Command::Resume { unit: None, by: Actor::Engine, reason: None };
+    let resume = Command::Resume { unit: None, by: Actor::Engine, reason: None, changes: Box::default() };
     bench.engine.submit(Request::Command { ticket: 4, run, command: resume });
     bench.run();
     assert_eq!(bench.state(run), RunState::Queued);

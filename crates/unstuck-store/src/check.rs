@@ -64,6 +64,7 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
         Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
         | Fact::Failing { .. }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody};
 use crate::decide::{Answer, Context, Decision, Effect, Touched};
+use crate::errors::errors_of;
 use crate::event::{Actor, Event, Fact, UnitFact};
 use crate::evolve;
 use crate::id::{PayloadId, RunId};
@@ -130,7 +131,10 @@ impl<'d, 'c> Draft<'d, 'c> {
         }
         match &fact {
             Fact::Unit { unit, .. } => self.touch(*unit),
-            Fact::SignalKept { .. } | Fact::SignalTaken { .. } | Fact::HandlerChanged { .. } => {}
+            Fact::InputChanged { .. }
+            | Fact::SignalKept { .. }
+            | Fact::SignalTaken { .. }
+            | Fact::HandlerChanged { .. } => {}
             Fact::Started(_)
             | Fact::Admitted
             | Fact::Paused { .. }
@@ -236,6 +240,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             evolve::settle(run, seq, self.context.now);
             let event =
                 Event { seq, generation: run.generation, at: self.context.now, by, facts: self.facts };
+            self.decision.errors = errors_of(&event, run, self.context.flow);
             self.decision.event = Some(event);
             let after = run.state();
             // The parent takes a new child to be running until it hears otherwise.

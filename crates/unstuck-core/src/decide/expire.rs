@@ -9,7 +9,7 @@ use crate::model::error::{Error, TIMEOUT_ACTION};
 use crate::model::run::Phase;
 use crate::model::unit::{Doing, Live, Queued, UnitRef, UnitState, Waiting};
 use crate::recovery::ladder::{self, Verdict};
-use crate::recovery::{failing, stuck};
+use crate::recovery::{failing, policies, stuck};
 use crate::refusal::Refusal;
 use crate::schedule::{advance_after, begin, end_by_engine};
 use crate::time::{Millis, Time};
@@ -42,9 +42,17 @@ pub(crate) fn due(
             let waiting = waiting.clone();
             Ok(waited(draft, unit, &waiting))
         }
+        UnitState::Error { resume: Some(resume), .. } => {
+            let resume = resume.clone();
+            if !policies::may_resume(draft, &resume) {
+                return Ok(Answer::Already);
+            }
+            policies::resume_due(draft, unit, &resume);
+            Ok(Answer::Done)
+        }
         UnitState::Pending
         | UnitState::Held { .. }
-        | UnitState::Error { .. }
+        | UnitState::Error { resume: None, .. }
         | UnitState::Completed { .. }
         | UnitState::Skipped { .. }
         | UnitState::Failed { .. }

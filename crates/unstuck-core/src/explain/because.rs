@@ -102,8 +102,13 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
             let text = decided(view, unit, state, "an operator has not chosen yet");
             format!("{text}{}", rested(now, *since))
         }
-        UnitState::Error { since } => {
-            let text = decided(view, unit, state, "nobody has resumed it yet");
+        UnitState::Error { since, resume, acknowledged } => {
+            let otherwise = match (resume, acknowledged) {
+                (Some(resume), _) => format!("policy `{}` resumes it", resume.policy.name),
+                (None, Some(_)) => "somebody has acknowledged it".to_owned(),
+                (None, None) => "nobody has resumed it yet".to_owned(),
+            };
+            let text = decided(view, unit, state, &otherwise);
             format!("{text}{}", rested(now, *since))
         }
         UnitState::Completed { at, .. } => completed(view, state, *at),

@@ -130,7 +130,13 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
         UnitState::Active(live) => under_way(view, unit, state, live),
         UnitState::Waiting(waiting) => waiting_next(view, &name, state, waiting),
         UnitState::Held { .. } => vec![untimed(format!("{name} stays held until an operator chooses"))],
-        UnitState::Error { .. } => vec![untimed(format!("{name} stays in error until somebody resumes it"))],
+        UnitState::Error { resume: Some(resume), .. } => {
+            let what = format!("policy `{}` resumes {name}", resume.policy.name);
+            if view.run.paused.is_some() { Vec::new() } else { vec![timed(resume.due, what)] }
+        }
+        UnitState::Error { resume: None, .. } => {
+            vec![untimed(format!("{name} stays in error until somebody resumes it"))]
+        }
         UnitState::Pending
         | UnitState::Completed { .. }
         | UnitState::Skipped { .. }

@@ -312,8 +312,7 @@ impl Run {
                 && let Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } = &live.doing
                 && worker.local
             {
-                let id =
-                    AttemptId { run: self.id, generation: self.generation, unit, attempt: live.attempt };
+                let id = AttemptId { run: self.id, generation: self.generation, unit, attempt: live.attempt };
                 found.push((id, worker.clone()));
             }
         });

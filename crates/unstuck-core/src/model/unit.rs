@@ -11,6 +11,7 @@ use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, Worker};
 use crate::model::error::Error;
 use crate::model::flow::StepIx;
 use crate::model::run::RunState;
+use crate::policy::PolicyRef;
 use crate::time::{Millis, Time};
 
 /// So many ended attempts are kept with a unit; the history has them all.
@@ -261,10 +262,14 @@ pub enum UnitState {
         /// Since when.
         since: Time,
     },
-    /// At rest after an error.
+    /// At rest after an error, for good or until a policy resumes it.
     Error {
         /// Since when.
         since: Time,
+        /// What resumes it by itself, if anything does.
+        resume: Option<AutoResume>,
+        /// Whether somebody has seen it and wants it left alone.
+        acknowledged: Option<Acknowledged>,
     },
     /// Done.
     Completed {
@@ -272,6 +277,8 @@ pub enum UnitState {
         at: Time,
         /// Its output.
         output: Payload,
+        /// Whether an operator did it, and no attempt.
+        by_hand: bool,
     },
     /// Not needed.
     Skipped {
@@ -383,6 +390,24 @@ impl UnitState {
             UnitState::Cancelled { .. } => "cancelled",
         }
     }
+}
+
+/// A resume that a policy has scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoResume {
+    /// When.
+    pub due: Time,
+    /// The policy.
+    pub policy: PolicyRef,
+}
+
+/// An error that somebody has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// When.
+    pub at: Time,
+    /// In their words.
+    pub reason: Option<Arc<str>>,
 }
 
 /// Why a unit was skipped.

@@ -10,6 +10,7 @@ use crate::model::flow::{Kind, Step};
 use crate::model::recovery::RetryStrategy;
 use crate::model::run::{End, Ended, Limit, PausedBy, Phase, Run, Slot};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
+use crate::policy::PolicyRef;
 use crate::reason::moment::Moment;
 use crate::reason::words::{self, cause, count, in_their_words, stalled_of, stuck_of, who};
 use crate::reason::{Rung, passed, rule};
@@ -120,6 +121,7 @@ pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
         Fact::RunFailed { handler_error } => run_failed(moment, handler_error.as_deref()),
         Fact::Completed { .. } => Some(completed(moment)),
         Fact::Started(_)
+        | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
         | Fact::HandlerStarted { .. }
@@ -136,14 +138,19 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         UnitFact::Retry { due, delay, stalled, max } => retry(step, *delay, *stalled, *max).due(*due),
         UnitFact::Held => held(moment, unit, step),
         UnitFact::WentOn => went_on(moment, unit, step),
+        UnitFact::Scheduled { due, delay, policy, rounds, max } => {
+            scheduled(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
+        }
         UnitFact::Rested => rested(moment, unit, step),
+        UnitFact::Acknowledged { reason } => acknowledged(moment, reason.as_ref()),
+        UnitFact::DoneByHand { reason, .. } => done_by_hand(moment, reason.as_ref()),
         UnitFact::Failed => failed_while_failing(moment, unit)?,
         UnitFact::Deferred { due, delay } => deferred(moment, unit, step, *delay).due(*due),
         UnitFact::Anew { due, stuck, max, place } => {
             let delay = due.since(moment.event.at);
             anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
-        UnitFact::Skipped { why } => skipped(moment, step, *why),
+        UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
         UnitFact::Chosen { choice } => chosen(moment, *choice),
         UnitFact::Resumed { by, reason } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
@@ -211,10 +218,47 @@ fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
 }
 
 fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
-    Told::new(Rung::Rest, rule::nothing_acts(step), "it rests in error until somebody resumes it")
-        .because(passed::first_rung(moment, unit, step))
+    let then = "it rests in error until somebody resumes it";
+    let Some(passed) = passed::in_this_event(moment, unit, step) else {
+        return Told::new(Rung::Rest, "resume policy", then)
+            .because("the policy that would have resumed it is off or gone")
+            .because("no other takes it");
+    };
+    Told::new(Rung::Rest, rule::nothing_acts(step), then)
+        .because(passed)
         .because("failOnError is true")
+        .because("no resume policy takes it")
         .because("no exception handler")
+}
+
+/// Rung 3, or an apply, or a due resume whose policy is off or gone.
+fn scheduled(
+    moment: &Moment<'_>,
+    unit: UnitRef,
+    step: &Step,
+    policy: &PolicyRef,
+    (rounds, max): (u32, u32),
+    delay: Millis,
+) -> Told {
+    let rule = format!("resume policy `{}`, version {}", policy.name, policy.version);
+    let told = Told::new(Rung::ResumePolicy, rule, format!("resumed {delay} after it stopped"));
+    let told = match passed::in_this_event(moment, unit, step) {
+        Some(passed) => told.because(passed),
+        None => told.because("the policies were applied to it"),
+    };
+    told.because(format!("the policy takes it, with round {rounds} of {max}"))
+}
+
+fn acknowledged(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
+    let words = in_their_words(reason.map(|reason| &**reason));
+    Told::new(Rung::Operator, "acknowledge", "no policy resumes it, until somebody does")
+        .because(format!("{} acknowledged it{words}", who(&moment.event.by)))
+}
+
+fn done_by_hand(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
+    let words = in_their_words(reason.map(|reason| &**reason));
+    Told::new(Rung::Operator, "complete", "it counts as completed, and the flow goes on")
+        .because(format!("{} did it by hand{words}", who(&moment.event.by)))
 }
 
 /// A unit that fails while its run is failing already. Otherwise the run's failing tells it all.
@@ -366,14 +410,16 @@ fn anew(
     Told { how: queued.then(|| place_text.to_owned()), ..told }
 }
 
-fn skipped(moment: &Moment<'_>, step: &Step, why: SkippedBy) -> Told {
+fn skipped(moment: &Moment<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> Told {
     let then = "skipped; its output is null, and what needs it goes on";
     match why {
         SkippedBy::Condition => {
             Told::new(Rung::Condition, rule::condition(step), then).because("its condition is false")
         }
         SkippedBy::Operator => {
-            Told::new(Rung::Operator, "skip", then).because(format!("{} said so", who(&moment.event.by)))
+            let words = in_their_words(reason.map(|reason| &**reason));
+            Told::new(Rung::Operator, "skip", then)
+                .because(format!("{} said so{words}", who(&moment.event.by)))
         }
     }
 }

@@ -29,6 +29,9 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
             Some(format!("the run is paused by {}{words}", who(&moment.event.by)))
         }
         Fact::Unpaused => Some(format!("the run goes on: {}", asked(moment.event, "unpaused it", None))),
+        Fact::InputChanged { .. } => {
+            Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
+        }
         Fact::SignalKept { name, .. } => Some(format!("signal `{name}` has come")),
         Fact::SignalTaken { .. } => None,
         Fact::Failing { error, .. } => Some(failing(moment, error)),
@@ -71,7 +74,10 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             | UnitFact::Retry { .. }
             | UnitFact::Held
             | UnitFact::WentOn
+            | UnitFact::Scheduled { .. }
             | UnitFact::Rested
+            | UnitFact::Acknowledged { .. }
+            | UnitFact::DoneByHand { .. }
             | UnitFact::Failed
             | UnitFact::Deferred { .. }
             | UnitFact::Anew { .. }
@@ -86,6 +92,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::Failing { .. }
         | Fact::HandlerStarted { .. }
@@ -127,7 +134,10 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::Chosen { choice: Choice::None } => None,
         UnitFact::Held
         | UnitFact::WentOn
+        | UnitFact::Scheduled { .. }
         | UnitFact::Rested
+        | UnitFact::Acknowledged { .. }
+        | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. }
         | UnitFact::Chosen { choice: Choice::Retry }
         | UnitFact::Resumed { .. } => Some(decided(moment)),

@@ -20,6 +20,12 @@ pub(super) fn first_rung(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Str
     strategy(step, moment.unit(unit), moment.last_ended(unit).map(|(_, outcome)| outcome))
 }
 
+/// Why rung 1 did not act, if the ladder was climbed in this event.
+pub(super) fn in_this_event(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Option<String> {
+    let ended_here = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
+    ended_here.then(|| first_rung(moment, unit, step))
+}
+
 /// Why the strategy as such did not act after an attempt that ended so.
 fn strategy(step: &Step, unit: Option<&Unit>, outcome: Option<&Outcome>) -> String {
     let fatal = matches!(outcome, Some(Outcome::Failed(_)));

@@ -5,7 +5,7 @@ use crate::event::UnitFact;
 use crate::model::error::{Error, RunError};
 use crate::model::recovery::RetryStrategy;
 use crate::model::unit::UnitRef;
-use crate::recovery::{backoff, failing};
+use crate::recovery::{backoff, failing, policies};
 use crate::schedule::{advance_after, is_failing};
 
 /// How the attempt ended that is climbing.
@@ -64,14 +64,17 @@ fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict) ->
     }
 }
 
-/// Rungs 2, 4 and 5.
-fn without_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict, may_rest: bool) {
+/// Rungs 2 to 5. After an operator's `none`, no policy overrules it, and nothing rests.
+fn without_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict, is_by_itself: bool) {
     let step = draft.step(unit);
     if !step.fail_on_error {
         draft.emit_unit(unit, UnitFact::WentOn);
         return;
     }
-    let rests = verdict == Verdict::Stalled && may_rest && !draft.run().origin.in_handler();
+    if is_by_itself && policies::schedule(draft, unit) {
+        return;
+    }
+    let rests = verdict == Verdict::Stalled && is_by_itself && !draft.run().origin.in_handler();
     if step.exception_handler.is_none() && rests {
         draft.emit_unit(unit, UnitFact::Rested);
         return;

@@ -132,12 +132,15 @@ fn a_manual_resume_starts_a_round_with_its_budgets() {
         }
         let unit = world.runs[&run].unit(world.unit_ref(run, "a")).unwrap();
         assert_eq!((unit.round.number, unit.attempts, world.step(run, "a")), (round, round * 2, "error"));
-        world.ask(run, Command::Resume { unit: None, by: operator(), reason: None }).expect("resumed");
+        world
+            .ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() })
+            .expect("resumed");
     }
     world.attempt(run, "a", done());
     assert_eq!(world.state(run), RunState::Completed);
-    let refusal =
-        world.ask(run, Command::Resume { unit: None, by: operator(), reason: None }).expect_err("final");
+    let refusal = world
+        .ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() })
+        .expect_err("final");
     assert_eq!(refusal.code(), "final");
 }
 

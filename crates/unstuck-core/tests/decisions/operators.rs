@@ -228,7 +228,9 @@ fn one_of_several_errors_is_resumed_or_all_of_them() {
     assert_eq!(world.state(run), RunState::Running);
     world.attempt(run, "b", output("2"));
     assert_eq!(world.state(run), RunState::Error);
-    world.ask(run, Command::Resume { unit: None, by: operator(), reason: None }).expect("resumed");
+    world
+        .ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() })
+        .expect("resumed");
     assert_eq!(world.steps(run, ["a", "b", "c"]), ["ready", "completed", "ready"]);
 }
 
@@ -240,17 +242,18 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     world.attempt(run, "e", stall("x"));
     world.attempt(run, "h", stall("x"));
     let unit = |place: u16| UnitRef::step(StepIx(place));
-    let resume = |unit| Command::Resume { unit: Some(unit), by: operator(), reason: None };
+    let resume =
+        |unit| Command::Resume { unit: Some(unit), by: operator(), reason: None, changes: Box::default() };
     let choose = |unit| Command::Choose { unit, choice: Choice::Retry, by: operator() };
     let rerun = |what| Command::Rerun { what, by: operator() };
     let open = [
         (
             resume(unit(0)),
-            "step `a` is ready, not in error; only a step in error is resumed; a held one has a choice",
+            "step `a` is ready, not in error; only a step in error is resumed or acknowledged; a held one has a choice",
         ),
         (
             resume(unit(2)),
-            "step `h` is held, not in error; only a step in error is resumed; a held one has a choice",
+            "step `h` is held, not in error; only a step in error is resumed or acknowledged; a held one has a choice",
         ),
         (resume(unit(9)), "the run has no step `#9`"),
         (resume(UnitRef::item(StepIx(0), 4)), "the run has no step `a[4]`"),
@@ -275,7 +278,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
         Command::Signal { name: "go".into(), payload: unstuck_core::json::Json::NULL, by: operator() };
     let finals = [
         (resume(unit(1)), last),
-        (Command::Resume { unit: None, by: operator(), reason: None }, last),
+        (Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() }, last),
         (choose(unit(2)), last),
         (Command::Pause { by: operator(), reason: None }, last),
         (Command::Unpause { by: operator() }, last),
@@ -302,8 +305,9 @@ fn refused<const N: usize>(world: &mut World, run: RunId, cases: [(Command, &str
 fn a_run_with_no_step_in_error_cannot_be_resumed() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
-    let refusal =
-        world.ask(run, Command::Resume { unit: None, by: operator(), reason: None }).expect_err("refused");
+    let refusal = world
+        .ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() })
+        .expect_err("refused");
     assert_eq!(
         refusal.to_string(),
         "the run is running, so it cannot be resumed; none of its steps is in error"

@@ -280,7 +280,7 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
     match (random.between(0, 8), unit) {
         (0..=2, Some(unit)) => Command::Choose { unit, choice: Choice::Retry, by: operator() },
         (3, Some(unit)) => Command::Choose { unit, choice: Choice::None, by: operator() },
-        (4..=5, unit) => Command::Resume { unit, by: operator(), reason: None },
+        (4..=5, unit) => Command::Resume { unit, by: operator(), reason: None, changes: Box::default() },
         (6, _) => Command::Pause { by: operator(), reason: None },
         (7, _) => Command::Unpause { by: operator() },
         _ => Command::Cancel { by: operator(), reason: None },
@@ -314,7 +314,8 @@ fn settle(world: &mut World, checker: &mut Checker) {
 fn help(world: &mut World, run: RunId) {
     let _ = world.ask(run, Command::Unpause { by: operator() });
     world.admit();
-    let _ = world.ask(run, Command::Resume { unit: None, by: operator(), reason: None });
+    let _ =
+        world.ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() });
     // An expression that fails every time under `hold`, or a child that takes longer than its step may, is held for
     // ever: somebody gives up on it.
     let hopeless = |unit: &Unit| matches!(unit.state, UnitState::Held { .. }) && unit.attempts > 4;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
 use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -16,6 +17,7 @@ use unstuck_core::model::run::{Origin, Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
@@ -40,6 +42,10 @@ pub(crate) struct World {
     pub(crate) offers: Offers,
     /// When the engine could not take answers.
     pub(crate) downtimes: Vec<Downtime>,
+    /// The resume policies in force.
+    pub(crate) policies: Policies,
+    /// What was recorded of errors.
+    pub(crate) errors: Vec<ErrorRecord>,
 }
 
 impl World {
@@ -57,6 +63,8 @@ impl World {
             random: Random::new(1),
             offers: Offers::default(),
             downtimes: Vec::new(),
+            policies: Policies::default(),
+            errors: Vec::new(),
         }
     }
 
@@ -146,6 +154,7 @@ impl World {
             random: &mut self.random,
             offers: &mut self.offers,
             downtimes: &self.downtimes,
+            policies: &self.policies,
         };
         let result = decide(&mut run, command, &mut context);
         let mut decision = match result {
@@ -178,6 +187,7 @@ impl World {
         if let Some(lease) = decision.lease {
             self.heard.insert((id, lease.unit), lease.heard);
         }
+        self.errors.append(&mut decision.errors);
         self.notices.extend(decision.notices.drain(..));
         self.effects.append(&mut decision.effects);
     }
@@ -320,7 +330,7 @@ impl World {
     /// An operator resumes one step in error.
     pub(crate) fn resume(&mut self, run: RunId, step: &str) -> Result<Answer, Refusal> {
         let unit = Some(self.unit_ref(run, step));
-        self.ask(run, Command::Resume { unit, by: operator(), reason: None })
+        self.ask(run, Command::Resume { unit, by: operator(), reason: None, changes: Box::default() })
     }
 
     pub(crate) fn pause(&mut self, run: RunId) -> Result<Answer, Refusal> {

@@ -86,7 +86,9 @@ fn operators_decide_too() {
         choose(world, run, "a", Choice::Retry);
         world.attempt(run, "b", stall("y"));
         let reason = Some("the disk is larger now".into());
-        world.ask(run, Command::Resume { unit: None, by: operator(), reason }).expect("resumed");
+        world
+            .ask(run, Command::Resume { unit: None, by: operator(), reason, changes: Box::default() })
+            .expect("resumed");
         let reason = Some("maintenance".into());
         world.ask(run, Command::Pause { by: operator(), reason }).expect("paused");
         world.ask(run, Command::Unpause { by: operator() }).expect("unpaused");
@@ -103,7 +105,7 @@ fn operators_decide_too() {
              in the same round",
             "b#1 | rest | retryStrategy: retry, maxAttempts: 1, backOff: 1s, failOnError: true, no \
              exceptionHandler | attempt 1 stalled: y; 1 of 1 attempt of this round has stalled, failOnError \
-             is true, no exception handler: it rests in error until somebody resumes it",
+             is true, no resume policy takes it, no exception handler: it rests in error until somebody resumes it",
             "b#1 | operator | resume | attempt 1 stalled: y; operator resumed it (the disk is larger now): \
              round 2 starts, with every budget anew",
             "run | operator | pause | operator paused the run (maintenance): attempts under way finish, \

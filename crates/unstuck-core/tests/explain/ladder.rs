@@ -225,7 +225,7 @@ fn rung_5_rest_or_failed() {
             step: || step("a"),
             happens: |world, run| stalls(world, run, 1),
             told: "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | \
-                   attempt 1 stalled: reset; no retry strategy, failOnError is true, no exception \
+                   attempt 1 stalled: reset; no retry strategy, failOnError is true, no resume policy takes it, no exception \
                    handler: it rests in error until somebody resumes it",
         },
         Case {
@@ -234,7 +234,7 @@ fn rung_5_rest_or_failed() {
             told: "a#3 | rest | retryStrategy: retry, maxAttempts: 3, backOff: 2s, failOnError: true, no \
                    exceptionHandler | \
                    attempt 3 stalled: reset; 3 of 3 attempts of this round have stalled, failOnError is \
-                   true, no exception handler: it rests in error until somebody resumes it",
+                   true, no resume policy takes it, no exception handler: it rests in error until somebody resumes it",
         },
         Case {
             step: || step("a").retry(Some(3), 2),
@@ -268,7 +268,7 @@ fn rung_5_rest_or_failed() {
             happens: |world, _| world.pass(Millis::minutes(3)),
             told: "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | \
                    attempt 1 stalled: nobody took it within queueTimeout 2m; no retry strategy, \
-                   failOnError is true, no exception handler: it rests in error until somebody resumes it",
+                   failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody resumes it",
         },
         Case {
             step: || step("a").change(|step| step.defer.limit = Millis::seconds(30)),
@@ -279,7 +279,7 @@ fn rung_5_rest_or_failed() {
             },
             told: "a#2 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | \
                    attempt 2 stalled: deferred for longer than defer.limit 30s: no GPU; no retry \
-                   strategy, failOnError is true, no exception handler: it rests in error until somebody \
+                   strategy, failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody \
                    resumes it",
         },
     ]);

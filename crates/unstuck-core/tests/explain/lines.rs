@@ -91,7 +91,9 @@ fn rounds_and_operators() {
             world.attempt(run, "a", stall("x"));
             world.pass(Millis::seconds(1));
         }
-        world.ask(run, Command::Resume { unit: None, by: operator(), reason: None }).expect("resumed");
+        world
+            .ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() })
+            .expect("resumed");
         world.attempt(run, "a", stall("x"));
         world.attempt(run, "b", fatal("y"));
         choose(world, run, "b", Choice::Retry);
@@ -114,7 +116,7 @@ fn rounds_and_operators() {
             "a: attempt 2 is queued",
             "a: attempt 2 started",
             "a: attempt 2 stalled: x",
-            "a: 2 of 2 attempts of this round have stalled, failOnError is true, no exception handler: it \
+            "a: 2 of 2 attempts of this round have stalled, failOnError is true, no resume policy takes it, no exception handler: it \
              rests in error until somebody resumes it",
             "a: operator resumed it: round 2 starts, with every budget anew",
             "a: attempt 3 is queued",

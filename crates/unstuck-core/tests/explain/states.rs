@@ -255,10 +255,10 @@ fn in_error() {
         [
             "= FIRST of flow `f` is in error: somebody must resume `a[0]` (\"disk full\") and `a[2]`",
             "a error: 3 items: 1 completed and 2 in error",
-            "a[0] error: attempt 1 stalled: disk full; no retry strategy, failOnError is true, no \
+            "a[0] error: attempt 1 stalled: disk full; no retry strategy, failOnError is true, no resume policy takes it, no \
              exception handler: it rests in error until somebody resumes it (for 1h now)",
             "a[2] error: attempt 1 stalled: disk is still full; no retry strategy, failOnError is true, \
-             no exception handler: it rests in error until somebody resumes it (for 1h now)",
+             no resume policy takes it, no exception handler: it rests in error until somebody resumes it (for 1h now)",
             "b pending: it needs `a`",
             "> `a[0]` stays in error until somebody resumes it",
             "> `a[2]` stays in error until somebody resumes it",

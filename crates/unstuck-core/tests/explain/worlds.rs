@@ -95,7 +95,9 @@ fn typed(world: &World, run: RunId, words: &[String]) -> Option<Command> {
             let choice = if words[4] == "retry" { Choice::Retry } else { Choice::None };
             Command::Choose { unit: unit(), choice, by }
         }
-        "resume" => Command::Resume { unit: (words.len() > 3).then(unit), by, reason: None },
+        "resume" => {
+            Command::Resume { unit: (words.len() > 3).then(unit), by, reason: None, changes: Box::default() }
+        }
         "signal" => Command::Signal { name: words[3].as_str().into(), payload: Json::NULL, by },
         "pause" => Command::Pause { by, reason: None },
         "unpause" => Command::Unpause { by },
@@ -118,6 +120,8 @@ fn copy(world: &World) -> World {
         random: world.random.clone(),
         offers: world.offers.clone(),
         downtimes: world.downtimes.clone(),
+        policies: world.policies.clone(),
+        errors: world.errors.clone(),
         ..*world
     }
 }
@@ -217,7 +221,7 @@ fn operate(world: &mut World, random: &mut Random, run: &Run) {
     let command = match random.between(0, 4) {
         0 => Command::Pause { by, reason: None },
         1 => Command::Unpause { by },
-        2 => Command::Resume { unit: None, by, reason: Some("try".into()) },
+        2 => Command::Resume { unit: None, by, reason: Some("try".into()), changes: Box::default() },
         3 => Command::Rerun { what: Rerun::Continue, by },
         _ => Command::Cancel { by, reason: None },
     };

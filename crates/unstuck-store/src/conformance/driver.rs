@@ -14,6 +14,7 @@ use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::{Offer, Offers};
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
@@ -297,6 +298,7 @@ impl<S: Store> Driver<S> {
             random: &mut self.random,
             offers: &mut Offers::default(),
             downtimes: &[],
+            policies: &Policies::default(),
         };
         Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, stage)))
     }
@@ -336,6 +338,10 @@ impl Working {
             | Command::Lost { .. }
             | Command::Choose { .. }
             | Command::Resume { .. }
+            | Command::Acknowledge { .. }
+            | Command::Complete { .. }
+            | Command::Skip { .. }
+            | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
             | Command::Unpause { .. }
             | Command::Cancel { .. }

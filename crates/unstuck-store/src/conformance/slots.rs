@@ -68,7 +68,7 @@ pub fn a_slot_is_given_back<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.say(first, 0, Says::Fail { error: Box::new(Error::new("no")), fatal: false });
     assert_eq!(admissible(&mut driver), [second]);
     driver.pass(Millis(10));
-    driver.act(first, Command::Resume { unit: None, by: user(), reason: None });
+    driver.act(first, Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() });
     assert_eq!(admissible(&mut driver), [second], "it wants one again, behind the other");
     driver.act(second, Command::Admit);
     assert_eq!(admissible(&mut driver), []);

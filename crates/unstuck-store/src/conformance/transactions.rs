@@ -65,7 +65,7 @@ pub fn what_was_only_locked_comes_back_as_it_was<S: TestStore>(make: &mut dyn Fn
     let (first, second) = (driver.start(&flow), driver.start(&flow));
     let before = driver.run(first);
     driver.store.begin().expect("begins");
-    let refused = Command::Resume { unit: None, by: user(), reason: None };
+    let refused = Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() };
     let asks = vec![
         Ask { run: first, command: refused, flow: None },
         Ask { run: second, command: pause(), flow: None },

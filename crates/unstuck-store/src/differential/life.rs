@@ -198,7 +198,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             (2, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::None, by },
             (0, None) => Command::Cancel { by, reason: None },
             (1, None) => Command::Signal { name: "s".into(), payload: large("signal"), by },
-            (2 | 3, _) => Command::Resume { unit: None, by, reason: None },
+            (2 | 3, _) => Command::Resume { unit: None, by, reason: None, changes: Box::default() },
             (4, _) => Command::Pause { by, reason: None },
             (5, _) => Command::Unpause { by },
             (6, _) => Command::Rerun { what: Rerun::Continue, by },

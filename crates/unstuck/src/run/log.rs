@@ -86,6 +86,7 @@ fn style_of(fact: &Fact) -> Style {
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Unpaused
+        | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
         | Fact::HandlerStarted { .. }
@@ -103,7 +104,7 @@ fn style_of(fact: &Fact) -> Style {
                 style::LATER
             }
             UnitFact::Held => style::ASKS,
-            UnitFact::Rested | UnitFact::Failed => style::BAD,
+            UnitFact::Scheduled { .. } | UnitFact::Rested | UnitFact::Failed => style::BAD,
             UnitFact::ChildChanged { state } => style_of_state(*state),
             UnitFact::Skipped { .. } => style::DIM,
             UnitFact::Closed { how } => style_of_closing(*how),
@@ -117,6 +118,8 @@ fn style_of(fact: &Fact) -> Style {
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildStarted { .. }
             | UnitFact::Chosen { .. }
+            | UnitFact::Acknowledged { .. }
+            | UnitFact::DoneByHand { .. }
             | UnitFact::Resumed { .. } => plain,
         },
     }

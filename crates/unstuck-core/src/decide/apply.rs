@@ -1,0 +1,40 @@
+//! Applying policies to a step that is in error already.
+
+use std::sync::Arc;
+
+use crate::decide::{Answer, Draft};
+use crate::event::UnitFact;
+use crate::model::unit::{UnitRef, UnitState};
+use crate::policy::PolicyRef;
+use crate::recovery::policies;
+use crate::refusal::Refusal;
+use crate::time::Time;
+
+/// Matches a step in error anew. What is acknowledged, or is where the policies would put it, stays as it is.
+pub(crate) fn apply(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    only: Option<&[Arc<str>]>,
+    earliest: Time,
+) -> Result<Answer, Refusal> {
+    draft.open_run()?;
+    let state = draft.existing_unit(unit)?;
+    let UnitState::Error { resume, acknowledged: None, .. } = &state.state else {
+        return Ok(Answer::Already);
+    };
+    let scheduled: Option<PolicyRef> = resume.as_ref().map(|resume| resume.policy.clone());
+    let stopped = state.past.last().map_or(draft.now(), |past| past.ended_at);
+    match (policies::find(draft, unit, only), scheduled) {
+        (Some(policy), Some(by)) if policy.reference() == by => Ok(Answer::Already),
+        (Some(policy), _) => {
+            policies::schedule_by(draft, unit, &policy, stopped, earliest);
+            Ok(Answer::Done)
+        }
+        // Nothing would take it any more.
+        (None, Some(_)) if only.is_none() => {
+            draft.emit_unit(unit, UnitFact::Rested);
+            Ok(Answer::Done)
+        }
+        (None, _) => Ok(Answer::Already),
+    }
+}

@@ -1,0 +1,265 @@
+//! Errors as things of their own: what is recorded of each, once, so that policies can be tried on the past.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Fact, UnitFact};
+use crate::fingerprint::Fingerprint;
+use crate::id::RunId;
+use crate::model::attempt::Outcome;
+use crate::model::error::Error;
+use crate::model::flow::{Flow, Step};
+use crate::model::run::Run;
+use crate::model::unit::{Unit, UnitRef, UnitState};
+use crate::policy::{Failure, PolicyRef};
+use crate::time::Time;
+
+/// One error, as it was when it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorRecord {
+    /// The run.
+    pub run: RunId,
+    /// Its generation.
+    pub generation: u32,
+    /// The step or item.
+    pub unit: UnitRef,
+    /// Its name, as people write it.
+    pub step: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+    /// When it ended.
+    pub at: Time,
+    /// The flow that contains the step.
+    pub flow: Arc<str>,
+    /// The flow of the root run.
+    pub root_flow: Arc<str>,
+    /// The full name of the action.
+    pub action: Arc<str>,
+    /// The label of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_type: Option<Arc<str>>,
+    /// What the worker said.
+    pub cause: Arc<str>,
+    /// Whether it was called fatal.
+    pub fatal: bool,
+    /// The rounds of the step since the last manual resume.
+    pub rounds: u32,
+    /// The kind of trouble that it is.
+    pub group: Arc<str>,
+    /// That, as people read it.
+    pub pattern: Arc<str>,
+    /// What came of it.
+    pub led_to: LedTo,
+    /// The policy that took it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyRef>,
+}
+
+/// The rung of the ladder that acted on an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LedTo {
+    /// The retry strategy tries again.
+    Retry,
+    /// The retry strategy holds the step.
+    Hold,
+    /// The flow goes on without the step.
+    WentOn,
+    /// A policy resumes it.
+    Policy,
+    /// It rests in error.
+    Rest,
+    /// The run fails, or was failing already.
+    Failed,
+}
+
+impl LedTo {
+    /// Whether policies were asked: an error that was dealt with before them says nothing about them.
+    pub fn was_judged(self) -> bool {
+        match self {
+            LedTo::Policy | LedTo::Rest | LedTo::Failed => true,
+            LedTo::Retry | LedTo::Hold | LedTo::WentOn => false,
+        }
+    }
+}
+
+impl ErrorRecord {
+    /// As policies see it.
+    pub fn failure(&self) -> Failure<'_> {
+        Failure {
+            cause: &self.cause,
+            root_flow: &self.root_flow,
+            action: &self.action,
+            action_type: self.action_type.as_deref(),
+            fatal: self.fatal,
+            rounds: self.rounds,
+        }
+    }
+}
+
+/// The full name of the action behind an error: the step's, or the engine's own where that found it.
+pub fn action_of<'a>(step: &'a Step, error: &'a Error) -> &'a Arc<str> {
+    error.found_by.as_ref().unwrap_or(&step.full_action)
+}
+
+/// The rounds of a unit since the last manual resume, this one included.
+pub fn rounds_of(unit: &Unit) -> u32 {
+    unit.round.number.saturating_sub(unit.round.manual).saturating_add(1)
+}
+
+/// What an event records of errors: each attempt that stalled or failed, with what came of it. `run` is as the event
+/// leaves it.
+pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
+    let mut records = Vec::new();
+    for (place, fact) in event.facts.iter().enumerate() {
+        let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact else { continue };
+        let (error, fatal) = match outcome {
+            Outcome::Stalled(error) => (error, false),
+            Outcome::Failed(error) => (error, true),
+            Outcome::Completed(_) | Outcome::Deferred { .. } | Outcome::Stuck(_) | Outcome::Cancelled(_) => {
+                continue;
+            }
+        };
+        let step = flow.step(unit.step);
+        let action = action_of(step, error);
+        let Fingerprint { group, pattern } = Fingerprint::of(action, &error.cause);
+        let (led_to, policy) = what_followed(&event.facts[place + 1..], *unit);
+        records.push(ErrorRecord {
+            run: run.id,
+            generation: event.generation,
+            unit: *unit,
+            step: crate::decide::unit_name(flow, *unit).into(),
+            attempt: *attempt,
+            at: event.at,
+            flow: flow.name.clone(),
+            root_flow: run.root_flow.clone(),
+            action: action.clone(),
+            action_type: step.action_type.clone(),
+            cause: error.cause.clone(),
+            fatal,
+            rounds: run.unit(*unit).map_or(1, rounds_of),
+            group,
+            pattern,
+            led_to,
+            policy,
+        });
+    }
+    records
+}
+
+/// What the rest of the event says that came of an error.
+fn what_followed(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
+    for fact in facts {
+        let Fact::Unit { unit, fact } = fact else { continue };
+        let simple = [
+            (matches!(fact, UnitFact::Retry { .. }), LedTo::Retry),
+            (matches!(fact, UnitFact::Held), LedTo::Hold),
+            (matches!(fact, UnitFact::WentOn), LedTo::WentOn),
+            (matches!(fact, UnitFact::Rested), LedTo::Rest),
+        ];
+        if *unit != of {
+            continue;
+        }
+        if let UnitFact::Scheduled { policy, .. } = fact {
+            return (LedTo::Policy, Some(policy.clone()));
+        }
+        if let Some((_, led_to)) = simple.into_iter().find(|(is_it, _)| *is_it) {
+            return (led_to, None);
+        }
+    }
+    (LedTo::Failed, None)
+}
+
+/// A step that is in error now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenError {
+    /// What is known of the error itself.
+    pub record: ErrorRecord,
+    /// When it is resumed by itself, and by which policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<(Time, PolicyRef)>,
+    /// Whether somebody has acknowledged it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acknowledged: bool,
+}
+
+/// The units that events have brought into error, changed there or taken out of it, as the run is now.
+pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Option<OpenError>)> {
+    let mut units: Vec<UnitRef> = Vec::new();
+    for fact in events.iter().flat_map(|event| &event.facts) {
+        if let Fact::Unit { unit, fact } = fact
+            && concerns_errors(fact)
+            && !units.contains(unit)
+        {
+            units.push(*unit);
+        }
+    }
+    units.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect()
+}
+
+/// Whether a fact may bring a unit into error or out of it.
+fn concerns_errors(fact: &UnitFact) -> bool {
+    match fact {
+        UnitFact::Scheduled { .. }
+        | UnitFact::Rested
+        | UnitFact::Acknowledged { .. }
+        | UnitFact::Resumed { .. }
+        | UnitFact::DoneByHand { .. }
+        | UnitFact::Skipped { .. }
+        | UnitFact::Closed { .. } => true,
+        UnitFact::Bound { .. }
+        | UnitFact::Queued { .. }
+        | UnitFact::Dequeued { .. }
+        | UnitFact::Started { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::Spared { .. }
+        | UnitFact::Ended { .. }
+        | UnitFact::Retry { .. }
+        | UnitFact::Held
+        | UnitFact::WentOn
+        | UnitFact::Failed
+        | UnitFact::Deferred { .. }
+        | UnitFact::Anew { .. }
+        | UnitFact::Done { .. }
+        | UnitFact::TimerSet { .. }
+        | UnitFact::SignalAwaited { .. }
+        | UnitFact::ChildStarted { .. }
+        | UnitFact::ChildChanged { .. }
+        | UnitFact::Chosen { .. } => false,
+    }
+}
+
+/// The error of a unit, if it is in error now.
+pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
+    let state = run.unit(unit)?;
+    let UnitState::Error { resume, acknowledged, .. } = &state.state else { return None };
+    let past = state.past.last()?;
+    let error = past.outcome.error()?;
+    let step = flow.step(unit.step);
+    let action = action_of(step, error);
+    let Fingerprint { group, pattern } = Fingerprint::of(action, &error.cause);
+    let record = ErrorRecord {
+        run: run.id,
+        generation: run.generation,
+        unit,
+        step: crate::decide::unit_name(flow, unit).into(),
+        attempt: past.attempt,
+        at: past.ended_at,
+        flow: flow.name.clone(),
+        root_flow: run.root_flow.clone(),
+        action: action.clone(),
+        action_type: step.action_type.clone(),
+        cause: error.cause.clone(),
+        fatal: matches!(past.outcome, Outcome::Failed(_)),
+        rounds: rounds_of(state),
+        group,
+        pattern,
+        led_to: if resume.is_some() { LedTo::Policy } else { LedTo::Rest },
+        policy: resume.as_ref().map(|resume| resume.policy.clone()),
+    };
+    let resume = resume.as_ref().map(|resume| (resume.due, resume.policy.clone()));
+    Some(OpenError { record, resume, acknowledged: acknowledged.is_some() })
+}
