@@ -13,7 +13,7 @@ use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::error::{Error, RunError};
 use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::run::{End, Phase, Run};
-use unstuck_core::model::unit::{Items, StepRun, Unit, UnitRef, UnitState};
+use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::reason;
 
 pub use explanation::explanation;
@@ -36,6 +36,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
             }
         }
     }
+    let resume = first_resume(run);
     api::Run {
         id: run.id.to_string(),
         generation: run.generation,
@@ -48,8 +49,8 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         created_at: run.created_at.timestamp(),
         updated_at: run.updated_at.timestamp(),
         error: open_error(run, flow),
-        next_auto_resume: None,
-        next_auto_resume_reason: None,
+        next_auto_resume: resume.as_ref().map(|resume| resume.due.timestamp()),
+        next_auto_resume_reason: resume.map(|resume| resume.policy.name.to_string()),
         steps,
         decisions: decisions(run, flow, history),
     }
@@ -84,13 +85,14 @@ fn unit_document(flow: &Flow, unit: UnitRef, state: &Unit, payload: Loading<'_>)
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => None,
     };
+    let resume = auto_resume(state);
     api::Step {
         id: unit_name(flow, unit),
         state: state.state.word().to_owned(),
         output,
         error: unit_error(flow, unit, state),
-        next_auto_resume: None,
-        next_auto_resume_reason: None,
+        next_auto_resume: resume.map(|resume| resume.due.timestamp()),
+        next_auto_resume_reason: resume.map(|resume| resume.policy.name.to_string()),
         rounds: rounds(state),
         child: state.child.map(|child| child.to_string()),
         attempts: attempt::attempts(state, payload),
@@ -160,6 +162,24 @@ fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
         }
     });
     found
+}
+
+/// What resumes a unit by itself.
+fn auto_resume(state: &Unit) -> Option<&AutoResume> {
+    if let UnitState::Error { resume, .. } = &state.state { resume.as_ref() } else { None }
+}
+
+/// The earliest automatic resume in a run.
+fn first_resume(run: &Run) -> Option<AutoResume> {
+    let mut first: Option<AutoResume> = None;
+    run.each_unit(|_, state| {
+        if let Some(resume) = auto_resume(state)
+            && first.as_ref().is_none_or(|first| resume.due < first.due)
+        {
+            first = Some(resume.clone());
+        }
+    });
+    first
 }
 
 /// The error of a unit's last attempt, while that is open.

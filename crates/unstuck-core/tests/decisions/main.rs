@@ -1,5 +1,6 @@
 //! What the core decides, in tables of cases and in random worlds.
 
+mod by_hand;
 mod children;
 mod concurrency;
 mod deferral;
@@ -12,6 +13,7 @@ mod handover;
 mod home;
 mod ladder;
 mod operators;
+mod policies;
 mod properties;
 mod rerun;
 mod start;

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::command::{Command, NoticeBody, Rerun, Says};
+use unstuck_core::command::{Changes, Command, NoticeBody, Rerun, Says};
 use unstuck_core::decide::Effect;
+use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
-use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
+use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::{Handler, Phase, Run, RunState, Serves, Slot};
 use unstuck_core::model::unit::{Doing, Round, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::{Criteria, Policies, Policy};
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
@@ -48,10 +52,48 @@ fn live(seed: u64) {
     }
     let mut checker = Checker::default();
     for _ in 0..COMMANDS {
+        if random.between(0, 19) == 0 {
+            world.policies = policies(&mut random);
+        }
+        if random.between(0, 39) == 0 {
+            let from = world.now;
+            world.now = from + Millis::seconds(random.between(1, 3_000));
+            world.downtimes.push(Downtime { from, to: world.now });
+        }
         act(&mut world, &mut random);
         checker.check(&world);
     }
     settle(&mut world, &mut checker);
+}
+
+/// Some policies, or none.
+fn policies(random: &mut Random) -> Policies {
+    let count = random.between(0, 3);
+    let one = |n: u64, random: &mut Random| Policy {
+        id: format!("id-{n}").into(),
+        name: format!("p{n}").into(),
+        criteria: Criteria {
+            error_substring: Some(
+                ["e", "o", "is no good", "stuck"][usize::try_from(n).expect("small")].into(),
+            ),
+            flow: (random.between(0, 2) == 0).then(|| "main".into()),
+            ..Criteria::default()
+        },
+        max_attempts: u32::try_from(random.between(2, 4)).expect("small"),
+        priority: i32::try_from(random.between(0, 3)).expect("small"),
+        is_priority_set: true,
+        back_off: BackOff {
+            max_delay: Some(Millis::seconds(90)),
+            random: random.between(0, 1) == 0,
+            multiplier: (random.between(0, 1) == 0).then_some(1.5),
+            ..BackOff::fixed(Millis::seconds(random.between(0, 60)))
+        },
+        enabled: random.between(0, 4) > 0,
+        include_fatal: random.between(0, 2) == 0,
+        version: 1,
+        age: n,
+    };
+    Policies::new((0..count).map(|n| one(n, random)).collect()).expect("they do not collide")
 }
 
 fn flows(random: &mut Random) -> Vec<Flow> {
@@ -277,10 +319,26 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
     let waiting = world.runs[&run]
         .units_where(|unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. }));
     let unit = pick(random, &waiting).or_else(|| pick(random, &units));
-    match (random.between(0, 8), unit) {
+    match (random.between(0, 12), unit) {
+        (9, unit) => Command::Acknowledge { unit, by: operator(), reason: None },
+        (10, Some(unit)) => {
+            let output = Json::parse("\"by hand\"").expect("JSON");
+            Command::Complete { unit, output, by: operator(), reason: None }
+        }
+        (11, Some(unit)) => Command::Skip { unit, by: operator(), reason: None },
+        (12, Some(unit)) => {
+            let earliest = world.now + Millis::seconds(random.between(0, 30));
+            Command::ApplyPolicies { unit, only: None, earliest, by: operator() }
+        }
         (0..=2, Some(unit)) => Command::Choose { unit, choice: Choice::Retry, by: operator() },
         (3, Some(unit)) => Command::Choose { unit, choice: Choice::None, by: operator() },
-        (4..=5, unit) => Command::Resume { unit, by: operator(), reason: None, changes: Box::default() },
+        (4..=5, unit) => {
+            let given = |is: bool| is.then(|| Json::parse("{\"changed\": true}").expect("JSON"));
+            let input = given(random.between(0, 3) == 0);
+            let step_input = given(unit.is_some() && random.between(0, 3) == 0);
+            let changes = Box::new(Changes { input, step_input });
+            Command::Resume { unit, by: operator(), reason: None, changes }
+        }
         (6, _) => Command::Pause { by: operator(), reason: None },
         (7, _) => Command::Unpause { by: operator() },
         _ => Command::Cancel { by: operator(), reason: None },
@@ -314,6 +372,11 @@ fn settle(world: &mut World, checker: &mut Checker) {
 fn help(world: &mut World, run: RunId) {
     let _ = world.ask(run, Command::Unpause { by: operator() });
     world.admit();
+    // What a policy resumes for ever, because somebody gives it its budget back for ever, is not needed.
+    let in_vain = |unit: &Unit| matches!(unit.state, UnitState::Error { .. }) && unit.attempts > 8;
+    for unit in world.runs[&run].units_where(in_vain) {
+        let _ = world.ask(run, Command::Skip { unit, by: operator(), reason: None });
+    }
     let _ =
         world.ask(run, Command::Resume { unit: None, by: operator(), reason: None, changes: Box::default() });
     // An expression that fails every time under `hold`, or a child that takes longer than its step may, is held for
@@ -396,8 +459,10 @@ fn counted(run: &Run, history: &[Event]) {
         match fact {
             UnitFact::Queued { attempt, .. } => *attempts = *attempt,
             UnitFact::ChildStarted { attempt, .. } => *attempts = *attempt,
-            UnitFact::Resumed { .. } => {
-                *round = Round { number: round.number + 1, manual: round.number + 1, ..Round::default() };
+            UnitFact::Resumed { by, .. } => {
+                let number = round.number + 1;
+                let manual = if *by == ResumedBy::Operator { number } else { round.manual };
+                *round = Round { number, manual, ..Round::default() };
             }
             UnitFact::Deferred { delay, .. } => {
                 round.deferrals += 1;
