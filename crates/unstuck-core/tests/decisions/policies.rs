@@ -162,7 +162,7 @@ fn only_the_step_that_is_due_is_resumed() {
 fn a_due_resume_whose_policy_is_off_or_gone_is_matched_anew_from_now() {
     let other = || policy("other", "x", 9, 30);
     // What the policies are when it comes due; who has it then, and when.
-    let cases: [(Vec<Policy>, Option<(u64, &str)>); 4] = [
+    let cases = [
         (vec![], None),
         (vec![Policy { enabled: false, ..policy("p", "x", 5, 60) }], None),
         (vec![Policy { enabled: false, ..policy("p", "x", 5, 60) }, other()], Some((90, "other"))),
