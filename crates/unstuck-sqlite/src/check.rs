@@ -90,7 +90,10 @@ pub fn check(
     let mut report = Report::default();
     file::check_version(&transaction)?;
     progress(Progress { what: "pages", done: 0, of: 1 });
-    if !file::check_integrity(&transaction, &mut report)? || !file::check_schema(&transaction, &mut report)? {
+    let is_readable = file::check_integrity(&transaction, &mut report)?
+        && file::check_schema(&transaction, &mut report)?
+        && file::check_meta(&transaction, &mut report)?;
+    if !is_readable {
         return Ok(report);
     }
     let snapshot = Snapshot::read(&transaction, compile, &mut report)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use unstuck_core::downtime::Downtime;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
 
@@ -106,4 +107,33 @@ fn tables(connection: &Connection) -> Result<BTreeMap<String, Option<String>>, S
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
     rows.collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// What is kept about the store itself can be read. Gives whether the rest can be read by it.
+pub(crate) fn check_meta(connection: &Connection, report: &mut Report) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare("SELECT name, value FROM meta").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut is_usable = true;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let name: String = row.get(0).map_err(store_error)?;
+        let value = row.get_ref(1).map_err(store_error)?;
+        let is_right = match name.as_str() {
+            "flushed" | "last_id" | "last_time" => {
+                let is_number = value.as_i64().is_ok();
+                is_usable &= is_number;
+                is_number
+            }
+            "epoch" | "incarnation" => value.as_i64().is_ok_and(|number| number > 0),
+            "token_key" => value.as_blob().is_ok_and(|key| key.len() == 32),
+            "downtimes" => {
+                value.as_str().is_ok_and(|text| serde_json::from_str::<Vec<Downtime>>(text).is_ok())
+            }
+            _ => true,
+        };
+        if !is_right {
+            let what = "it cannot be read, so the store cannot be opened";
+            report.add(Finding::new(Promise::File, format!("`{name}` of the store"), what, RESTORE));
+        }
+    }
+    Ok(is_usable)
 }

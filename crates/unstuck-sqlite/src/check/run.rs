@@ -51,16 +51,20 @@ impl<'c, 'p> RunChecks<'c, 'p> {
     /// Looks at every run: those with a row in order, then those that are only in the log.
     pub(crate) fn all_runs(&mut self, report: &mut Report) -> Result<(), StoreError> {
         let connection = self.snapshot.connection;
-        let mut hot: BTreeSet<RunId> = self.snapshot.tail.keys().copied().collect();
+        let mut without_row = BTreeSet::new();
+        for id in self.snapshot.tail.keys() {
+            if !self.snapshot.has_row(*id)? {
+                without_row.insert(*id);
+            }
+        }
         let count: i64 =
             connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).map_err(store_error)?;
-        let of = unsigned(count) + hot.len() as u64;
+        let of = unsigned(count) + without_row.len() as u64;
         let sql = "SELECT id, flow, state, parent, head, slot, local FROM run ORDER BY id";
         let mut statement = connection.prepare(sql).map_err(store_error)?;
         let mut found = statement.query([]).map_err(store_error)?;
         while let Some(row) = found.next().map_err(store_error)? {
             let id = RunId(unsigned(row.get(0).map_err(store_error)?));
-            hot.remove(&id);
             match to_row(id, row) {
                 Ok(row) => self.run(id, Some(&row), of, report)?,
                 Err(error) => {
@@ -69,7 +73,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
                 }
             }
         }
-        for id in hot {
+        for id in without_row {
             self.run(id, None, of, report)?;
         }
         for (name, (taken, max)) in &self.slots {
@@ -148,6 +152,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
                 wakes.change(changed);
             }
         }
+        wakes.move_leases(connection, id)?;
         self.check_payloads(id, payloads, findings)?;
         self.check_state(&history, &wakes, findings)
     }

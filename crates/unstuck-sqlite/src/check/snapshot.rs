@@ -1,6 +1,6 @@
 //! What is read first and kept while the runs are read: flows, notices, the ends of histories that rows do not cover.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -8,9 +8,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::{Notice, NoticeBody};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Serves;
 use unstuck_core::time::Time;
 use unstuck_store::audit::history::History;
-use unstuck_store::audit::movers::{Neighbour, Neighbours};
+use unstuck_store::audit::movers::{Awaited, Neighbour, Neighbours, awaited};
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::{FlowRecord, StoreError};
 
@@ -22,6 +23,8 @@ use crate::writer::number;
 
 /// So many runs that others depend on are remembered.
 const MAX_NEIGHBOURS: usize = 10_000;
+/// So many parents are remembered with all that they wait for.
+const MAX_PARENTS: usize = 32;
 
 pub(crate) struct Snapshot<'c> {
     pub(crate) connection: &'c Connection,
@@ -34,6 +37,8 @@ pub(crate) struct Snapshot<'c> {
     pub(crate) last_id: u64,
     pub(crate) last_time: Time,
     neighbours: FxHashMap<RunId, Neighbour>,
+    /// What the parents that were asked last wait for.
+    parents: VecDeque<(RunId, FxHashMap<RunId, Serves>)>,
 }
 
 /// A flow version that is kept.
@@ -59,6 +64,7 @@ impl<'c> Snapshot<'c> {
             last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
             last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
             neighbours: FxHashMap::default(),
+            parents: VecDeque::new(),
         })
     }
 
@@ -69,7 +75,13 @@ impl<'c> Snapshot<'c> {
 
     /// Whether there is such a run.
     pub(crate) fn exists(&self, run: RunId) -> Result<bool, StoreError> {
-        Ok(self.broken.contains(&run) || self.tail.contains_key(&run) || self.row(run)?.is_some())
+        Ok(self.broken.contains(&run) || self.tail.contains_key(&run) || self.has_row(run)?)
+    }
+
+    pub(crate) fn has_row(&self, run: RunId) -> Result<bool, StoreError> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT 1 FROM run WHERE id = ?1").map_err(store_error)?;
+        statement.exists([number(run.0)?]).map_err(store_error)
     }
 
     /// The position of a run's last event, if there is such a run.
@@ -101,6 +113,14 @@ impl<'c> Snapshot<'c> {
             (None, Some((_, true))) => return Ok(Neighbour::Final),
             (None, Some((head, false))) => head,
         };
+        Ok(match self.replay(run, head)?.run() {
+            None => Neighbour::Damaged,
+            Some(run) if run.is_final() => Neighbour::Final,
+            Some(run) => Neighbour::Open(run.origin.serves()),
+        })
+    }
+
+    fn replay(&self, run: RunId, head: u64) -> Result<History, StoreError> {
         let mut history = History::new(run);
         for link in Chain::read(self.connection, run, head, None)?.links {
             match link.record {
@@ -108,11 +128,7 @@ impl<'c> Snapshot<'c> {
                 Err(_) => history.lose(),
             }
         }
-        Ok(match history.run() {
-            None => Neighbour::Damaged,
-            Some(run) if run.is_final() => Neighbour::Final,
-            Some(run) => Neighbour::Open(run.origin.serves()),
-        })
+        Ok(history)
     }
 }
 
@@ -126,6 +142,23 @@ impl Neighbours for Snapshot<'_> {
             self.neighbours.clear();
         }
         self.neighbours.insert(run, found);
+        Ok(found)
+    }
+
+    fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<Serves>, StoreError> {
+        if let Some((_, children)) = self.parents.iter().find(|(known, _)| *known == parent) {
+            return Ok(children.get(&child).copied());
+        }
+        let mut children = FxHashMap::default();
+        if let Some(head) = self.head(parent)?
+            && let Some(run) = self.replay(parent, head)?.run()
+        {
+            let known = |awaited: Awaited| awaited.child.map(|child| (child, awaited.serves));
+            children.extend(awaited(run).into_iter().filter_map(known));
+        }
+        let found = children.get(&child).copied();
+        self.parents.push_front((parent, children));
+        self.parents.truncate(MAX_PARENTS);
         Ok(found)
     }
 

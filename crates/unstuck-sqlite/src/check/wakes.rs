@@ -1,4 +1,4 @@
-//! What would wake a run once the store is opened: its rows, and what the log has changed since.
+//! What would wake a run once the store is opened: its rows, what the log has changed since, and leases that have moved.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{Wakeup, slot_use, wakeups};
+use unstuck_core::wakeup::{Ready, Wakeup, first_limit, slot_use, wakeups};
 use unstuck_store::audit::{Finding, Promise};
 use unstuck_store::contract::StoreError;
+use unstuck_store::timers::Timer;
 
 use crate::error::store_error;
 use crate::record::{KeptSlot, Wake, Wakes, read};
@@ -24,27 +25,36 @@ const WAKE_AGAIN: &str =
 /// What is kept of a run's wakeups and its slot.
 #[derive(Debug, Default)]
 pub(crate) struct KeptWakes {
-    places: BTreeMap<Option<UnitRef>, Wakeup>,
+    places: BTreeMap<Option<UnitRef>, Kept>,
     slot: KeptSlot,
 }
 
+/// What would wake one place.
+#[derive(Debug, Default)]
+struct Kept {
+    ready: Option<Ready>,
+    timer: Option<Timer>,
+}
+
 impl KeptWakes {
-    /// What the rows have. Signs of life may have moved a lease since; it is what was planned that counts here.
+    /// What the rows have.
     pub(crate) fn of_rows(
         connection: &Connection,
         run: RunId,
         slot: Option<&str>,
     ) -> Result<KeptWakes, StoreError> {
-        let sql = "SELECT step, item, planned, ready FROM wake WHERE run = ?1";
+        let sql = "SELECT step, item, due, planned, heard, ready FROM wake WHERE run = ?1";
         let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
         let mut found = statement.query([number(run.0)?]).map_err(store_error)?;
         let mut kept = KeptWakes::default();
         while let Some(row) = found.next().map_err(store_error)? {
             let unit = unit(row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
-            let due: Option<i64> = row.get(2).map_err(store_error)?;
-            let ready: Option<String> = row.get(3).map_err(store_error)?;
+            let time = |place: usize| row.get::<_, Option<i64>>(place).map_err(store_error);
+            let (due, set, heard) = (time(2)?, time(3)?, time(4)?.map(Time));
+            let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
+            let ready: Option<String> = row.get(5).map_err(store_error)?;
             let ready = ready.map(|ready| read(&ready, "a queue entry")).transpose()?;
-            kept.places.insert(unit, Wakeup { ready, due: due.map(Time) });
+            kept.places.insert(unit, Kept { ready, timer });
         }
         if let Some(slot) = slot {
             let (slot, _): (KeptSlot, Option<Time>) = read(slot, "a slot")?;
@@ -53,19 +63,37 @@ impl KeptWakes {
         Ok(kept)
     }
 
-    /// What one event of the log has changed.
+    /// What one event of the log has changed. A timer that is set to the same time again is the same.
     pub(crate) fn change(&mut self, wakes: Wakes) {
-        if wakes.replaces_all {
-            self.places.clear();
-        }
-        for (unit, wakeup) in wakes.list.into_iter().map(Wake::wakeup) {
-            if wakeup == Wakeup::default() {
-                self.places.remove(&unit);
-            } else {
-                self.places.insert(unit, wakeup);
+        let mut before = if wakes.replaces_all { std::mem::take(&mut self.places) } else { BTreeMap::new() };
+        for (unit, Wakeup { ready, due }) in wakes.list.into_iter().map(Wake::wakeup) {
+            let old = before.remove(&unit).or_else(|| self.places.remove(&unit)).and_then(|old| old.timer);
+            let timer = due
+                .map(|due| old.filter(|old| old.set == due).unwrap_or(Timer { due, set: due, heard: None }));
+            if ready.is_some() || timer.is_some() {
+                self.places.insert(unit, Kept { ready, timer });
             }
         }
         self.slot = wakes.slot;
+    }
+
+    /// Signs of life have moved leases since. One of an attempt that has ended is over.
+    pub(crate) fn move_leases(&mut self, connection: &Connection, run: RunId) -> Result<(), StoreError> {
+        let sql = "SELECT step, item, due, planned, heard FROM lease WHERE run = ?1";
+        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+        let mut found = statement.query([number(run.0)?]).map_err(store_error)?;
+        while let Some(row) = found.next().map_err(store_error)? {
+            let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
+            let kept = self.places.get_mut(&unit(number(0)?, number(1)?));
+            let planned = Time(number(3)?);
+            if let Some(timer) =
+                kept.and_then(|kept| kept.timer.as_mut()).filter(|timer| timer.set == planned)
+            {
+                timer.due = Time(number(2)?);
+                timer.heard = timer.heard.max(Some(Time(number(4)?)));
+            }
+        }
+        Ok(())
     }
 
     /// Compares with what the state of the run asks for.
@@ -75,19 +103,45 @@ impl KeptWakes {
             findings.push(Finding::new(Promise::Wakeup, run.id.to_string(), what, WAKE_AGAIN));
         };
         for (unit, wakeup) in &wanted {
-            if self.places.get(unit) != Some(wakeup) {
-                let kept = self.places.get(unit).map_or("nothing is kept".to_owned(), shown);
-                add(format!("{} needs {}, and {kept}", name(flow, *unit), shown(wakeup)));
+            let kept = self.places.get(unit).map(Kept::wakeup).unwrap_or_default();
+            if kept != *wakeup {
+                add(format!("{} needs {}, and {} is kept", name(flow, *unit), shown(wakeup), shown(&kept)));
             }
         }
-        for (unit, wakeup) in self.places.iter().filter(|(unit, _)| !wanted.contains_key(*unit)) {
-            add(format!("{} is kept for {}, which needs nothing", shown(wakeup), name(flow, *unit)));
+        for (unit, kept) in &self.places {
+            if !wanted.contains_key(unit) {
+                add(format!(
+                    "{} is kept for {}, which needs nothing",
+                    shown(&kept.wakeup()),
+                    name(flow, *unit)
+                ));
+            } else if let Some(timer) =
+                kept.timer.filter(|timer| Some(timer.due) != moved(run, flow, *unit, *timer))
+            {
+                let Timer { due, set, .. } = timer;
+                add(format!("the timer of {} was set to {set} and stands at {due}", name(flow, *unit)));
+            }
         }
         let slot = KeptSlot::of(&slot_use(run, flow));
         if self.slot != slot {
             add(format!("of its limit it has or wants {slot:?}, and {:?} is kept", self.slot));
         }
     }
+}
+
+impl Kept {
+    /// What was planned, signs of life apart.
+    fn wakeup(&self) -> Wakeup {
+        Wakeup { ready: self.ready.clone(), due: self.timer.map(|timer| timer.set) }
+    }
+}
+
+/// When a timer is due after the sign of life that it was moved by.
+fn moved(run: &Run, flow: &Flow, unit: Option<UnitRef>, timer: Timer) -> Option<Time> {
+    let Some(heard) = timer.heard else { return Some(timer.set) };
+    let unit = unit?;
+    let live = run.unit(unit)?.state.live()?;
+    first_limit(flow.step(unit.step), live, Some(heard)).map(|(due, _)| due)
 }
 
 /// The unit that a row names.

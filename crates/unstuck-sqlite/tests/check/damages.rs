@@ -177,7 +177,7 @@ fn wakeups_in_rows() {
             (
                 "UPDATE wake SET ready = json_set(ready, '$.queue', 'z') WHERE run = {queued}",
                 Promise::Wakeup,
-                "step `q` needs an entry in queue `q`, and an entry in queue `z`",
+                "step `q` needs an entry in queue `q`, and an entry in queue `z` is kept",
             ),
             (
                 "INSERT INTO wake SELECT {done}, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
@@ -190,6 +190,17 @@ fn wakeups_in_rows() {
                 "something would wake it, and there is no row of it",
             ),
             ("INSERT INTO lease VALUES (5, 0, -1, 1, 1, 1)", Promise::Wakeup, "a lease is kept of it"),
+            (
+                "INSERT INTO lease SELECT run, step, item, due + 99, planned, due FROM wake WHERE run = {napping}",
+                Promise::Wakeup,
+                "the timer of step `nap` was set to 2023-11-14T22:13:20.710Z and stands at 2023-11-14T22:13:20.809Z",
+            ),
+            (
+                "UPDATE wake SET due = due + 1 WHERE run = {napping}",
+                Promise::Wakeup,
+                "and stands at 2023-11-14T22:13:20.711Z",
+            ),
+            ("UPDATE wake SET due = NULL WHERE run = {napping}", Promise::Wakeup, "and nothing is kept"),
             (
                 "UPDATE run SET slot = NULL WHERE id = {wants}",
                 Promise::Wakeup,
@@ -301,7 +312,7 @@ fn notices_and_children() {
         (
             "DELETE FROM notice WHERE json_extract(body, '$.body.CancelChild') IS NOT NULL".to_owned(),
             Promise::Child,
-            "has ended, and nothing has told it to end too",
+            "does not wait for it, and nothing has told it to end",
         ),
         (
             format!(

@@ -4,8 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use unstuck_sqlite::check::{MAX_FINDINGS_OF_A_PROMISE, Promise, check};
-use unstuck_store::contract::FlowRecord;
+use unstuck_store::conformance::driver::Driver;
+use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::contract::{FlowRecord, Store as _};
 
+use crate::fixture::Temporary;
 use crate::world::World;
 
 /// Why a check cannot be made.
@@ -30,6 +33,40 @@ fn tables_that_are_not_ours() {
         assert_eq!(findings[0].promise, Promise::Schema);
         assert!(findings[0].to_string().starts_with(said), "{}", findings[0]);
     }
+}
+
+#[test]
+fn what_is_kept_about_the_store_itself() {
+    let cases = [
+        "INSERT INTO meta VALUES ('token_key', x'00')",
+        "INSERT INTO meta VALUES ('downtimes', '{')",
+        "INSERT INTO meta VALUES ('incarnation', 0)",
+        "UPDATE meta SET value = 'x' WHERE name = 'flushed'",
+    ];
+    for sql in cases {
+        let world = World::new(true);
+        world.damage(sql);
+        let findings = world.check().findings;
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert_eq!(findings[0].promise, Promise::File);
+        assert!(findings[0].to_string().contains("the store cannot be opened"), "{}", findings[0]);
+    }
+}
+
+#[test]
+fn what_a_killed_engine_leaves_can_be_checked() {
+    let mut driver = Driver::new(Temporary::new());
+    let flow = driver.keep(sequence("f", vec![action("q")]));
+    driver.start(&flow);
+    while driver.store.settle(true).is_empty() {}
+    let (flows, open) = (driver.flows.clone(), driver.store.directory());
+    let copy = tempfile::tempdir().expect("a folder");
+    for file in ["unstuck.db", "unstuck.db-wal"] {
+        fs::copy(open.join(file), copy.path().join(file)).expect("copied");
+    }
+    let mut compile = |record: &FlowRecord| Ok((*flows[&record.id]).clone());
+    let report = check(copy.path(), &mut compile, &mut |_| {}).expect("checks");
+    assert_eq!((report.runs, report.findings), (1, vec![]));
 }
 
 #[test]

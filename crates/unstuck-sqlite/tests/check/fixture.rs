@@ -46,6 +46,10 @@ impl Temporary {
         self.store.as_mut().expect("open")
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        self.closed.directory()
+    }
+
     /// Ends in good order.
     pub(crate) fn close(self) -> Closed {
         drop(self.store);

@@ -4,8 +4,8 @@ use unstuck_core::command::NoticeBody;
 use unstuck_core::decide::unit_name;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Flow, StepIx};
-use unstuck_core::model::run::{Failing, Handler, Origin, Phase, Run, Serves};
-use unstuck_core::model::unit::{Doing, ItemsEnd, StepRun, Unit, UnitState, Waiting};
+use unstuck_core::model::run::{Failing, Handler, Phase, Run, Serves};
+use unstuck_core::model::unit::{Doing, ItemsEnd, StepRun, Unit, UnitRef, UnitState, Waiting};
 use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
 
 use crate::audit::{Finding, Promise, REPORT};
@@ -15,6 +15,9 @@ use crate::contract::StoreError;
 pub trait Neighbours {
     /// What is known of a run.
     fn neighbour(&mut self, run: RunId) -> Result<Neighbour, StoreError>;
+
+    /// The attempt for which `parent` waits for `child`, if it does.
+    fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<Serves>, StoreError>;
 
     /// The notices that are on their way to a run, in order.
     fn notices_to(&self, run: RunId) -> &[NoticeBody];
@@ -118,6 +121,36 @@ fn should_have_begun(run: &Run, flow: &Flow, place: StepIx) -> bool {
     }
 }
 
+/// A child or handler that a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The step or item that waits; the run itself waits for its handler.
+    pub unit: Option<UnitRef>,
+    /// The child.
+    pub child: Option<RunId>,
+    /// The attempt that it works for.
+    pub serves: Serves,
+}
+
+/// The children and the handler that a run waits for.
+pub fn awaited(run: &Run) -> Vec<Awaited> {
+    let generation = run.generation;
+    let mut awaited = Vec::new();
+    run.each_unit(|unit, state| {
+        if let Some(live) = state.state.live()
+            && matches!(live.doing, Doing::Child { .. })
+        {
+            let serves = Serves { generation, attempt: live.attempt };
+            awaited.push(Awaited { unit: Some(unit), child: state.child, serves });
+        }
+    });
+    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) = &run.phase {
+        let serves = Serves { generation, attempt: 0 };
+        awaited.push(Awaited { unit: None, child: Some(*handler), serves });
+    }
+    awaited
+}
+
 /// Each step that waits for a child, and a handler, has one that will tell how it ended. Gives whether there is any.
 fn check_children(
     run: &Run,
@@ -125,35 +158,20 @@ fn check_children(
     neighbours: &mut dyn Neighbours,
     findings: &mut Vec<Finding>,
 ) -> Result<bool, StoreError> {
-    let mut awaited: Vec<(String, Option<RunId>, Serves)> = Vec::new();
-    let generation = run.generation;
-    run.each_unit(|unit, state| {
-        if let Some(live) = state.state.live()
-            && matches!(live.doing, Doing::Child { .. })
-        {
-            let name = format!("step `{}`", unit_name(flow, unit));
-            awaited.push((name, state.child, Serves { generation, attempt: live.attempt }));
-        }
-    });
-    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) = &run.phase {
-        awaited.push(("the run".to_owned(), Some(*handler), Serves { generation, attempt: 0 }));
-    }
-    let has_children = !awaited.is_empty();
-    for (who, child, serves) in awaited {
-        let Some(child) = child else {
-            let what = format!("{who} waits for a child, and nobody knows which");
-            findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
-            continue;
-        };
-        if !will_tell(run.id, child, serves, neighbours)? {
-            let what = format!(
+    let awaited = awaited(run);
+    for Awaited { unit, child, serves } in &awaited {
+        let who = unit.map_or("the run".to_owned(), |unit| format!("step `{}`", unit_name(flow, unit)));
+        let what = match child {
+            None => format!("{who} waits for a child, and nobody knows which"),
+            Some(child) if will_tell(run.id, *child, *serves, neighbours)? => continue,
+            Some(child) => format!(
                 "{who} waits for {child}, which is not there, has ended, or works for another attempt, and no \
                  notice is on its way: it would wait for ever"
-            );
-            findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
-        }
+            ),
+        };
+        findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
     }
-    Ok(has_children)
+    Ok(!awaited.is_empty())
 }
 
 /// Whether a child will tell its parent how it ended for this attempt.
@@ -193,31 +211,42 @@ fn will_tell(
     })
 }
 
-/// The parent of a child is there; one that has ended leaves no child going on, unless a person has started that again.
+/// The parent of a child is there, and waits for it while it goes on, unless it has told it to end, or a person has
+/// started it again.
 fn check_parent(
     run: &Run,
     by_user: bool,
     neighbours: &mut dyn Neighbours,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
-    let (Origin::Child { parent, .. } | Origin::Handler { parent, .. }) = &run.origin else { return Ok(()) };
-    let is_called_off = |body: &NoticeBody| matches!(body, NoticeBody::CancelChild { serves } if run.origin.serves() == Some(*serves));
-    let (what, hint) = match neighbours.neighbour(*parent)? {
-        Neighbour::Absent => {
-            let what = format!("its parent {parent} is not there: nobody will hear how it ends");
-            (what, "go back to a copy of the store; or let the run end, or cancel it")
-        }
-        Neighbour::Final
-            if !run.is_final() && !by_user && !neighbours.notices_to(run.id).iter().any(is_called_off) =>
-        {
-            let what = format!("its parent {parent} has ended, and nothing has told it to end too");
-            (
-                what,
-                "cancel this run if its work is not wanted; keep a copy of the store and report this as a defect",
-            )
-        }
-        Neighbour::Final | Neighbour::Open(_) | Neighbour::Damaged => return Ok(()),
+    let Some(parent) = run.origin.parent() else { return Ok(()) };
+    let known = neighbours.neighbour(parent)?;
+    if known == Neighbour::Absent {
+        let what = format!("its parent {parent} is not there: nobody will hear how it ends");
+        let hint = "go back to a copy of the store; or let the run end, or cancel it";
+        findings.push(Finding::new(Promise::Child, run.id.to_string(), what, hint));
+        return Ok(());
+    }
+    let is_told = |body: &NoticeBody| match body {
+        NoticeBody::CancelChild { serves } => run.origin.serves() == Some(*serves),
+        NoticeBody::ContinueChild { .. } => true,
+        NoticeBody::StartChild(_)
+        | NoticeBody::PauseChild
+        | NoticeBody::UnpauseChild
+        | NoticeBody::ChildChanged { .. }
+        | NoticeBody::ChildEnded { .. } => false,
     };
+    if run.is_final()
+        || by_user
+        || known == Neighbour::Damaged
+        || neighbours.notices_to(run.id).iter().any(is_told)
+        || neighbours.awaits(parent, run.id)? == run.origin.serves()
+    {
+        return Ok(());
+    }
+    let what = format!("its parent {parent} does not wait for it, and nothing has told it to end");
+    let hint =
+        "cancel this run if its work is not wanted; keep a copy of the store and report this as a defect";
     findings.push(Finding::new(Promise::Child, run.id.to_string(), what, hint));
     Ok(())
 }
