@@ -29,6 +29,9 @@ pub(crate) const DATABASE: &str = "unstuck.db";
 pub const PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
     PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;";
 
+/// So much may the connection that reads keep, as SQLite counts it: negative for KiB.
+const READER_CACHE: i64 = -2_048;
+
 /// Opens the store in a folder, which is made if it is not there.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, StoreError> {
     let lock = if options.disk.is_none() { Some(own(directory)?) } else { None };
@@ -43,6 +46,8 @@ fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, S
     migrate(&mut writer)?;
     empty_log(&writer)?;
     let reader = connect(path, options)?;
+    // What it has read is forgotten with every commit, so it need not have much.
+    reader.pragma_update(None, "cache_size", READER_CACHE).map_err(store_error)?;
     let state = load(&reader)?;
     // Until here whatever is refused is left as it was; from now on it is closed in good order.
     for connection in [&writer, &reader] {

@@ -102,6 +102,14 @@ pub(crate) fn text(value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| broken(format!("a row cannot be written: {error}")))
 }
 
+/// The text of anything that is kept, in a buffer that can be used again.
+pub(crate) fn text_in<'a>(buffer: &'a mut Vec<u8>, value: &impl Serialize) -> Result<&'a str, StoreError> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value)
+        .map_err(|error| broken(format!("a row cannot be written: {error}")))?;
+    std::str::from_utf8(buffer).map_err(|error| broken(format!("a row cannot be written: {error}")))
+}
+
 /// What a text was made of.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| broken(format!("{what} is damaged: {error}")))

@@ -29,6 +29,7 @@ CREATE TABLE run (
     local  INTEGER NOT NULL
 );
 CREATE INDEX run_local ON run (id) WHERE local = 1;
+CREATE INDEX run_slot ON run (id) WHERE slot IS NOT NULL;
 CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
 
 -- What will move a run that has parked. `step` is -1 for the run itself, `item` -1 for a step.

@@ -13,7 +13,7 @@ use crate::error::{broken, store_error};
 use crate::job::{Entry, Job, MovedLease, Row};
 use crate::options::{Hand, Options};
 use crate::pen::Pen;
-use crate::record::{RecordRef, text};
+use crate::record::{RecordRef, text, text_in};
 use crate::rows;
 use crate::stats::{Clock, Stats, Watch, Written};
 
@@ -172,8 +172,9 @@ pub(crate) fn write_group(connection: &mut Connection, group: &[Job]) -> Result<
 
 fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) -> Result<(), StoreError> {
     let mut event = prepare(transaction, "INSERT INTO event (pos, run, prev, body) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut buffer = Vec::new();
     for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
-        let body = text(&RecordRef { event: happened, wakes: wakes.as_ref() })?;
+        let body = text_in(&mut buffer, &RecordRef { event: happened, wakes: wakes.as_ref() })?;
         written.events.add(body.len());
         event.execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body]).map_err(store_error)?;
     }
