@@ -1,8 +1,10 @@
 //! From state to state: what each fact of an event does to a run. Decides nothing, refuses nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
+use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
@@ -266,24 +268,15 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         }
         UnitFact::Queued { attempt, resumed_by, place } => {
             unit.attempts = *attempt;
-            let queued =
-                Queued { attempt: *attempt, since: at, place: *place, resumed_by: *resumed_by, spared: None };
-            UnitState::Ready(queued)
+            let (attempt, place, resumed_by) = (*attempt, *place, *resumed_by);
+            UnitState::Ready(Queued { attempt, since: at, place, resumed_by, spared: None })
         }
         UnitFact::Dequeued { worker } => live(unit, at, Doing::Dequeued { worker: worker.clone(), at }),
         UnitFact::Started { worker } => {
             let doing = Doing::Working { worker: worker.clone(), started_at: at, heard: at, progress: None };
             live(unit, at, doing)
         }
-        UnitFact::Progress { value } => {
-            if let UnitState::Active(Live { doing: Doing::Working { heard, progress, .. }, .. }) =
-                &mut unit.state
-            {
-                *heard = at;
-                *progress = Some(value.clone());
-            }
-            return;
-        }
+        UnitFact::Progress { value } => return tell_progress(unit, value, at),
         UnitFact::Spared { until, heard, .. } => return spare(unit, *until, *heard),
         UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
         UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
@@ -294,11 +287,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             in_error(unit, at, Some(resume))
         }
         UnitFact::Rested => in_error(unit, at, None),
-        UnitFact::Acknowledged { reason } => {
-            let UnitState::Error { since, .. } = unit.state else { return };
-            let acknowledged = Some(Acknowledged { at, reason: reason.clone() });
-            UnitState::Error { since, resume: None, acknowledged }
-        }
+        UnitFact::Acknowledged { reason } => return acknowledge(unit, reason.as_ref(), at),
         UnitFact::DoneByHand { output, .. } => {
             UnitState::Completed { at, output: output.clone(), by_hand: true }
         }
@@ -319,13 +308,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             unit.attempts = *attempt;
             unit.child = Some(*run);
             let doing = Doing::Child { started_at: at, state: RunState::Running };
-            UnitState::Active(Live {
-                attempt: *attempt,
-                resumed_by: *resumed_by,
-                queued_at: at,
-                doing,
-                spared: None,
-            })
+            let (attempt, resumed_by) = (*attempt, *resumed_by);
+            UnitState::Active(Live { attempt, resumed_by, queued_at: at, doing, spared: None })
         }
         UnitFact::ChildChanged { state: told } => {
             if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
@@ -338,14 +322,32 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             unit.round = next_round(&unit.round, *by);
             return;
         }
-        UnitFact::Closed { how } => match how {
-            Closing::Failed => UnitState::Failed { at, goes_on: false },
-            Closing::Dropped => UnitState::Dropped { at },
-            Closing::Cancelled => UnitState::Cancelled { at },
-            Closing::Skipped => UnitState::Skipped { at, why: SkippedBy::Operator },
-        },
+        UnitFact::Closed { how } => closed(*how, at),
     };
     unit.state = next;
+}
+
+fn closed(how: Closing, at: Time) -> UnitState {
+    match how {
+        Closing::Failed => UnitState::Failed { at, goes_on: false },
+        Closing::Dropped => UnitState::Dropped { at },
+        Closing::Cancelled => UnitState::Cancelled { at },
+        Closing::Skipped => UnitState::Skipped { at, why: SkippedBy::Operator },
+    }
+}
+
+fn tell_progress(unit: &mut Unit, value: &Payload, at: Time) {
+    if let UnitState::Active(Live { doing: Doing::Working { heard, progress, .. }, .. }) = &mut unit.state {
+        *heard = at;
+        *progress = Some(value.clone());
+    }
+}
+
+fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
+    if let UnitState::Error { resume, acknowledged, .. } = &mut unit.state {
+        *resume = None;
+        *acknowledged = Some(Acknowledged { at, reason: reason.cloned() });
+    }
 }
 
 /// The limit of a queued attempt, or of one under way, is moved on.

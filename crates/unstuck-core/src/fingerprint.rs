@@ -232,8 +232,8 @@ fn is_time(word: &str) -> bool {
 fn is_address(word: &str) -> bool {
     let word = word.trim_start_matches('/');
     let bare = word.rsplit_once(':').map_or(word, |(host, _)| host);
-    let is_v4 = |text: &str| text.parse::<std::net::Ipv4Addr>().is_ok();
-    let is_v6 = |text: &str| text.matches(':').count() > 1 && text.parse::<std::net::Ipv6Addr>().is_ok();
+    let is_v4 = |text: &str| text.parse::<core::net::Ipv4Addr>().is_ok();
+    let is_v6 = |text: &str| text.matches(':').count() > 1 && text.parse::<core::net::Ipv6Addr>().is_ok();
     [word, bare].into_iter().any(|text| is_v4(text) || is_v6(text.trim_matches(['[', ']'])))
 }
 

@@ -184,6 +184,23 @@ impl Batch {
         tools: &mut Tools<'_>,
         runs: &[(RunId, u64)],
     ) -> Result<Answer, Undecided> {
+        // What is on its way to one of them, or begins a child of one, comes first.
+        let is_on_its_way = |notice: &Notice| {
+            let begins_for = match &notice.body {
+                NoticeBody::StartChild(child) => child.origin.parent(),
+                NoticeBody::ContinueChild { .. }
+                | NoticeBody::CancelChild { .. }
+                | NoticeBody::PauseChild
+                | NoticeBody::UnpauseChild
+                | NoticeBody::ChildChanged { .. }
+                | NoticeBody::ChildEnded { .. } => None,
+            };
+            runs.iter().any(|(run, _)| notice.to == *run || begins_for == Some(*run))
+        };
+        let stored = tools.store.notices(usize::MAX)?;
+        if self.deliveries.iter().chain(stored.iter().map(|(_, notice)| notice)).any(is_on_its_way) {
+            return Err(Undecided::Busy);
+        }
         self.lock(tools, runs.iter().map(|(run, _)| *run).collect())?;
         for (place, (id, seq)) in runs.iter().enumerate() {
             let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
