@@ -2,6 +2,7 @@
 
 mod draft;
 mod set;
+mod trial;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::time::Millis;
 
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
 pub use set::{Policies, Shadow};
+pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
 
 /// One policy, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,111 @@
+//! Trying a policy before it acts: on what is in error now, or on what was recorded in the past.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::errors::{ErrorRecord, OpenError};
+use crate::policy::{Policies, Policy, Verdict};
+use crate::time::{Millis, Time};
+
+/// So many errors are shown one by one; all are counted.
+pub const SHOWN_ERRORS: usize = 1_000;
+
+/// What a policy would do, or would have done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trial {
+    /// How many errors it takes.
+    pub matched: u64,
+    /// The first of them.
+    pub errors: Vec<Taken>,
+    /// How many errors it would take if an earlier policy did not, by that policy's name.
+    pub shadowed_by: BTreeMap<Arc<str>, u64>,
+    /// How many errors it would take if it were not spent on them.
+    pub exhausted: u64,
+}
+
+/// An error that the policy takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    /// The error.
+    pub record: ErrorRecord,
+    /// When its step would be resumed, at the earliest.
+    pub resume_at: Time,
+    /// And at the latest, where the delay is drawn.
+    pub resume_by: Time,
+    /// The policy that has it now, or had it then.
+    pub taken_from: Option<Arc<str>>,
+}
+
+/// Tries one policy among others.
+pub struct Trying<'a> {
+    policies: &'a Policies,
+    policy: &'a Policy,
+    trial: Trial,
+}
+
+impl<'a> Trying<'a> {
+    /// `policies` contains `policy`, as it would be in force.
+    pub fn new(policies: &'a Policies, policy: &'a Policy) -> Trying<'a> {
+        Trying { policies, policy, trial: Trial::default() }
+    }
+
+    /// An error that is open now. What is acknowledged is left out, and what would be due already is resumed from `now`
+    /// on.
+    pub fn open(&mut self, error: &OpenError, now: Time) {
+        if !error.acknowledged {
+            let from = error.resume.as_ref().map(|(_, policy)| policy.name.clone());
+            self.judge(&error.record, from, now);
+        }
+    }
+
+    /// An error of the past, as it stood then. One that was dealt with before policies were asked says nothing.
+    pub fn past(&mut self, record: &ErrorRecord) {
+        if record.led_to.was_judged() {
+            let from = record.policy.as_ref().map(|policy| policy.name.clone());
+            self.judge(record, from, record.at);
+        }
+    }
+
+    /// What came of it.
+    pub fn end(self) -> Trial {
+        self.trial
+    }
+
+    fn judge(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
+        let failure = record.failure();
+        match self.policy.judge(&failure) {
+            Verdict::Passes => {}
+            Verdict::Spent => self.trial.exhausted += 1,
+            Verdict::Takes => match self.policies.find(&failure) {
+                Some(first) if first.id != self.policy.id => {
+                    *self.trial.shadowed_by.entry(first.name.clone()).or_default() += 1;
+                }
+                Some(_) | None => self.take(record, from, not_before),
+            },
+        }
+    }
+
+    fn take(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
+        self.trial.matched += 1;
+        if self.trial.errors.len() >= SHOWN_ERRORS {
+            return;
+        }
+        let (least, most) = self.delays(record.rounds);
+        self.trial.errors.push(Taken {
+            record: record.clone(),
+            resume_at: (record.at + least).max(not_before),
+            resume_by: (record.at + most).max(not_before),
+            taken_from: from.filter(|name| **name != *self.policy.name),
+        });
+    }
+
+    /// The least and the most that the delay can be after so many rounds.
+    fn delays(&self, rounds: u32) -> (Millis, Millis) {
+        let back_off = &self.policy.back_off;
+        if back_off.random {
+            return (back_off.delay, back_off.max_delay.unwrap_or(back_off.delay).max(back_off.delay));
+        }
+        let delay = self.policy.delay(rounds, &mut crate::random::Random::new(0));
+        (delay, delay)
+    }
+}
