@@ -54,7 +54,9 @@ fn had_by(name: &str, record: ErrorRecord) -> ErrorRecord {
 fn tried(policies: Vec<Policy>, name: &str, errors: &[ErrorRecord]) -> Trial {
     let policies = Policies::new(policies).expect("they do not collide");
     let mut trying = Trying::new(&policies, policies.named(name).expect("it is there"));
-    errors.iter().for_each(|error| trying.past(error));
+    for error in errors {
+        trying.past(error);
+    }
     trying.end()
 }
 
