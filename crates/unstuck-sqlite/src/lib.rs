@@ -7,6 +7,7 @@
 
 pub mod check;
 mod error;
+mod frames;
 mod hot;
 mod info;
 mod job;
@@ -25,5 +26,5 @@ mod wal;
 mod writer;
 
 pub use info::{Info, has_store, info};
-pub use options::{Disk, Hand, Options, Room};
+pub use options::{Disk, Hand, Options, RawFile, Room};
 pub use store::SqliteStore;

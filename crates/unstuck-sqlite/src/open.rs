@@ -1,6 +1,7 @@
 //! Opening a store: the checks, the rows, and the replay of what they do not cover.
 
 use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -44,12 +45,12 @@ fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, S
     make_durable(path, options)?;
     let mut writer = connect(path, options)?;
     migrate(&mut writer)?;
-    empty_log(&writer)?;
     let reader = connect(path, options)?;
     // What it has read is forgotten with every commit, so it need not have much.
     reader.pragma_update(None, "cache_size", READER_CACHE).map_err(store_error)?;
     let state = load(&reader)?;
     // Until here whatever is refused is left as it was; from now on it is closed in good order.
+    empty_log(&writer)?;
     for connection in [&writer, &reader] {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(store_error)?;
     }
@@ -58,7 +59,7 @@ fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, S
 
 /// Makes the folder, if it is not there, and locks it.
 fn own(directory: &Path) -> Result<File, StoreError> {
-    let made = fs::create_dir_all(directory);
+    let made = make_folder(directory);
     made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
     let path = directory.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -70,6 +71,23 @@ fn own(directory: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(error)) => Err(folder_error("the file", &path, "cannot be locked", &error)),
     }
+}
+
+/// Makes a folder that outlives a power cut: a new name is durable once the folder that has it is synced.
+fn make_folder(directory: &Path) -> io::Result<()> {
+    let new: Vec<&Path> = directory.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(directory)?;
+    for folder in new {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()) {
+            // Some may not be read, and some file systems have nothing to sync.
+            Err(error) if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {
+                return Err(error);
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {

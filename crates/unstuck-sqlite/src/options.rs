@@ -1,7 +1,8 @@
 //! How a store is kept: its limits, who writes, and on what disk.
 
 use std::fmt::Debug;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,9 +50,20 @@ pub trait Disk: Debug + Send + Sync {
     /// The name of the SQLite VFS that has the files.
     fn vfs(&self) -> &str;
 
-    /// Writes what a file holds, up to so many bytes, to the same place again, and syncs it. A file that is not there
-    /// needs nothing.
-    fn write_again(&self, path: &Path, at_most: u64) -> io::Result<()>;
+    /// Opens a file that is there, to be read and written to.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>>;
+}
+
+/// A file, as bytes.
+pub trait RawFile: Read + Write + Seek {
+    /// Makes what was written durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl RawFile for File {
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
 }
 
 impl Default for Options {

@@ -1,32 +1,50 @@
-//! The write-ahead log as it is found when a store is opened: made durable before anything stands on it.
+//! The write-ahead log as it is found when a store is opened: whole, and made durable before anything stands on it.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, ErrorKind, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{folder_error, store_error};
-use crate::options::Options;
+use crate::error::{broken, folder_error, store_error};
+use crate::frames::damaged_at;
+use crate::options::{Options, RawFile};
 
-/// A page of the database, the first of which says that there is a log.
-const PAGE: u64 = 4096;
+/// The first page of the database says that there is a log.
+const FIRST_PAGE: u64 = 4096;
 
-/// Writes again what a process before this one may have failed to sync: the log, and the first page of the database.
+/// Looks whether the log is whole, and writes again what a process before this one may have failed to sync: the log, and
+/// the first page of the database.
 ///
 /// After a sync that failed, what it should have made durable is in the memory of this machine only, and no later sync
 /// tries it again. The next process would find it there as if all were well, and what it commits on top, or writes into
 /// the database from it, would be lost or torn when the power goes. What is written again is synced again.
 pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), StoreError> {
-    for (path, at_most) in [(log_of(database), u64::MAX), (database.to_owned(), PAGE)] {
-        let written = match &options.disk {
-            Some(disk) => disk.write_again(&path, at_most),
-            None => write_again(&path, at_most),
-        };
-        written.map_err(|error| folder_error("the file", &path, "cannot be made durable", &error))?;
+    let log = log_of(database);
+    if let Some(mut file) = open(&log, options)? {
+        let has_log = is_something(&mut *file).map_err(|error| unreadable(&log, &error))?;
+        if has_log && !has_database(database, options)? {
+            return Err(broken(format!(
+                "the file is gone or empty, but its log {} is not; go back to a copy of the whole folder",
+                log.display()
+            )));
+        }
+        let found = damaged_at(&mut BufReader::with_capacity(64 * 1024, file));
+        if let Some(at) = found.map_err(|error| unreadable(&log, &error))? {
+            return Err(broken(format!(
+                "the file {} is damaged at byte {at}: what was committed after that cannot be read; go back to a copy \
+                 of the whole folder",
+                log.display()
+            )));
+        }
+    }
+    for (path, at_most) in [(&*log, u64::MAX), (database, FIRST_PAGE)] {
+        let Some(mut file) = open(path, options)? else { continue };
+        let written = write_again(&mut *file, at_most);
+        written.map_err(|error| folder_error("the file", path, "cannot be made durable", &error))?;
     }
     Ok(())
 }
@@ -43,19 +61,45 @@ pub(crate) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// The write-ahead log of a database.
-pub(crate) fn log_of(database: &Path) -> PathBuf {
+fn log_of(database: &Path) -> PathBuf {
     let mut name = OsString::from(database);
     name.push("-wal");
     name.into()
 }
 
-/// Writes what a file holds, up to so many bytes, to the same place again, and syncs it.
-fn write_again(path: &Path, at_most: u64) -> io::Result<()> {
-    let mut file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+fn open(path: &Path, options: &Options) -> Result<Option<Box<dyn RawFile>>, StoreError> {
+    let opened = if let Some(disk) = &options.disk {
+        disk.open(path)
+    } else {
+        let file = File::options().read(true).write(true).open(path);
+        file.map(|file| Box::new(file) as Box<dyn RawFile>)
     };
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(folder_error("the file", path, "cannot be opened", &error)),
+    }
+}
+
+/// SQLite takes a database without a first page for a new one, and throws its log away.
+fn has_database(database: &Path, options: &Options) -> Result<bool, StoreError> {
+    let Some(mut file) = open(database, options)? else { return Ok(false) };
+    is_something(&mut *file).map_err(|error| unreadable(database, &error))
+}
+
+/// Whether there is anything in a file, which is then read from its beginning.
+fn is_something(file: &mut dyn RawFile) -> io::Result<bool> {
+    let read = file.read(&mut [0])?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(read > 0)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+    folder_error("the file", path, "cannot be read", error)
+}
+
+/// Writes what a file holds, up to so many bytes, to the same place again, and syncs it.
+fn write_again(file: &mut dyn RawFile, at_most: u64) -> io::Result<()> {
     let mut buffer = vec![0; 256 * 1024];
     let mut at = 0;
     while at < at_most {
@@ -69,5 +113,5 @@ fn write_again(path: &Path, at_most: u64) -> io::Result<()> {
         file.write_all(&buffer[..read])?;
         at += read as u64;
     }
-    if at > 0 { file.sync_data() } else { Ok(()) }
+    if at > 0 { file.sync() } else { Ok(()) }
 }

@@ -42,7 +42,7 @@ fn it_agrees_with_the_store_in_memory() {
 
 #[test]
 fn it_agrees_with_small_limits() {
-    for seed in seeds(60) {
+    for seed in seeds(40) {
         let options = small_limits(&mut Random::new(seed));
         let make = || Fixture::on_a_disk(options.clone(), Power::steady(seed));
         agree(MemoryStore::deferred, make, seed, 150);

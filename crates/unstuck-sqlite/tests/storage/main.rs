@@ -4,4 +4,11 @@ mod support;
 
 mod contract;
 mod crashes;
+mod damage;
+mod failing;
+mod full;
+mod full_for_real;
 mod lies;
+mod memory;
+mod opening;
+mod permissions;

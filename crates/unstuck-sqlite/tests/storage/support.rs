@@ -1,8 +1,10 @@
 //! What the tests share: disks that crash, fill up and fail, and stores on them.
 
+pub(crate) mod bytes;
 pub(crate) mod disk;
 pub(crate) mod faults;
 pub(crate) mod fixture;
+pub(crate) mod ledger;
 pub(crate) mod locks;
 pub(crate) mod power;
 pub(crate) mod vfs;

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use unstuck_core::random::Random;
 
 use super::faults::{Fault, Faults, Op};
 use super::locks::{FileLock, SharedMemory};
-use super::vfs;
 
 /// What is written at once or not at all.
 const SECTOR: usize = 512;
@@ -18,27 +15,12 @@ const SECTOR: usize = 512;
 /// A disk. Whoever has opened files on it keeps it.
 pub(crate) struct Disk {
     inner: Mutex<Inner>,
+    this: Weak<Disk>,
 }
 
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Disk")
-    }
-}
-
-impl unstuck_sqlite::Disk for Disk {
-    fn vfs(&self) -> &str {
-        vfs::NAME
-    }
-
-    fn write_again(&self, path: &Path, at_most: u64) -> io::Result<()> {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
-        Disk::write_again(self, name, at_most).map_err(|Failed(code)| {
-            let kind =
-                if code == rusqlite::ffi::SQLITE_FULL { ErrorKind::StorageFull } else { ErrorKind::Other };
-            io::Error::new(kind, format!("the disk says {code}"))
-        })
     }
 }
 
@@ -115,7 +97,12 @@ impl Disk {
             inner.names.insert(name, file);
         }
         inner.synced_names.clone_from(&inner.names);
-        Arc::new(Disk { inner: Mutex::new(inner) })
+        Arc::new_cyclic(|this| Disk { inner: Mutex::new(inner), this: this.clone() })
+    }
+
+    /// For those who keep it.
+    pub(crate) fn share(&self) -> Option<Arc<Disk>> {
+        self.this.upgrade()
     }
 
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -127,18 +114,6 @@ impl Disk {
         let mut inner = self.inner();
         inner.die();
         inner.left.clone().unwrap_or_default()
-    }
-
-    /// Writes what a file holds, up to so many bytes, to the same place again, and syncs it.
-    fn write_again(&self, name: &str, at_most: usize) -> Result<(), Failed> {
-        let mut inner = self.inner();
-        let Some(file) = inner.find(name).filter(|file| inner.size(*file) > 0) else { return inner.alive() };
-        let mut bytes = inner.files[&file].seen.clone();
-        bytes.truncate(at_most);
-        for (place, part) in bytes.chunks(64 * SECTOR).enumerate() {
-            inner.write(name, file, place * 64 * SECTOR, part)?;
-        }
-        inner.sync(name, file, false)
     }
 
     /// Whether the power has gone.
@@ -187,6 +162,7 @@ impl Inner {
     /// Reads what there is; the rest of the buffer becomes zero. Gives whether there was enough.
     pub(crate) fn read(&mut self, name: &str, file: u64, at: usize, into: &mut [u8]) -> Result<bool, Failed> {
         self.alive()?;
+        self.faults.reads += 1;
         self.faults.check(Op::Read, name)?;
         let seen = &self.files[&file].seen;
         let from = at.min(seen.len());
@@ -211,6 +187,7 @@ impl Inner {
     /// A sync that fails leaves what was in flight in memory only: it is seen, and no later sync makes it durable.
     pub(crate) fn sync(&mut self, name: &str, file: u64, names_too: bool) -> Result<(), Failed> {
         self.alive()?;
+        self.faults.syncs += 1;
         if let Err(failed) = self.faults.check(Op::Sync, name) {
             self.contents(file).changes.clear();
             return Err(failed);
@@ -274,7 +251,8 @@ impl Inner {
             _ => Survival::Some(50),
         };
         // The folder is a journal: its first changes are there.
-        let in_flight = self.files.values().filter_map(|file| file.changes.first()).map(|(number, _)| *number);
+        let in_flight =
+            self.files.values().filter_map(|file| file.changes.first()).map(|(number, _)| *number);
         let oldest = in_flight.chain(self.name_changes.first().map(|(number, _)| *number)).min();
         let first = random.between(oldest.unwrap_or(self.last_change), self.last_change + 1);
         let mut names = self.synced_names.clone();

@@ -56,6 +56,10 @@ pub(crate) struct Faults {
     crash: Option<(u64, Phase)>,
     /// So many moments there were.
     pub(crate) moments: u64,
+    /// So much was read.
+    pub(crate) reads: usize,
+    /// So many syncs were asked for.
+    pub(crate) syncs: usize,
     /// Where it crashed.
     pub(crate) crashed: Option<(Op, Which, Phase)>,
     /// How often each call was made to fail, since somebody looked.

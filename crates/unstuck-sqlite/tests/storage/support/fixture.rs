@@ -1,5 +1,6 @@
 //! A store under test: in a folder, or on a disk in memory whose power goes.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::ffi;
@@ -37,7 +38,7 @@ pub(crate) struct Fixture {
 }
 
 enum Place {
-    Folder(Arc<TempDir>),
+    Folder(PathBuf, Option<Arc<TempDir>>),
     Disk(Box<(Mounted, Power)>),
 }
 
@@ -45,8 +46,16 @@ impl Fixture {
     /// A new store in a folder that goes when it does.
     pub(crate) fn in_a_folder(options: Options) -> Fixture {
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-        let store = SqliteStore::open_with(folder.path(), options.clone()).expect("opens");
-        Fixture { store: Some(store), options, place: Place::Folder(folder), reports: Vec::new(), seen: None }
+        let fixture = Fixture::in_this_folder(folder.path(), options);
+        let place = Place::Folder(folder.path().to_owned(), Some(folder));
+        Fixture { place, ..fixture }
+    }
+
+    /// A store in this folder.
+    pub(crate) fn in_this_folder(path: &Path, options: Options) -> Fixture {
+        let store = SqliteStore::open_with(path, options.clone()).expect("opens");
+        let place = Place::Folder(path.to_owned(), None);
+        Fixture { store: Some(store), options, place, reports: Vec::new(), seen: None }
     }
 
     /// A new store on a disk whose power goes when `power` says so.
@@ -63,7 +72,7 @@ impl Fixture {
     pub(crate) fn disk(&self) -> &Disk {
         match &self.place {
             Place::Disk(place) => &place.0.disk,
-            Place::Folder(_) => panic!("it is in a folder"),
+            Place::Folder(..) => panic!("it is in a folder"),
         }
     }
 
@@ -71,12 +80,37 @@ impl Fixture {
         matches!(self.place, Place::Disk(_))
     }
 
-    /// Ends, and is opened again: what a process sees on the disk is what the next one finds.
-    pub(crate) fn restart(&mut self) -> Result<(), StoreError> {
+    /// Ends, for now.
+    pub(crate) fn close(&mut self) {
         self.store = None;
         self.reports.clear();
+    }
+
+    /// The process dies: what a process sees on the disk stays, or (with `empty`) there is nothing yet. It is to be
+    /// [opened again](Fixture::restart).
+    pub(crate) fn lose_process(&mut self, empty: bool) {
+        let image = if empty { Image::new() } else { self.disk().seen() };
+        self.plug_in(image);
+    }
+
+    /// The power goes, and comes back.
+    pub(crate) fn unplug(&mut self) -> Result<(), StoreError> {
+        let image = self.disk().crash();
+        self.plug_in(image);
+        self.restart()
+    }
+
+    fn plug_in(&mut self, image: Image) {
+        self.close();
+        let Place::Disk(place) = &mut self.place else { panic!("it is in a folder") };
+        place.0 = Mounted::new(place.1.plug_in(image));
+    }
+
+    /// Ends, and is opened again: what a process sees on the disk is what the next one finds.
+    pub(crate) fn restart(&mut self) -> Result<(), StoreError> {
+        self.close();
         self.store = Some(match &self.place {
-            Place::Folder(folder) => SqliteStore::open_with(folder.path(), self.options.clone())?,
+            Place::Folder(path, _) => SqliteStore::open_with(path, self.options.clone())?,
             Place::Disk(place) => open(&place.0, &self.options)?,
         });
         Ok(())
@@ -111,16 +145,10 @@ impl TestStore for Fixture {
     fn reopen(self) -> Fixture {
         let Fixture { mut store, options, place, seen, .. } = self;
         let again = match place {
-            Place::Folder(folder) => {
+            Place::Folder(path, folder) => {
                 drop(store.take());
-                let store = SqliteStore::open_with(folder.path(), options.clone()).expect("opens again");
-                Fixture {
-                    store: Some(store),
-                    options,
-                    place: Place::Folder(folder),
-                    reports: Vec::new(),
-                    seen: None,
-                }
+                let again = Fixture::in_this_folder(&path, options);
+                Fixture { place: Place::Folder(path, folder), ..again }
             }
             Place::Disk(place) => {
                 let (mounted, mut power) = *place;
@@ -156,8 +184,9 @@ impl TestStore for Fixture {
         if !self.is_on_a_disk() || self.options.hand == Hand::Thread {
             return 0;
         }
-        let refuse =
-            Fault { op: Op::Write, which: None, after: 0, times: usize::MAX, code: ffi::SQLITE_FULL };
+        let Place::Disk(place) = &mut self.place else { return 0 };
+        let after = place.1.writes_before_it_is_full();
+        let refuse = Fault { op: Op::Write, which: None, after, times: usize::MAX, code: ffi::SQLITE_FULL };
         self.disk().inner().add_fault(refuse);
         let settled = self.store().settle(true);
         self.disk().inner().faults.remove(Op::Write);

@@ -103,6 +103,11 @@ impl Power {
         left
     }
 
+    /// How much is written before there is no room: nothing where all is steady, for those who count on it.
+    pub(crate) fn writes_before_it_is_full(&mut self) -> usize {
+        if self.longest.is_none() { 0 } else { one_of(&mut self.random, &[0, 1, 2, 5, 9]) }
+    }
+
     /// Whether the process ends by itself this time.
     pub(crate) fn ends_in_good_order(&mut self) -> bool {
         self.random.between(0, 2) == 0

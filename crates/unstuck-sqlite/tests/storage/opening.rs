@@ -42,8 +42,36 @@ fn a_file_that_is_no_store_is_left_alone() {
     let text = "this is a letter, and no database at all; ".repeat(100);
     fs::write(&file, &text).expect("written");
     let refused = refusal(folder.path());
-    assert!(refused.to_string().contains("damaged or no store of Unstuck"), "{refused}");
+    assert!(
+        refused.to_string().contains("unstuck.db: the file is damaged or no store of Unstuck"),
+        "{refused}"
+    );
     assert_eq!(fs::read_to_string(&file).expect("readable"), text);
+}
+
+#[test]
+fn a_database_of_somebody_else_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("unstuck.db");
+    let connection = rusqlite::Connection::open(&file).expect("opens");
+    connection.execute_batch("CREATE TABLE event (letter TEXT); PRAGMA user_version = 1;").expect("written");
+    drop(connection);
+    let before = fs::read(&file).expect("readable");
+    let refused = refusal(folder.path());
+    assert!(
+        refused.to_string().contains("unstuck.db: it is a database, and no store of Unstuck"),
+        "{refused}"
+    );
+    assert_eq!(fs::read(&file).expect("readable"), before);
+}
+
+/// A crash while a store is made leaves one.
+#[test]
+fn an_empty_file_is_a_new_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("unstuck.db"), "").expect("written");
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    assert_eq!((store.last_time(), store.last_id()), (Ok(None), Ok(0)));
 }
 
 #[test]

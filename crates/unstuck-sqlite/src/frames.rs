@@ -1,0 +1,73 @@
+//! The frames of a write-ahead log: where one is damaged that must have been whole.
+//!
+//! SQLite reads a log up to the first frame that does not fit and passes over the rest, as it must after a crash: what
+//! was not synced may be anything. But every transaction is synced before the next one is written. So a frame that does
+//! not fit, with the ends of two transactions after it, was whole once, and what is behind it was acknowledged.
+
+use std::io::{self, Read};
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// The first word of a log, with sums over words of which the lowest byte comes first; one more for the highest.
+const MAGIC: u32 = 0x377f_0682;
+/// The pages of a log whose header cannot be read.
+const USUAL_PAGE: usize = 4096;
+
+/// What is summed up over all frames so far.
+type Sums = (u32, u32);
+
+/// Where a log is damaged, if it is.
+pub(crate) fn damaged_at(log: &mut impl Read) -> io::Result<Option<u64>> {
+    let mut header = [0; HEADER];
+    if !fill(log, &mut header)? {
+        return Ok(None);
+    }
+    let magic = word(&header, 0);
+    let highest_first = magic == MAGIC + 1;
+    let mut sums = sum_up((0, 0), &header[..24], highest_first);
+    let is_whole = magic & !1 == MAGIC && sums == (word(&header, 24), word(&header, 28));
+    let page = if is_whole { word(&header, 8) as usize } else { USUAL_PAGE };
+    let mut salt = is_whole.then(|| (word(&header, 16), word(&header, 20)));
+    let mut damaged = (!is_whole).then_some(0);
+    let mut ends = 0;
+    let mut at = HEADER as u64;
+    let mut frame = vec![0; FRAME_HEADER + page];
+    while fill(log, &mut frame)? {
+        let own = (word(&frame, 8), word(&frame, 12));
+        let is_of_this_log = *salt.get_or_insert(own) == own;
+        sums = sum_up(sum_up(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
+        if !is_of_this_log || sums != (word(&frame, 16), word(&frame, 20)) {
+            damaged = damaged.or(Some(at));
+        }
+        ends += usize::from(damaged.is_some() && is_of_this_log && word(&frame, 4) != 0);
+        at += frame.len() as u64;
+    }
+    Ok(damaged.filter(|_| ends >= 2))
+}
+
+/// SQLite's sum over pairs of words.
+fn sum_up(before: Sums, bytes: &[u8], highest_first: bool) -> Sums {
+    let (mut first, mut second) = before;
+    for pair in bytes.chunks_exact(8) {
+        let mut words = [word(pair, 0), word(pair, 4)];
+        if !highest_first {
+            words = words.map(u32::swap_bytes);
+        }
+        first = first.wrapping_add(words[0]).wrapping_add(second);
+        second = second.wrapping_add(words[1]).wrapping_add(first);
+    }
+    (first, second)
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
+}
+
+/// Fills a buffer; whether there was enough.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
