@@ -4,6 +4,10 @@
 //! rested for a while *parks*: a small row says where its history ends, others what will wake it, and it leaves
 //! memory. Opening a store reads those rows and replays the tail of the log that they do not cover. One thread writes,
 //! and syncs as many stages at once as have come in.
+//!
+//! A full disk refuses new work; reads are answered, and it goes on by itself once there is room. Any other call of the
+//! disk that fails while something is written stops the store: every question gets the same sentence, reads too, for
+//! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 pub mod check;
 mod error;
