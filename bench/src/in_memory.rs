@@ -11,6 +11,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::run::Origin;
 use unstuck_core::offer::Offers;
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_engine::engine::{Engine, Settings};
@@ -44,7 +45,7 @@ pub fn each(measure: &dyn Fn(&str, &dyn Fn() -> u64)) {
 fn decide_runs(flow: &Flow, runs: u32) -> u64 {
     let (mut ids, mut random, mut offers) = (Ids::new(0, 0), Random::new(0), Offers::default());
     offers.put(offer(1));
-    let payloads = HashMap::new();
+    let (payloads, policies) = (HashMap::new(), Policies::default());
     let mut decisions = 0;
     for _ in 0..runs {
         let id = RunId(ids.next(NOW));
@@ -71,6 +72,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 random: &mut random,
                 offers: &mut offers,
                 downtimes: &[],
+                policies: &policies,
             };
             let decision = decide(&mut run, command, &mut context).expect("decided");
             decisions += 1;

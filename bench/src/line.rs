@@ -105,6 +105,15 @@ impl Line {
         self.rows.as_secs_f64() / self.took.as_secs_f64()
     }
 
+    /// The faster one of two; the peak is that of both.
+    #[must_use]
+    pub fn or_faster(self, other: Option<Line>) -> Line {
+        let Some(other) = other else { return self };
+        let peak = self.peak.max(other.peak);
+        let faster = if self.took < other.took { self } else { other };
+        Line { peak, ..faster }
+    }
+
     /// A row of the table.
     pub fn row(&self) -> String {
         let Plan { load, stored, in_flight, runs } = self.plan;

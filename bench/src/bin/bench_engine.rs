@@ -17,10 +17,11 @@ use unstuck_bench::line::{HEADING, Line, Plan, measure};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "\
-cargo xtask bench engine [--runs N] [--stored N] [--in-flight N] [--load bare|full] [--directory PATH]
+cargo xtask bench engine [--runs N] [--stored N] [--rounds N] [--in-flight N] [--load bare|full] [--directory PATH]
 
   --runs N          runs in a line with 4096 in flight (200000); lines with fewer have less
   --stored N        waiting runs in the larger store (1000000); the smaller has 10000
+  --rounds N        so often is each line measured (2), and the fastest shown: others may use the machine
   --in-flight N     only lines with so many in flight
   --load NAME       only lines of this load
   --directory PATH  where the stores are made, and removed: on a real disk (beside the binary)
@@ -32,6 +33,7 @@ const FEW: u64 = 10_000;
 struct Options {
     runs: u64,
     stored: u64,
+    rounds: u64,
     in_flight: Option<u64>,
     load: Option<String>,
     directory: PathBuf,
@@ -63,8 +65,14 @@ fn main() -> ExitCode {
 fn options(args: &[&str]) -> Result<Options, String> {
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let parent = beside.ok_or("where the binary is cannot be found; name a folder with --directory")?;
-    let mut options =
-        Options { runs: 200_000, stored: 1_000_000, in_flight: None, load: None, directory: parent };
+    let mut options = Options {
+        runs: 200_000,
+        stored: 1_000_000,
+        rounds: 2,
+        in_flight: None,
+        load: None,
+        directory: parent,
+    };
     let number =
         |text: &str| text.replace(['_', ','], "").parse().map_err(|_| format!("`{text}` is no number"));
     let mut rest = args;
@@ -73,6 +81,7 @@ fn options(args: &[&str]) -> Result<Options, String> {
         match *name {
             "--runs" => options.runs = number(value)?,
             "--stored" => options.stored = number(value)?,
+            "--rounds" => options.rounds = number(value)?.max(1),
             "--in-flight" => options.in_flight = Some(number(value)?),
             "--load" => options.load = Some((*value).to_owned()),
             "--directory" => options.directory = PathBuf::from(value),
@@ -87,52 +96,58 @@ fn options(args: &[&str]) -> Result<Options, String> {
 /// Every line in a process of its own, so that its memory is its own too.
 fn all(options: &Options) -> Result<(), Box<dyn Error>> {
     let directory = Folder(options.directory.clone());
+    let few = FEW.min(options.stored);
+    let mut sizes = vec![few, options.stored];
+    sizes.dedup();
+    let mut notes = String::new();
+    for stored in &sizes {
+        let store = directory.store(*stored);
+        notes += &child(["fill".as_ref(), store.as_os_str(), stored.to_string().as_ref()])?;
+    }
     println!("{HEADING}");
     let mut lines = Vec::new();
-    let mut notes = Vec::new();
-    let few = FEW.min(options.stored);
-    for stored in [few, options.stored] {
-        let store = directory.0.join(format!("stored-{stored}"));
-        notes.push(child(["fill".as_ref(), store.as_os_str(), stored.to_string().as_ref()])?);
-        for plan in plans(options, stored) {
-            let scratch = directory.0.join("scratch");
-            let text = serde_json::to_string(&plan)?;
-            let line = child(["measure".as_ref(), store.as_os_str(), scratch.as_os_str(), text.as_ref()])?;
-            let line: Line = serde_json::from_str(&line)?;
+    for plan in plans(options) {
+        let mut fastest: Vec<Option<Line>> = vec![None; sizes.len()];
+        for _ in 0..options.rounds {
+            for (stored, fastest) in sizes.iter().zip(&mut fastest) {
+                let line = measured(&directory, Plan { stored: *stored, ..plan })?;
+                *fastest = Some(line.or_faster(fastest.take()));
+            }
+        }
+        for line in fastest.into_iter().flatten() {
             println!("{}", line.row());
             lines.push(line);
-            fs::remove_dir_all(scratch)?;
-        }
-        fs::remove_dir_all(store)?;
-        if options.stored == few {
-            break;
         }
     }
-    println!(
-        "\nA run is in flight until its end is durable. Bytes: what went to write calls (wchar). Peak: VmHWM,"
-    );
-    println!(
-        "opening included. Of the file: the same bytes appended and synced in the same batches. Of bare rows: a"
-    );
-    println!("loop that writes the same rows to SQLite in the same transactions. 1 would be as fast.\n");
-    print!("{}", notes.concat());
-    println!();
+    println!("\n{LEGEND}\n\n{notes}");
     for aim in aims(&lines, few, options.stored) {
         println!("{}", aim.line());
     }
     Ok(())
 }
 
-fn plans(options: &Options, stored: u64) -> impl Iterator<Item = Plan> {
+const LEGEND: &str = "\
+A run is in flight until its end is durable. Bytes: what went to write calls (wchar). Peak: VmHWM, opening included.
+Of the file: the same bytes appended and synced in the same batches. Of bare rows: a loop that writes the same rows to
+SQLite in the same transactions. 1 would be as fast.";
+
+fn measured(directory: &Folder, plan: Plan) -> Result<Line, Box<dyn Error>> {
+    let (store, scratch) = (directory.store(plan.stored), directory.0.join("scratch"));
+    let text = serde_json::to_string(&plan)?;
+    let line = child(["measure".as_ref(), store.as_os_str(), scratch.as_os_str(), text.as_ref()])?;
+    fs::remove_dir_all(scratch)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// The lines, for any number of stored runs.
+fn plans(options: &Options) -> impl Iterator<Item = Plan> {
     let runs = options.runs;
     let sizes = [(1, 40), (16, 5), (256, 1), (4_096, 1)];
     let loads = [(Load::Bare, 1), (Load::Full, 2)];
     let plans = loads.into_iter().flat_map(move |(load, fewer)| {
-        sizes.map(|(in_flight, part)| Plan {
-            load,
-            stored,
-            in_flight,
-            runs: (runs / part / fewer).max(in_flight),
+        sizes.map(|(in_flight, part)| {
+            let runs = (runs / part / fewer).max(in_flight);
+            Plan { load, stored: 0, in_flight, runs }
         })
     });
     plans.filter(|plan| {
@@ -174,6 +189,12 @@ fn one_line(directory: &Path, scratch: &Path, plan: &str) -> Result<(), Box<dyn 
 
 /// A folder that is removed at the end, whatever the end is.
 struct Folder(PathBuf);
+
+impl Folder {
+    fn store(&self, stored: u64) -> PathBuf {
+        self.0.join(format!("stored-{stored}"))
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
