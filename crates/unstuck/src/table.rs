@@ -57,7 +57,9 @@ fn line(row: &[Cell], widths: &[usize], width: Option<usize>, look: Look) -> Str
         let is_last = place + 1 == row.len();
         let room = width.map_or(usize::MAX, |width| width.saturating_sub(used));
         let shown = if is_last { text::cut(&cell.text, room, "...") } else { cell.text.clone() };
-        line += &look.paint(cell.style, &shown);
+        if !shown.is_empty() {
+            line += &look.paint(cell.style, &shown);
+        }
         if !is_last {
             line += &" ".repeat(column - text::columns(&shown) + 2);
             used += column + 2;

@@ -84,7 +84,7 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
                 Some(step) => Some(with_run(store, flows, id, |run, flow| unit::unit(run, flow, &step))?),
                 None => None,
             };
-            Command::Resume { unit, by, reason: words(reason) }
+            Command::Resume { unit, by, reason: words(reason), changes: Box::default() }
         }
         What::Pause { reason } => Command::Pause { by, reason: words(reason) },
         What::Unpause => Command::Unpause { by },

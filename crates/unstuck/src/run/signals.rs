@@ -2,9 +2,13 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+/// What comes so soon after the first one is the same wish.
+const SAME: Duration = Duration::from_millis(250);
 
 /// A wish to end, from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,9 @@ pub(super) fn listen(
         let mut came = signals.forever();
         let Some(signal) = came.next() else { return };
         first(Signal(signal));
-        let Some(signal) = came.next() else { return };
+        let at = Instant::now();
+        // Whoever ends a whole group of processes may tell each of them twice.
+        let Some(signal) = came.find(|_| at.elapsed() > SAME) else { return };
         second();
         std::process::exit(i32::from(Signal(signal).number()));
     })?;

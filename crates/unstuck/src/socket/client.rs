@@ -10,7 +10,7 @@ use crate::desk::asked::Asked;
 use crate::failure::plain;
 
 /// So long an owner may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]

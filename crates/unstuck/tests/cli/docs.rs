@@ -17,10 +17,11 @@ fn the_flow_in_the_readme_runs() {
 /// Runs every flow of a page, and gives how many there are.
 fn run_blocks_of(page: &str) -> usize {
     let page = std::fs::read_to_string(repository().join(page)).expect("the page is there");
-    let blocks = blocks(&page);
+    let blocks: Vec<(usize, String, String)> =
+        blocks(&page).into_iter().filter(|(_, kind, _)| kind == "yaml").collect();
     let count = blocks.len();
     thread::scope(|scope| {
-        for (line, block) in blocks {
+        for (line, _, block) in blocks {
             scope.spawn(move || {
                 let wanted = match block.lines().next() {
                     Some("# exits 3" | "# ends held") => 3,
@@ -36,16 +37,16 @@ fn run_blocks_of(page: &str) -> usize {
     count
 }
 
-/// What stands between ```` ```yaml ```` and ```` ``` ````, with the line that it starts on.
-fn blocks(page: &str) -> Vec<(usize, String)> {
+/// What stands between ```` ```yaml ```` (or another word) and ```` ``` ````, with the line that it starts on.
+pub(crate) fn blocks(page: &str) -> Vec<(usize, String, String)> {
     let mut blocks = Vec::new();
-    let mut open: Option<(usize, String)> = None;
+    let mut open: Option<(usize, String, String)> = None;
     for (number, line) in page.lines().enumerate() {
-        match (&mut open, line) {
-            (None, "```yaml") => open = Some((number + 2, String::new())),
-            (None, _) => {}
-            (Some(_), "```") => blocks.extend(open.take()),
-            (Some((_, block)), line) => {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(kind)) => open = Some((number + 2, kind.to_owned(), String::new())),
+            (None, None) => {}
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some((_, _, block)), _) => {
                 block.push_str(line);
                 block.push('\n');
             }

@@ -3,6 +3,7 @@
 mod alone;
 mod check;
 mod docs;
+mod docs_commands;
 mod document;
 mod errors;
 mod examples;

@@ -39,6 +39,10 @@ fn a_run_is_paused_and_goes_on_and_gets_its_signal() {
         "approval"
     );
 
+    let info = ok(store.unstuck(&["store", "info", "-o", "json"])).json();
+    assert_eq!((&info["owner"], &info["runs"]), (&json!(run.id()), &json!({"paused": 1})));
+    assert_eq!(ok(store.unstuck(&["store", "check", "-o", "json"])).json()["findings"], json!([]));
+
     let unpaused = ok(store.unstuck(&["unpause", "@latest"]));
     assert!(unpaused.stdout.starts_with("The run goes on.\n"), "{}", unpaused.stdout);
     assert!(ok(store.unstuck(&["unpause", "@latest"])).stdout.starts_with("The run was not paused.\n"));
