@@ -42,6 +42,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
 }
 
 fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, State), StoreError> {
+    // Before any connection: closing a file gives up the locks that this process has on it.
     make_durable(path, options)?;
     let mut writer = connect(path, options)?;
     migrate(&mut writer)?;
