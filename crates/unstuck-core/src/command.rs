@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::bulk::BulkRef;
 use crate::event::{Actor, Choice};
 use crate::id::RunId;
 use crate::json::{Json, Payload};
@@ -145,13 +146,15 @@ pub enum Command {
     Notice(Box<NoticeBody>),
 }
 
-/// What an operator changes with a resume.
+/// What comes with a resume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// The input of the run.
     pub input: Option<Json>,
     /// The input of the step that is resumed.
     pub step_input: Option<Json>,
+    /// The bulk action that it belongs to, which wants to know how it comes out.
+    pub bulk: Option<BulkRef>,
 }
 
 /// The start of a run.

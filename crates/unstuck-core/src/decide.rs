@@ -18,6 +18,7 @@ mod start;
 
 use std::collections::HashMap;
 
+use crate::bulk::BulkOutcome;
 use crate::command::{Command, Notice, NoticeBody};
 use crate::downtime::Downtime;
 use crate::errors::ErrorRecord;
@@ -79,6 +80,8 @@ pub struct Decision {
     pub lease: Option<LeaseMove>,
     /// What went wrong, to be recorded apart from the run.
     pub errors: Vec<ErrorRecord>,
+    /// What bulk actions have been waiting for.
+    pub outcomes: Vec<BulkOutcome>,
     /// Which wakeups may have changed.
     pub touched: Touched,
     /// What the caller is told.

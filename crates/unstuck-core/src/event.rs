@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bulk::BulkRef;
 use crate::id::{FlowId, PayloadId, RunId};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
@@ -359,6 +360,9 @@ pub enum UnitFact {
         by: ResumedBy,
         /// In their words.
         reason: Option<Arc<str>>,
+        /// The bulk action that it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bulk: Option<BulkRef>,
     },
     /// The run ended under it.
     Closed {

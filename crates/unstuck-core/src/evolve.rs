@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::bulk;
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
@@ -261,6 +262,9 @@ fn launch_item(run: &mut Run, unit: UnitRef) {
 }
 
 fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
+    if bulk::settles(fact).is_some() {
+        unit.round.bulk = None;
+    }
     let next = match fact {
         UnitFact::Bound { input } => {
             unit.input = Some(input.clone());
@@ -318,8 +322,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             return;
         }
         UnitFact::Chosen { .. } => return,
-        UnitFact::Resumed { by, .. } => {
-            unit.round = next_round(&unit.round, *by);
+        UnitFact::Resumed { by, bulk, .. } => {
+            unit.round = Round { bulk: *bulk, ..next_round(&unit.round, *by) };
             return;
         }
         UnitFact::Closed { how } => closed(*how, at),

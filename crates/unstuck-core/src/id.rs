@@ -54,6 +54,11 @@ id!(
     "flow"
 );
 id!(
+    /// A bulk action.
+    BulkId,
+    "bulk"
+);
+id!(
     /// A stored payload.
     PayloadId,
     "pay"

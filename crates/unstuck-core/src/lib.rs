@@ -4,6 +4,7 @@
 //! [`event`] comes out, [`evolve`] applies it; [`wakeup`] derives from a run's state what will move it next.
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
+pub mod bulk;
 pub mod command;
 pub mod decide;
 pub mod digest;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::bulk;
 use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody};
 use crate::decide::{Answer, Context, Decision, Effect, Touched};
 use crate::errors::errors_of;
@@ -119,6 +120,11 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn emit(&mut self, fact: Fact) {
+        if let Fact::Unit { unit, fact } = &fact
+            && let Some(outcome) = self.maybe().and_then(|run| bulk::outcome(run.unit(*unit)?, fact))
+        {
+            self.decision.outcomes.push(outcome);
+        }
         match (&mut self.run, &fact) {
             (Subject::New(run), Fact::Started(started)) => {
                 *run = Some(Box::new(evolve::start(started, self.context.now)));

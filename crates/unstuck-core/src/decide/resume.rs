@@ -19,7 +19,7 @@ pub(crate) fn resume(
     changes: Changes,
 ) -> Result<Answer, Refusal> {
     let units = in_error(draft, unit, "be resumed")?;
-    let Changes { input, step_input } = changes;
+    let Changes { input, step_input, bulk } = changes;
     check_changes(draft, &units, input.as_ref(), step_input.as_ref())?;
     let input_changed = input.is_some();
     if let Some(input) = input {
@@ -27,7 +27,8 @@ pub(crate) fn resume(
         draft.emit(Fact::InputChanged { input });
     }
     for unit in units {
-        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Operator, reason: reason.cloned() });
+        let reason = reason.cloned();
+        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Operator, reason, bulk });
         if let Some(given) = &step_input {
             let input = draft.keep(given.clone());
             draft.emit_unit(unit, UnitFact::Bound { input });

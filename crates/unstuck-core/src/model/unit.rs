@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bulk::BulkRef;
 use crate::id::RunId;
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, Worker};
@@ -230,11 +231,22 @@ pub struct Round {
     pub deferrals: u32,
     /// The time of deferral so far.
     pub deferred: Millis,
+    /// The bulk action that has begun it, while that does not know how it came out.
+    pub bulk: Option<BulkRef>,
 }
 
 impl Default for Round {
     fn default() -> Round {
-        Round { number: 1, manual: 1, stalled: 0, stuck: 0, losses: 0, deferrals: 0, deferred: Millis::ZERO }
+        Round {
+            number: 1,
+            manual: 1,
+            stalled: 0,
+            stuck: 0,
+            losses: 0,
+            deferrals: 0,
+            deferred: Millis::ZERO,
+            bulk: None,
+        }
     }
 }
 

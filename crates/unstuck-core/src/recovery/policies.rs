@@ -25,7 +25,7 @@ pub(crate) fn resume_due(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &Auto
     let is_on = draft.context.policies.with_id(&resume.policy.id).is_some_and(|policy| policy.enabled);
     if is_on {
         let reason = Some(Arc::clone(&resume.policy.name));
-        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Policy, reason });
+        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Policy, reason, bulk: None });
         begin(draft, unit, Some(ResumedBy::Policy), QueuePlace::default());
         advance_after(draft, unit.step);
         return;

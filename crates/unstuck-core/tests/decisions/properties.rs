@@ -336,7 +336,7 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
             let given = |is: bool| is.then(|| Json::parse("{\"changed\": true}").expect("JSON"));
             let input = given(random.between(0, 3) == 0);
             let step_input = given(unit.is_some() && random.between(0, 3) == 0);
-            let changes = Box::new(Changes { input, step_input });
+            let changes = Box::new(Changes { input, step_input, bulk: None });
             Command::Resume { unit, by: operator(), reason: None, changes }
         }
         (6, _) => Command::Pause { by: operator(), reason: None },

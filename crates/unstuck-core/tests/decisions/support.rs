@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use unstuck_core::bulk::BulkOutcome;
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
 use unstuck_core::downtime::Downtime;
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub(crate) policies: Policies,
     /// What was recorded of errors.
     pub(crate) errors: Vec<ErrorRecord>,
+    /// What bulk actions were told.
+    pub(crate) outcomes: Vec<BulkOutcome>,
 }
 
 impl World {
@@ -65,6 +68,7 @@ impl World {
             downtimes: Vec::new(),
             policies: Policies::default(),
             errors: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
@@ -188,6 +192,7 @@ impl World {
             self.heard.insert((id, lease.unit), lease.heard);
         }
         self.errors.append(&mut decision.errors);
+        self.outcomes.append(&mut decision.outcomes);
         self.notices.extend(decision.notices.drain(..));
         self.effects.append(&mut decision.effects);
     }

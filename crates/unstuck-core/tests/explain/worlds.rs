@@ -122,6 +122,7 @@ fn copy(world: &World) -> World {
         downtimes: world.downtimes.clone(),
         policies: world.policies.clone(),
         errors: world.errors.clone(),
+        outcomes: world.outcomes.clone(),
         ..*world
     }
 }

@@ -1,0 +1,428 @@
+//! Bulk actions: one order for many runs, carried out at a pace, in waves if asked, with an honest result for each.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Actor, UnitFact};
+use crate::id::{BulkId, RunId};
+use crate::json::Json;
+use crate::model::attempt::Outcome;
+use crate::model::unit::{Unit, UnitRef};
+use crate::time::{Millis, Time};
+
+/// So many targets a second, unless somebody says otherwise.
+pub const DEFAULT_RATE: u32 = 50;
+
+/// What acting on one target costs of the credit.
+const ONE_TARGET: u64 = 1_000;
+
+/// What is done to each target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkAction {
+    /// Resume a step in error.
+    Resume {
+        /// The input of the run is changed to this first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Json>,
+        /// Or the input of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_input: Option<Json>,
+    },
+    /// Acknowledge a step in error.
+    Acknowledge,
+    /// Cancel a run.
+    Cancel,
+}
+
+/// How fast, and in what portions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    /// So many targets a second at most; at least 1.
+    pub rate: u32,
+    /// The first wave has so many targets, each next one twice as many as the one before, and begins only when all of
+    /// the last one have passed. Without it there is one wave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<u32>,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { rate: DEFAULT_RATE, canary: None }
+    }
+}
+
+/// One bulk action, without its targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bulk {
+    /// Its id.
+    pub id: BulkId,
+    /// What is done.
+    pub action: BulkAction,
+    /// Who asked for it.
+    pub by: Actor,
+    /// In their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+    /// What was selected, in the words of whoever selected it.
+    pub selection: Arc<str>,
+    /// How fast.
+    pub pace: Pace,
+    /// When it was ordered.
+    pub created_at: Time,
+    /// Where it stands.
+    pub state: BulkState,
+    /// How many targets it has.
+    pub total: u64,
+    /// The place of the next target that is to be acted on.
+    pub next: u64,
+    /// What became of those before it.
+    pub counts: Counts,
+    /// The wave under way.
+    pub wave: Wave,
+    /// What the pace allows: a thousandth of a target for each millisecond and each target a second; a second's worth
+    /// at most.
+    pub credit: u64,
+    /// Up to when that is counted.
+    pub credited_at: Time,
+}
+
+/// Where a bulk action stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkState {
+    /// It goes on by itself.
+    Running,
+    /// Somebody paused it.
+    Paused,
+    /// Every target has been acted on; some may still be under way.
+    Acted,
+    /// Every target has its result.
+    Done,
+    /// A wave did not pass: nothing more is acted on.
+    Stopped {
+        /// Why, in a sentence.
+        why: Arc<str>,
+    },
+    /// Somebody cancelled what was left of it.
+    Cancelled,
+}
+
+/// How many targets have come to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Acted on, with the result still to come.
+    pub under_way: u64,
+    /// Passed the step that had failed; acknowledged; cancelled.
+    pub passed: u64,
+    /// Failed again.
+    pub failed: u64,
+    /// Not acted on, because that was refused.
+    pub refused: u64,
+}
+
+/// A portion of the targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wave {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Where its targets end: the place after the last.
+    pub end: u64,
+    /// How many of them have failed again.
+    pub failed: u64,
+}
+
+/// One target of a bulk action.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    /// Its place, from 0.
+    pub place: u64,
+    /// The run.
+    pub run: RunId,
+    /// The step or item, where the action is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<UnitRef>,
+    /// What became of it.
+    pub result: TargetResult,
+}
+
+/// What became of a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TargetResult {
+    /// Nothing yet.
+    #[default]
+    Pending,
+    /// The step was resumed, and is under way.
+    Resumed,
+    /// The step that had failed is done.
+    Passed,
+    /// The step has failed again.
+    FailedAgain {
+        /// How.
+        cause: Arc<str>,
+    },
+    /// The error was acknowledged.
+    Acknowledged,
+    /// The run was cancelled.
+    Cancelled,
+    /// It was refused: nothing was done.
+    Refused {
+        /// Why.
+        why: Arc<str>,
+    },
+}
+
+/// Names a target: what a resumed step remembers, until its result is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BulkRef {
+    /// The bulk action.
+    pub bulk: BulkId,
+    /// The place of the target.
+    pub place: u64,
+}
+
+/// How a resumed step came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkOutcome {
+    /// The target.
+    pub target: BulkRef,
+    /// Its result.
+    pub result: TargetResult,
+}
+
+/// Whether a fact says how a resumed step came out: passed, or not.
+pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
+    match fact {
+        UnitFact::Ended { outcome: Outcome::Completed(_), .. }
+        | UnitFact::Done { .. }
+        | UnitFact::DoneByHand { .. }
+        | UnitFact::Skipped { .. } => Some(true),
+        UnitFact::Held
+        | UnitFact::WentOn
+        | UnitFact::Scheduled { .. }
+        | UnitFact::Rested
+        | UnitFact::Failed
+        | UnitFact::Closed { .. } => Some(false),
+        UnitFact::Ended { .. }
+        | UnitFact::Bound { .. }
+        | UnitFact::Queued { .. }
+        | UnitFact::Dequeued { .. }
+        | UnitFact::Started { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::Spared { .. }
+        | UnitFact::Retry { .. }
+        | UnitFact::Acknowledged { .. }
+        | UnitFact::Deferred { .. }
+        | UnitFact::Anew { .. }
+        | UnitFact::TimerSet { .. }
+        | UnitFact::SignalAwaited { .. }
+        | UnitFact::ChildStarted { .. }
+        | UnitFact::ChildChanged { .. }
+        | UnitFact::Chosen { .. }
+        | UnitFact::Resumed { .. } => None,
+    }
+}
+
+/// What a bulk action is told when this becomes true of a unit.
+pub(crate) fn outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
+    let target = unit.round.bulk?;
+    let result = if settles(fact)? {
+        TargetResult::Passed
+    } else {
+        let cause = unit.last_error().map(|error| error.cause.clone());
+        TargetResult::FailedAgain { cause: cause.unwrap_or_else(|| "its run ended".into()) }
+    };
+    Some(BulkOutcome { target, result })
+}
+
+/// Why an order about a bulk action was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkRefusal(pub String);
+
+impl Bulk {
+    /// A bulk action that begins now.
+    pub fn new(
+        id: BulkId,
+        action: BulkAction,
+        (by, reason): (Actor, Option<Arc<str>>),
+        selection: Arc<str>,
+        pace: Pace,
+        total: u64,
+        now: Time,
+    ) -> Bulk {
+        let pace = Pace { rate: pace.rate.max(1), ..pace };
+        let end = pace.canary.map_or(total, |canary| u64::from(canary.max(1)).min(total));
+        let wave = Wave { number: 1, end, failed: 0 };
+        let state = if total == 0 { BulkState::Done } else { BulkState::Running };
+        let (next, counts) = (0, Counts::default());
+        Bulk {
+            id,
+            action,
+            by,
+            reason,
+            selection,
+            pace,
+            created_at: now,
+            state,
+            total,
+            next,
+            counts,
+            wave,
+            credit: ONE_TARGET,
+            credited_at: now,
+        }
+    }
+
+    /// How many targets may be acted on now, at most `limit`.
+    pub fn allowance(&self, now: Time, limit: u64) -> u64 {
+        if self.state != BulkState::Running {
+            return 0;
+        }
+        let by_rate = self.credit_at(now) / ONE_TARGET;
+        by_rate.min(limit).min(self.wave.end.saturating_sub(self.next))
+    }
+
+    /// When to look at it next, if anything is to be done by the clock.
+    pub fn due(&self) -> Option<Time> {
+        if self.state != BulkState::Running || self.next >= self.wave.end {
+            return None;
+        }
+        let missing = ONE_TARGET.saturating_sub(self.credit);
+        Some(self.credited_at + Millis(missing.div_ceil(u64::from(self.pace.rate))))
+    }
+
+    /// The next target was acted on, with this result.
+    pub fn acted(&mut self, result: &TargetResult, now: Time) {
+        self.credit = self.credit_at(now).saturating_sub(ONE_TARGET);
+        self.credited_at = self.credited_at.max(now);
+        self.next += 1;
+        self.count(result);
+        self.move_on();
+    }
+
+    /// Who comes late makes up for a second at most.
+    fn credit_at(&self, now: Time) -> u64 {
+        let rate = u64::from(self.pace.rate);
+        let earned = now.since(self.credited_at).0.saturating_mul(rate);
+        self.credit.saturating_add(earned).min(rate.saturating_mul(1_000).max(ONE_TARGET))
+    }
+
+    /// The result of a target that was under way is known.
+    pub fn settled(&mut self, result: &TargetResult) {
+        self.counts.under_way = self.counts.under_way.saturating_sub(1);
+        self.count(result);
+        self.move_on();
+    }
+
+    fn count(&mut self, result: &TargetResult) {
+        match result {
+            TargetResult::Pending => {}
+            TargetResult::Resumed => self.counts.under_way += 1,
+            TargetResult::Passed | TargetResult::Acknowledged | TargetResult::Cancelled => {
+                self.counts.passed += 1;
+            }
+            TargetResult::FailedAgain { .. } => {
+                self.counts.failed += 1;
+                self.wave.failed += 1;
+            }
+            TargetResult::Refused { .. } => self.counts.refused += 1,
+        }
+    }
+
+    /// Begins the next wave, stops, or ends, as far as what is known allows.
+    fn move_on(&mut self) {
+        if !matches!(self.state, BulkState::Running | BulkState::Acted) {
+            return;
+        }
+        if self.next >= self.total {
+            self.state = if self.counts.under_way == 0 { BulkState::Done } else { BulkState::Acted };
+            return;
+        }
+        if self.wave.failed > 0 && self.pace.canary.is_some() {
+            let Wave { number, failed, .. } = self.wave;
+            let (steps, have) = if failed == 1 { ("step", "has") } else { ("steps", "have") };
+            let left = self.total - self.next;
+            let why =
+                format!("{failed} {steps} of wave {number} {have} failed again; {left} were not acted on");
+            self.state = BulkState::Stopped { why: why.into() };
+            return;
+        }
+        if self.next >= self.wave.end && self.counts.under_way == 0 {
+            let size = u64::from(self.pace.canary.unwrap_or(1).max(1));
+            let number = self.wave.number + 1;
+            let size = size.saturating_mul(1 << u64::from(number - 1).min(40));
+            let end = self.next.saturating_add(size).min(self.total);
+            self.wave = Wave { number, end, failed: 0 };
+        }
+    }
+
+    /// Somebody pauses it; what is under way goes on.
+    pub fn pause(&mut self) -> Result<bool, BulkRefusal> {
+        self.change(BulkState::Paused, "be paused", |state| *state == BulkState::Running)
+    }
+
+    /// Somebody lets it go on, also after it has stopped: the next wave begins.
+    pub fn unpause(&mut self, now: Time) -> Result<bool, BulkRefusal> {
+        let may = |state: &BulkState| matches!(state, BulkState::Paused | BulkState::Stopped { .. });
+        let changed = self.change(BulkState::Running, "go on", may)?;
+        if changed {
+            self.wave.failed = 0;
+            self.credited_at = self.credited_at.max(now);
+            self.move_on();
+        }
+        Ok(changed)
+    }
+
+    /// Somebody cancels what is left of it; what was done stays done.
+    pub fn cancel(&mut self) -> Result<bool, BulkRefusal> {
+        let may = |state: &BulkState| {
+            matches!(state, BulkState::Running | BulkState::Paused | BulkState::Stopped { .. })
+        };
+        self.change(BulkState::Cancelled, "be cancelled", may)
+    }
+
+    fn change(
+        &mut self,
+        to: BulkState,
+        asked: &str,
+        may: impl Fn(&BulkState) -> bool,
+    ) -> Result<bool, BulkRefusal> {
+        if self.state == to {
+            return Ok(false);
+        }
+        if !may(&self.state) {
+            return Err(BulkRefusal(format!(
+                "the bulk action is {}, so it cannot {asked}",
+                self.state.word()
+            )));
+        }
+        self.state = to;
+        Ok(true)
+    }
+}
+
+impl BulkState {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            BulkState::Running => "running",
+            BulkState::Paused => "paused",
+            BulkState::Acted => "acted",
+            BulkState::Done => "done",
+            BulkState::Stopped { .. } => "stopped",
+            BulkState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing more is acted on, and every result that will come has come or does not matter.
+    pub fn is_final(&self) -> bool {
+        matches!(self, BulkState::Done | BulkState::Cancelled)
+    }
+}

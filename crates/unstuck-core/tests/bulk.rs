@@ -1,0 +1,144 @@
+//! Bulk actions by themselves: the pace, the waves, what stops them, and what they have come to.
+
+use std::sync::Arc;
+
+use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Counts, Pace, TargetResult};
+use unstuck_core::event::Actor;
+use unstuck_core::id::BulkId;
+use unstuck_core::time::{Millis, Time};
+
+const BEGIN: Time = Time(1_800_000_000_000);
+
+fn bulk(total: u64, rate: u32, canary: Option<u32>) -> Bulk {
+    let action = BulkAction::Resume { input: None, step_input: None };
+    let by = (Actor::User("ada".into()), Some(Arc::from("the disk is larger now")));
+    Bulk::new(BulkId(1), action, by, "group err_1".into(), Pace { rate, canary }, total, BEGIN)
+}
+
+fn failed() -> TargetResult {
+    TargetResult::FailedAgain { cause: "again".into() }
+}
+
+/// Acts on as many as are allowed at this time, each with this result.
+fn act(bulk: &mut Bulk, now: Time, result: &TargetResult) -> u64 {
+    let allowed = bulk.allowance(now, u64::MAX);
+    for _ in 0..allowed {
+        bulk.acted(result, now);
+    }
+    allowed
+}
+
+#[test]
+fn the_pace_is_kept_whenever_somebody_looks() {
+    for (rate, step_ms) in [(1, 100), (7, 13), (50, 5), (50, 1_000), (3_000, 10), (20_000, 1), (20_000, 700)]
+    {
+        let mut bulk = bulk(u64::MAX, rate, None);
+        let mut done = 0;
+        let mut now = BEGIN;
+        while now < BEGIN + Millis::seconds(20) {
+            done += act(&mut bulk, now, &TargetResult::Acknowledged);
+            now = now + Millis(step_ms);
+        }
+        let wanted = u64::from(rate) * 20;
+        let slack = u64::from(rate) * step_ms / 1_000 + 2;
+        assert!(done.abs_diff(wanted) <= slack, "{rate} a second, looked at every {step_ms} ms: {done}");
+    }
+}
+
+#[test]
+fn who_comes_late_makes_up_for_a_second_at_most() {
+    let mut bulk = bulk(1_000_000, 100, None);
+    assert_eq!(act(&mut bulk, BEGIN, &TargetResult::Cancelled), 1);
+    assert_eq!(act(&mut bulk, BEGIN + Millis::hours(5), &TargetResult::Cancelled), 100);
+    assert_eq!(bulk.allowance(BEGIN + Millis::hours(6), 7), 7, "and never more than is asked for");
+}
+
+#[test]
+fn it_says_when_to_look_again() {
+    let mut bulk = bulk(3, 4, None);
+    assert_eq!(bulk.due(), Some(BEGIN));
+    act(&mut bulk, BEGIN, &TargetResult::Resumed);
+    assert_eq!(bulk.due(), Some(BEGIN + Millis(250)));
+    assert_eq!(bulk.allowance(BEGIN + Millis(249), 9), 0);
+    assert_eq!(bulk.allowance(BEGIN + Millis(250), 9), 1);
+    act(&mut bulk, BEGIN + Millis(250), &TargetResult::Resumed);
+    act(&mut bulk, BEGIN + Millis(500), &TargetResult::Resumed);
+    assert_eq!((bulk.due(), bulk.state.word()), (None, "acted"));
+    for _ in 0..3 {
+        bulk.settled(&TargetResult::Passed);
+    }
+    assert_eq!(bulk.state, BulkState::Done);
+}
+
+#[test]
+fn each_wave_waits_for_the_one_before_and_is_twice_as_large() {
+    let mut bulk = bulk(100, 1_000_000, Some(10));
+    let mut now = BEGIN;
+    let mut waves = Vec::new();
+    while bulk.state == BulkState::Running {
+        now = now + Millis::seconds(1);
+        let acted = act(&mut bulk, now, &TargetResult::Resumed);
+        waves.push(acted);
+        assert_eq!(bulk.allowance(now + Millis::hours(1), 999), 0, "it waits for its results");
+        for _ in 0..acted {
+            bulk.settled(&TargetResult::Passed);
+        }
+    }
+    assert_eq!(waves, [10, 20, 40, 30]);
+    assert_eq!(bulk.state, BulkState::Done);
+    assert_eq!(bulk.counts, Counts { passed: 100, ..Counts::default() });
+}
+
+#[test]
+fn a_canary_that_fails_stops_the_rest_and_says_so() {
+    let mut bulk = bulk(1_000, 1_000_000, Some(10));
+    act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Resumed);
+    for n in 0..10 {
+        let result = if n < 3 { failed() } else { TargetResult::Passed };
+        bulk.settled(&result);
+    }
+    let why: Arc<str> = "1 step of wave 1 has failed again; 990 were not acted on".into();
+    assert_eq!(bulk.state, BulkState::Stopped { why }, "at the first, before the others are known");
+    assert_eq!(bulk.counts, Counts { passed: 7, failed: 3, ..Counts::default() });
+    assert_eq!(bulk.allowance(BEGIN + Millis::hours(1), 9), 0);
+    // Somebody decides that it is worth it.
+    assert_eq!(bulk.unpause(BEGIN + Millis::hours(1)), Ok(true));
+    assert_eq!(act(&mut bulk, BEGIN + Millis::hours(1), &TargetResult::Resumed), 20);
+}
+
+#[test]
+fn without_a_canary_nothing_stops_it() {
+    let mut bulk = bulk(30, 1_000_000, None);
+    act(&mut bulk, BEGIN, &failed());
+    act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Refused { why: "it is final".into() });
+    assert_eq!(bulk.state, BulkState::Done);
+    assert_eq!((bulk.counts.failed, bulk.counts.refused), (1, 29));
+}
+
+#[test]
+fn orders_about_it() {
+    let told = |result: Result<bool, unstuck_core::bulk::BulkRefusal>| result.map_err(|refusal| refusal.0);
+    let mut one = bulk(10, 1, None);
+    assert_eq!(told(one.pause()), Ok(true));
+    assert_eq!(told(one.pause()), Ok(false), "it is paused already");
+    assert_eq!((one.allowance(BEGIN + Millis::hours(1), 9), one.due()), (0, None));
+    assert_eq!(told(one.unpause(BEGIN)), Ok(true));
+    assert_eq!(told(one.cancel()), Ok(true));
+    assert_eq!(told(one.cancel()), Ok(false));
+    let refused = |what: &str| Err(format!("the bulk action is cancelled, so it cannot {what}"));
+    assert_eq!((told(one.pause()), told(one.unpause(BEGIN))), (refused("be paused"), refused("go on")));
+    assert_eq!(bulk(0, 1, None).state, BulkState::Done, "nothing to do");
+}
+
+#[test]
+fn a_pause_does_not_lose_results_of_what_is_under_way() {
+    let mut bulk = bulk(2, 1, None);
+    act(&mut bulk, BEGIN, &TargetResult::Resumed);
+    bulk.pause().expect("paused");
+    bulk.settled(&TargetResult::Passed);
+    assert_eq!((bulk.counts.passed, bulk.counts.under_way), (1, 0));
+    bulk.unpause(BEGIN).expect("goes on");
+    act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Resumed);
+    bulk.settled(&failed());
+    assert_eq!(bulk.state, BulkState::Done);
+}
