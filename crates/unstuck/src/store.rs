@@ -1,11 +1,12 @@
 //! `unstuck store`: the store itself.
 
 mod check;
+mod copy;
 mod info;
 
 use crate::{Done, Format};
 
-/// Look at the store itself: what it holds, and whether it is whole.
+/// Look at the store itself: what it holds, whether it is whole; copy it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -16,12 +17,14 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck store info
-  unstuck store check";
+  unstuck store check
+  unstuck store copy /backup/unstuck-monday";
 
 #[derive(clap::Subcommand)]
 enum Command {
     Info(info::Arguments),
     Check(check::Arguments),
+    Copy(copy::Arguments),
 }
 
 impl Arguments {
@@ -29,6 +32,7 @@ impl Arguments {
         match self.command {
             Command::Info(info) => info.execute(format),
             Command::Check(check) => check.execute(format),
+            Command::Copy(copy) => copy.execute(format),
         }
     }
 }

@@ -12,7 +12,7 @@ use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::request::StartRun;
@@ -155,13 +155,25 @@ fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, Failure> {
 
 /// The newest run that was started by `unstuck run` and is not final.
 fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, Failure> {
-    let filter = Filter { roots_only: true, ..Filter::default() };
+    let mut newest: Option<Run> = None;
+    // Final runs may be many, and are not looked at.
+    for state in RunState::ALL.into_iter().filter(|state| !state.is_final()) {
+        let found = newest_with_home(store, state)?;
+        if found.as_ref().map(|run| run.id) > newest.as_ref().map(|run| run.id) {
+            newest = found;
+        }
+    }
+    Ok(newest)
+}
+
+fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<Run>, Failure> {
+    let filter = Filter { state: Some(state), roots_only: true, ..Filter::default() };
     let mut before = None;
     loop {
         let page = store.list(&filter, before, PAGE).map_err(failed)?;
         let Some(last) = page.last() else { return Ok(None) };
         before = Some(last.id);
-        if let Some(run) = page.into_iter().find(|run| run.home.is_some() && !run.is_final()) {
+        if let Some(run) = page.into_iter().find(|run| run.home.is_some()) {
             return Ok(Some(run));
         }
     }

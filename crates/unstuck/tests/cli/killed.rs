@@ -109,3 +109,21 @@ fn there_must_be_something_to_go_on_with() {
     let ran = store.unstuck(&["run", "--continue", "@latest"]);
     assert!(ran.code == 0 && ran.stdout.contains("completed after"), "{}", ran.stdout);
 }
+
+#[test]
+fn the_newest_run_that_is_not_over_is_gone_on_with() {
+    let store = Store::new();
+    let held = "flow: a\nsteps:\n  - {id: one, emulate: stall, retryStrategy: hold, timeout: 5s}\n";
+    let waits = "flow: b\nsteps:\n  - {id: one, emulate: stall, timeout: 5s}\n";
+    let mut older = Vec::new();
+    for (flow, code) in [(held, 3), (waits, 1), ("flow: c\nsteps:\n  - {id: one, set: 1}\n", 0)] {
+        assert_eq!(store.run_flow(flow, &[]).code, code);
+        older.push(store.latest());
+    }
+    for (id, code) in [(&older[1], 1), (&older[0], 3)] {
+        let ran = store.unstuck(&["run", "--continue"]);
+        assert!(ran.code == code && ran.stdout.starts_with(id.as_str()), "{id}: {}", ran.stdout);
+        assert_eq!(store.unstuck(&["cancel", id]).code, 0);
+    }
+    assert_eq!(store.unstuck(&["run", "--continue"]).code, 1);
+}
