@@ -1,9 +1,9 @@
-//! The names of a flow file: every field there is, with the other names that it goes by.
+//! The names of flow files and policy files: every field there is, with the other names that it goes by.
 
 /// A field that may be given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
-    /// The name in flow files and in everything that the project says.
+    /// The name in files and in everything that the project says.
     pub(crate) name: &'static str,
     /// Names from elsewhere that are understood too, besides the name with hyphens (`retry-strategy`).
     aliases: &'static [&'static str],
@@ -86,6 +86,21 @@ pub(crate) const DEFAULTS: &[Field] = &[
 pub(crate) const BACK_OFF: &[Field] =
     &[field("delay"), field("maxDelay"), field("multiplier"), field("random")];
 
+/// The fields of a resume policy.
+pub(crate) const POLICY: &[Field] = &[
+    field("name"),
+    field("id"),
+    field("errorSubstring"),
+    field("flow"),
+    field("action"),
+    field("actionType"),
+    field("maxAttempts"),
+    field("priority"),
+    also("backOff", &["backoff"]),
+    field("enabled"),
+    field("includeFatal"),
+];
+
 /// The fields of `defer`.
 pub(crate) const DEFER: &[Field] = &[field("delay"), field("multiplier"), field("maxDelay"), field("limit")];
 
@@ -136,6 +151,19 @@ const FOREIGN: &[(&str, &str)] = &[
     ("withItems", "forEach"),
     ("onError", "exceptionHandler"),
     ("continueOnError", "failOnError"),
+    ("substring", "errorSubstring"),
+    ("cause", "errorSubstring"),
+    ("error", "errorSubstring"),
+    ("errorCause", "errorSubstring"),
+    ("message", "errorSubstring"),
+    ("type", "actionType"),
+    ("attempts", "maxAttempts"),
+    ("delay", "backOff"),
+    ("disabled", "enabled"),
+    ("active", "enabled"),
+    ("fatal", "includeFatal"),
+    ("max", "maxDelay"),
+    ("jitter", "random"),
 ];
 
 impl Field {

@@ -5,6 +5,7 @@ use unstuck_core::model::flow::Flow;
 use crate::outline::{self, Outline};
 use crate::problem::{Problem, Problems};
 use crate::references::{Neighbours, Reference};
+use crate::tree::Place;
 use crate::{flow, parse};
 
 /// What a file gave.
@@ -29,6 +30,11 @@ pub fn load(
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::new(file, text);
     let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    if documents.is_empty() {
+        problems
+            .error(Place::START, "", "the file has no flow in it")
+            .hint("start with `flow: <name>` and `steps:`");
+    }
     let outlines: Vec<Outline<'_>> =
         documents.iter().filter_map(|document| outline::read(document, &mut problems)).collect();
     refuse_duplicates(&outlines, &mut problems);

@@ -16,7 +16,7 @@ const STACK_BYTES: usize = MAX_DEPTH * 64 * 1024;
 /// How many values a file may have, and how many its aliases may stand for.
 const MAX_VALUES: usize = 200_000;
 
-/// The documents of a file, with keys that come once. What cannot be read at all ends it with `None`.
+/// The documents of a file, if it has any, with keys that come once. What cannot be read at all ends it with `None`.
 pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let text = problems.text;
     if text.len() > MAX_BYTES {
@@ -45,12 +45,6 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
                 documents.push(node);
             }
         }
-    }
-    if documents.is_empty() {
-        problems
-            .error(Place::START, "", "the file has no flow in it")
-            .hint("start with `flow: <name>` and `steps:`");
-        return None;
     }
     let duplicates: usize = documents.iter_mut().map(|document| keep_first(document, "", problems)).sum();
     if duplicates == 0 {
@@ -169,7 +163,7 @@ fn explain(error: &Error) -> (String, Option<&'static str>) {
         Error::WithSnippet { error, .. } => explain(error),
         Error::Budget { breach: serde_saphyr::budget::BudgetBreach::Depth { .. }, .. } => (
             format!("nested deeper than {MAX_DEPTH} levels"),
-            Some("move the inner part into a flow of its own"),
+            Some("write it flatter, or split it into several documents"),
         ),
         Error::Budget { .. } => {
             (format!("the file has more than {MAX_VALUES} values"), Some("split it into several files"))
@@ -179,10 +173,10 @@ fn explain(error: &Error) -> (String, Option<&'static str>) {
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::AliasReplayCounterOverflow { .. } => (
             format!("aliases stand for more than {MAX_VALUES} values"),
-            Some("an alias of aliases grows fast: write the values out, or use `defaults`"),
+            Some("an alias of aliases grows fast: write the values out"),
         ),
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            ("an anchor contains an alias of itself".to_owned(), Some("a flow file must end somewhere"))
+            ("an anchor contains an alias of itself".to_owned(), Some("a file must end somewhere"))
         }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().map_or("a key".to_owned(), |key| format!("`{key}`"));

@@ -1,11 +1,13 @@
-//! The published JSON Schema of flow files.
+//! The published JSON Schemas of flow files and policy files.
 
 use serde_json::{Value, json};
 
 use crate::fields::{self, Field};
 
-/// Where the fields of each table are in the schema.
-const OBJECTS: [(&str, &[Field]); 8] = [
+/// Where the fields of a table are in a schema.
+type Objects = &'static [(&'static str, &'static [Field])];
+
+const FLOW: Objects = &[
     ("", fields::FLOW),
     ("/$defs/step", fields::STEP),
     ("/$defs/defaults", fields::DEFAULTS),
@@ -16,14 +18,24 @@ const OBJECTS: [(&str, &[Field]); 8] = [
     ("/$defs/emulate", fields::EMULATE),
 ];
 
+const POLICY: Objects = &[("/$defs/policy", fields::POLICY), ("/$defs/backOff", fields::BACK_OFF)];
+
 /// The JSON Schema (draft 2020-12) of one flow document, with every name that a field goes by.
 pub fn schema() -> Value {
-    let mut schema = written();
-    for (place, table) in OBJECTS {
+    with_other_names(written(include_str!("../schema/flow.json")), FLOW)
+}
+
+/// The JSON Schema (draft 2020-12) of a policy file, with every name that a field goes by.
+pub fn policy_schema() -> Value {
+    with_other_names(written(include_str!("../schema/policy.json")), POLICY)
+}
+
+fn with_other_names(mut schema: Value, objects: Objects) -> Value {
+    for (place, table) in objects {
         let Some(Value::Object(properties)) = schema.pointer_mut(&format!("{place}/properties")) else {
             continue;
         };
-        for field in table {
+        for field in *table {
             for alias in field.other_names() {
                 let same = json!({
                     "description": format!("Another name of `{}`.", field.name),
@@ -36,9 +48,9 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The schema as it is written, with each field under its own name.
-fn written() -> Value {
-    serde_json::from_str(include_str!("../schema/flow.json")).expect("the schema is JSON, as a test shows")
+/// A schema as it is written, with each field under its own name.
+fn written(text: &str) -> Value {
+    serde_json::from_str(text).expect("the schema is JSON, as a test shows")
 }
 
 #[cfg(test)]
@@ -46,34 +58,45 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    #[test]
-    fn every_field_is_in_the_schema_and_the_other_way_round() {
-        let schema = written();
-        for (place, table) in OBJECTS {
-            let properties = &schema.pointer(place).expect("the object is there")["properties"];
-            let described: BTreeSet<&str> =
-                properties.as_object().expect("it has fields").keys().map(String::as_str).collect();
-            let known: BTreeSet<&str> = table.iter().map(|field| field.name).collect();
-            assert_eq!(described, known, "{place}");
-        }
+    fn written_schemas() -> [(Value, Objects); 2] {
+        [
+            (written(include_str!("../schema/flow.json")), FLOW),
+            (written(include_str!("../schema/policy.json")), POLICY),
+        ]
     }
 
     #[test]
-    fn every_field_is_described() {
-        let schema = schema();
-        for (place, _) in OBJECTS {
-            let properties = schema.pointer(place).expect("the object is there")["properties"].clone();
-            for (name, field) in properties.as_object().expect("it has fields") {
-                let referred = field["$ref"].as_str().and_then(|place| schema.pointer(&place[1..]));
-                let described = |field: &Value| field["description"].is_string();
-                assert!(described(field) || referred.is_some_and(described), "{place}: {name}");
+    fn every_field_is_in_the_schema_and_the_other_way_round() {
+        for (schema, objects) in written_schemas() {
+            for (place, table) in objects {
+                let properties = &schema.pointer(place).expect("the object is there")["properties"];
+                let described: BTreeSet<&str> =
+                    properties.as_object().expect("it has fields").keys().map(String::as_str).collect();
+                let known: BTreeSet<&str> = table.iter().map(|field| field.name).collect();
+                assert_eq!(described, known, "{place}");
             }
         }
     }
 
     #[test]
-    fn the_schema_is_a_schema() {
-        jsonschema::draft202012::meta::validate(&schema()).expect("valid");
-        jsonschema::draft202012::options().offline().build(&schema()).expect("compiles");
+    fn every_field_is_described() {
+        for (schema, objects) in [(schema(), FLOW), (policy_schema(), POLICY)] {
+            for (place, _) in objects {
+                let properties = schema.pointer(place).expect("the object is there")["properties"].clone();
+                for (name, field) in properties.as_object().expect("it has fields") {
+                    let referred = field["$ref"].as_str().and_then(|place| schema.pointer(&place[1..]));
+                    let described = |field: &Value| field["description"].is_string();
+                    assert!(described(field) || referred.is_some_and(described), "{place}: {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_schemas_are_schemas() {
+        for schema in [schema(), policy_schema()] {
+            jsonschema::draft202012::meta::validate(&schema).expect("valid");
+            jsonschema::draft202012::options().offline().build(&schema).expect("compiles");
+        }
     }
 }

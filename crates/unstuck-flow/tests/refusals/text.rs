@@ -77,7 +77,7 @@ steps:
   - id: x
     set: &loop [*loop]
 ",
-        &["4:17: an anchor contains an alias of itself (a flow file must end somewhere)"],
+        &["4:17: an anchor contains an alias of itself (a file must end somewhere)"],
     ),
     (
         "an alias of nothing",
@@ -92,7 +92,7 @@ steps:
     (
         "too deep",
         "a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
-        &["1:67: nested deeper than 64 levels (move the inner part into a flow of its own)"],
+        &["1:67: nested deeper than 64 levels (write it flatter, or split it into several documents)"],
     ),
     (
         "not a finite number",

@@ -1,0 +1,115 @@
+//! Policy files: from text to drafts of resume policies, with every problem and its place; and back to text.
+
+mod export;
+mod read;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstuck_core::policy::{Policy, PolicyDraft, PolicyProblem};
+
+use crate::parse;
+use crate::problem::{Problem, Problems, Severity};
+use crate::tree::Place;
+
+pub use crate::schema::policy_schema as schema;
+pub use export::{export_json, export_yaml};
+
+/// What a file gave.
+#[derive(Debug)]
+pub struct LoadedPolicies {
+    /// Its policies, in the order of the file. Each is right by itself.
+    pub policies: Vec<LoadedPolicy>,
+    /// What is only suspicious.
+    pub warnings: Vec<Problem>,
+}
+
+/// A policy, and where each of its fields is written.
+#[derive(Clone, Debug)]
+pub struct LoadedPolicy {
+    /// As it was written.
+    pub draft: PolicyDraft,
+    file: Arc<str>,
+    at: Place,
+    fields: BTreeMap<&'static str, Place>,
+}
+
+/// Loads a file with one or more policies: YAML documents, a JSON object, or a list of either.
+///
+/// `file` is the name that problems give. A file is loaded as a whole or not at all, with every problem in one answer.
+pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::new(file, text);
+    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    if documents.is_empty() {
+        problems
+            .error(Place::START, "", "the file has no policy in it")
+            .hint("start with `name: <name>`, and say what it matches and when it resumes");
+    }
+    let policies: Vec<LoadedPolicy> =
+        documents.iter().filter_map(|document| read::policy(document, file, &mut problems)).collect();
+    refuse_duplicates(&policies, &mut problems);
+    if problems.any_error() {
+        return Err(problems.into_sorted());
+    }
+    Ok(LoadedPolicies { policies, warnings: problems.into_sorted() })
+}
+
+impl LoadedPolicy {
+    /// Something that was found wrong with it later, at the place of its field.
+    pub fn problem(&self, found: &PolicyProblem) -> Problem {
+        let at = self.place(found.field);
+        Problem {
+            file: self.file.to_string(),
+            line: at.line,
+            column: at.column,
+            field: found.field.to_owned(),
+            message: found.message.clone(),
+            hint: Some(found.hint.to_owned()),
+            severity: Severity::Error,
+        }
+    }
+
+    /// Where a field is written, or else what it belongs to.
+    fn place(&self, field: &str) -> Place {
+        let outer = field.split('.').next().unwrap_or(field);
+        *self.fields.get(field).or_else(|| self.fields.get(outer)).unwrap_or(&self.at)
+    }
+}
+
+/// Two policies of one file are never the same.
+fn refuse_duplicates(policies: &[LoadedPolicy], problems: &mut Problems<'_>) {
+    let unnamed: Arc<str> = Arc::from("");
+    let checked: Vec<Option<Policy>> =
+        policies.iter().map(|policy| policy.draft.check(&unnamed, 0).ok()).collect();
+    for (place, later) in policies.iter().enumerate() {
+        let before = || policies[..place].iter().zip(&checked);
+        let mut tell = |field: &str, message: String, hint: &str| {
+            problems.error(later.place(field), field, message).hint(hint);
+        };
+        let same_name =
+            |other: &LoadedPolicy| later.draft.name.is_some() && other.draft.name == later.draft.name;
+        if let Some((first, _)) = before().find(|(other, _)| same_name(other)) {
+            let (name, line) = (later.draft.name.as_deref().unwrap_or_default(), first.at.line);
+            let message = format!("another policy of this file is called `{name}`, on line {line}");
+            tell("name", message, "give each policy a name of its own");
+        }
+        let same_id = |other: &LoadedPolicy| later.draft.id.is_some() && other.draft.id == later.draft.id;
+        if let Some((first, _)) = before().find(|(other, _)| same_id(other)) {
+            let message = format!("another policy of this file has this id, on line {}", first.at.line);
+            tell("id", message, "leave the id out, and it gets one of its own");
+        }
+        let Some(policy) = &checked[place] else { continue };
+        let alike = |other: &Option<Policy>| {
+            other.as_ref().is_some_and(|other| {
+                other.criteria == policy.criteria && other.max_attempts == policy.max_attempts
+            })
+        };
+        if let Some((first, _)) = before().find(|(_, other)| alike(other)) {
+            let (name, line) = (first.draft.name.as_deref().unwrap_or_default(), first.at.line);
+            let message =
+                format!("it matches the same as policy `{name}` on line {line}, with the same `maxAttempts`");
+            tell("errorSubstring", message, "only one of the two can ever act: change or leave out one");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! One policy: from a document to a draft that is right by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use unstuck_core::duration::read_duration;
+use unstuck_core::policy::{Criteria, DraftBackOff, PolicyDraft};
+
+use crate::fields::{self, Field};
+use crate::policies::LoadedPolicy;
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::tree::{Content, Node, Place};
+
+/// The longest name or id.
+const MAX_NAME: usize = 200;
+/// What a policy matches.
+const CRITERIA: [&str; 4] = ["errorSubstring", "flow", "action", "actionType"];
+/// The fields of `backOff`, by the names under which problems speak of them.
+const BACK_OFF: [(&str, &str); 4] = [
+    ("delay", "backOff.delay"),
+    ("maxDelay", "backOff.maxDelay"),
+    ("multiplier", "backOff.multiplier"),
+    ("random", "backOff.random"),
+];
+
+/// Reads the policy of one document. What is wrong with it is reported, each thing once.
+pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<LoadedPolicy> {
+    if node.entry("steps").is_some() && node.entry("name").is_none() {
+        problems.error(node.at, "", "this is a flow, and not a policy").hint("`unstuck run` starts flows");
+        return None;
+    }
+    let object = Object::read(&Spot::root(node), fields::POLICY, "a policy", problems)?;
+    let mut reader = Reader { problems, wrong: Vec::new() };
+    reader.blame_misspelled(&object, node, fields::POLICY, |name| name);
+    let draft = PolicyDraft {
+        id: reader.read(&object, "id", "id", label),
+        name: reader.read(&object, "name", "name", label),
+        criteria: Criteria {
+            error_substring: reader.read(&object, "errorSubstring", "errorSubstring", criterion),
+            flow: reader.read(&object, "flow", "flow", criterion),
+            action: reader.read(&object, "action", "action", criterion),
+            action_type: reader.read(&object, "actionType", "actionType", criterion),
+        },
+        max_attempts: reader.read(&object, "maxAttempts", "maxAttempts", |spot, problems| {
+            spot.whole(i128::from(i64::MIN), "a whole number of at least 2", problems)
+        }),
+        priority: reader.read(&object, "priority", "priority", |spot, problems| {
+            spot.whole(i128::from(i32::MIN), "a whole number, such as 150", problems)
+        }),
+        back_off: reader.back_off(&object),
+        enabled: reader.read(&object, "enabled", "enabled", Spot::boolean),
+        include_fatal: reader.read(&object, "includeFatal", "includeFatal", Spot::boolean),
+    };
+    let wrong = reader.wrong;
+    let policy = LoadedPolicy { draft, file: file.into(), at: object.at, fields: places(&object) };
+    report(&policy, &wrong, problems);
+    Some(policy)
+}
+
+/// Reports what the core says about the draft, where it does not only follow from what was reported already.
+fn report(policy: &LoadedPolicy, wrong: &[&str], problems: &mut Problems<'_>) {
+    let is_known = |field: &str| {
+        let outer = field.split('.').next().unwrap_or(field);
+        let follows = field == "errorSubstring" && CRITERIA.iter().any(|field| wrong.contains(field));
+        follows || wrong.contains(&field) || wrong.contains(&outer)
+    };
+    let nobody: Arc<str> = Arc::from("");
+    let found = policy.draft.check(&nobody, 0).err().unwrap_or_default();
+    for problem in found.into_iter().filter(|problem| !is_known(problem.field)) {
+        problems
+            .error(policy.place(problem.field), problem.field, problem.message)
+            .hint(problem.hint.to_owned());
+    }
+}
+
+/// Where the fields of a policy are written.
+fn places(object: &Object<'_>) -> BTreeMap<&'static str, Place> {
+    let mut places: BTreeMap<&'static str, Place> =
+        object.names().filter_map(|(name, _)| Some((name, object.spot(name)?.node.at))).collect();
+    if let Some(Spot { node: Node { content: Content::Map(entries), .. }, .. }) = object.spot("backOff") {
+        for entry in entries {
+            let name = fields::find(fields::BACK_OFF, &entry.key);
+            let full = BACK_OFF.iter().find(|(short, _)| Some(*short) == name);
+            places.extend(full.map(|(_, full)| (*full, entry.node.at)));
+        }
+    }
+    places
+}
+
+/// Reads fields, and remembers which are wrong: what follows from that is not reported too.
+struct Reader<'p, 'f> {
+    problems: &'p mut Problems<'f>,
+    wrong: Vec<&'static str>,
+}
+
+impl Reader<'_, '_> {
+    /// A field that is given: nothing (`null`) counts as left out.
+    fn read<'a, T>(
+        &mut self,
+        object: &Object<'a>,
+        name: &str,
+        full: &'static str,
+        read: impl FnOnce(&Spot<'a>, &mut Problems<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let spot = object.spot(name).filter(|spot| !matches!(spot.node.content, Content::Null))?;
+        let value = read(&spot, self.problems);
+        if value.is_none() {
+            self.wrong.push(full);
+        }
+        value
+    }
+
+    /// A field that is missing because its name is misspelled was reported as an unknown one.
+    fn blame_misspelled(
+        &mut self,
+        object: &Object<'_>,
+        node: &Node,
+        fields: &[Field],
+        full: impl Fn(&'static str) -> &'static str,
+    ) {
+        let Content::Map(entries) = &node.content else { return };
+        let unknown = entries.iter().filter(|entry| fields::find(fields, &entry.key).is_none());
+        let meant = unknown.filter_map(|entry| fields::guess(fields, &entry.key));
+        self.wrong.extend(meant.filter(|name| object.get(name).is_none()).map(full));
+    }
+
+    /// When to resume: a duration, or its parts.
+    fn back_off(&mut self, policy: &Object<'_>) -> Option<DraftBackOff> {
+        let spot = policy.spot("backOff")?;
+        if matches!(spot.node.content, Content::Null) {
+            return None;
+        }
+        if !matches!(spot.node.content, Content::Map(_)) {
+            let delay = self.read(policy, "backOff", "backOff", delay);
+            return Some(DraftBackOff { delay, ..DraftBackOff::default() });
+        }
+        let object = Object::read(&spot, fields::BACK_OFF, "`backOff`", self.problems)?;
+        let full = |name| BACK_OFF.iter().find(|(short, _)| *short == name).map_or(name, |(_, full)| *full);
+        self.blame_misspelled(&object, spot.node, fields::BACK_OFF, full);
+        let back_off = DraftBackOff {
+            delay: self.read(&object, "delay", "backOff.delay", delay),
+            max_delay: self.read(&object, "maxDelay", "backOff.maxDelay", delay),
+            multiplier: self.read(&object, "multiplier", "backOff.multiplier", multiplier),
+            random: self.read(&object, "random", "backOff.random", Spot::boolean).unwrap_or(false),
+        };
+        self.warn_without_effect(&object, &back_off);
+        Some(back_off)
+    }
+
+    fn warn_without_effect(&mut self, object: &Object<'_>, back_off: &DraftBackOff) {
+        let mut warn = |name: &str, message: &str| {
+            if let Some(entry) = object.get(name) {
+                self.problems.warning(entry.at, format!("{}.{name}", object.path), message);
+            }
+        };
+        if back_off.random && back_off.multiplier.is_some() {
+            warn("multiplier", "`multiplier` has no effect together with `random: true`");
+        }
+        // Where one of the two is written wrongly, that is what there is to say.
+        let has_use = ["multiplier", "random"].iter().any(|name| object.get(name).is_some());
+        if back_off.max_delay.is_some() && (!has_use || (!back_off.random && back_off.multiplier.is_none())) {
+            warn("maxDelay", "`maxDelay` has no effect without a `multiplier` or `random: true`");
+        }
+    }
+}
+
+/// A text, or a number as it is spelled: `errorSubstring: 503`.
+fn text(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+    match spot.node.content {
+        Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text).map(Into::into),
+        Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => {
+            spot.expected(problems, "a text");
+            None
+        }
+    }
+}
+
+/// A name or an id: something that fits on one line.
+fn label(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+    let text = text(spot, problems)?;
+    if text.chars().count() > MAX_NAME {
+        spot.refuse(problems, format!("longer than {MAX_NAME} characters"));
+        return None;
+    }
+    if text.chars().any(char::is_control) {
+        spot.refuse(problems, "has a line break or another control character in it")
+            .hint("keep it to one line");
+        return None;
+    }
+    Some(text)
+}
+
+/// What errors are compared with.
+fn criterion(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+    let text = text(spot, problems)?;
+    if text.trim().is_empty() {
+        problems
+            .warning(spot.node.at, &spot.path, "is empty, and counts as not given")
+            .hint("leave it out, or say what it must be");
+    }
+    Some(text)
+}
+
+/// A number; one that is too small is left for the core to refuse.
+fn multiplier(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<f64> {
+    match &spot.node.content {
+        Content::Number(number) => number.as_f64(),
+        Content::Null | Content::Bool(_) | Content::Text(_) | Content::List(_) | Content::Map(_) => {
+            spot.expected(problems, "a number of at least 1");
+            None
+        }
+    }
+}
+
+/// A duration in milliseconds. One below zero is left for the core to refuse.
+fn delay(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<i64> {
+    let forward = match &spot.node.content {
+        Content::Number(number) => {
+            number.as_f64().filter(|seconds| *seconds < 0.0).map(|seconds| Value::from(-seconds))
+        }
+        Content::Text(text) => {
+            let text = text.trim();
+            text.strip_prefix('-').or_else(|| text.strip_suffix("ago")).map(Value::from)
+        }
+        Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => None,
+    };
+    if let Some(Ok(span)) = forward.map(|forward| read_duration(&forward)) {
+        return i64::try_from(span.0).ok().map(|ms| -ms);
+    }
+    let span = spot.duration(problems)?;
+    i64::try_from(span.0).ok()
+}
