@@ -102,10 +102,33 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     connection.set_prepared_statement_cache_capacity(64);
     keep_log(&connection);
     check_kind(&connection)?;
+    use_log(&connection)?;
     connection.execute_batch(PRAGMAS).map_err(store_error)?;
     // The writer takes the log over by itself.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(store_error)?;
     Ok(connection)
+}
+
+/// From now on there is a write-ahead log. Where there cannot be one, SQLite goes on without.
+fn use_log(connection: &Connection) -> Result<(), StoreError> {
+    let mode = set_mode(connection).map_err(store_error)?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(broken(format!(
+        "the file cannot have a write-ahead log (its mode is `{mode}`); give a folder on a disk of this machine"
+    )))
+}
+
+fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
+    let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
+    let mut rows = statement.query([])?;
+    let mut mode = String::new();
+    // The change is made, or fails, after the row that tells it.
+    while let Some(row) = rows.next()? {
+        mode = row.get(0)?;
+    }
+    Ok(mode)
 }
 
 /// All that is in memory, from what is durable.

@@ -87,6 +87,20 @@ fn a_read_that_fails_is_told_to_whoever_reads() {
     ledger.check();
 }
 
+/// SQLite would go on without a write-ahead log, and say nothing.
+#[test]
+fn a_store_that_cannot_have_a_log_is_refused() {
+    for after in [0, 1] {
+        let mut ledger = Ledger::on_a_disk(options());
+        ledger.lose_process(true);
+        let code = ffi::SQLITE_IOERR_FSYNC;
+        ledger.fixture().disk().inner().add_fault(fault(Op::Sync, Some(Which::Journal), after, code));
+        let told = ledger.restart();
+        assert!(matches!(&told, Err(StoreError::Broken(what)) if what.contains("(a sync")), "{told:?}");
+        ledger.restart().expect("opens once it can");
+    }
+}
+
 /// Every call of every sort fails once, in an open that follows a crash.
 #[test]
 fn whatever_fails_while_opening_nothing_is_lost() {

@@ -1,9 +1,10 @@
 //! What opening a store refuses, with a sentence each, and without touching what is there.
 
-use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
 
-use unstuck_sqlite::SqliteStore;
+use unstuck_sqlite::{Disk, Options, RawFile, SqliteStore};
 use unstuck_store::contract::{Store as _, StoreError};
 
 fn refusal(folder: &Path) -> StoreError {
@@ -63,6 +64,30 @@ fn a_database_of_somebody_else_is_left_alone() {
         "{refused}"
     );
     assert_eq!(fs::read(&file).expect("readable"), before);
+}
+
+/// Files whose connections cannot share memory, as on many network file systems.
+#[derive(Debug)]
+struct Unshared;
+
+impl Disk for Unshared {
+    fn vfs(&self) -> &'static str {
+        "unix-dotfile"
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn RawFile>> {
+        let file = fs::File::options().read(true).write(true).open(path)?;
+        Ok(Box::new(file))
+    }
+}
+
+#[test]
+fn a_place_that_cannot_have_a_log_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { disk: Some(Arc::new(Unshared)), ..Options::default() };
+    let refused = SqliteStore::open_with(folder.path(), options).expect_err("refused").to_string();
+    assert!(refused.contains("cannot have a write-ahead log (its mode is `delete`)"), "{refused}");
+    assert!(refused.contains("give a folder on a disk of this machine"), "{refused}");
 }
 
 /// A crash while a store is made leaves one.
