@@ -10,6 +10,7 @@ use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, forget, refuse_child,
 };
 use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, open_errors};
 use unstuck_core::event::Event;
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -54,6 +55,8 @@ pub(crate) struct Batch {
     delivered: Vec<NoticeId>,
     /// Runs that are removed.
     forgotten: Vec<RunId>,
+    /// What went wrong, in order.
+    errors: Vec<ErrorRecord>,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// What to hand out and whom to interrupt, once durable.
@@ -243,6 +246,7 @@ impl Batch {
             }
             working.events.push(event);
         }
+        self.errors.extend(decision.errors);
         self.deliveries.extend(decision.notices);
         self.effects.extend(decision.effects);
         decision.answer
@@ -368,6 +372,7 @@ impl Batch {
             };
             runs.push(RunChange {
                 slot: slot_use(&run, &flow),
+                open_errors: open_errors(&events, &run, &flow),
                 run,
                 flow: flow.name.clone(),
                 events,
@@ -386,6 +391,8 @@ impl Batch {
             last_id,
             forgotten: self.forgotten,
             downtime: None,
+            errors: self.errors,
+            examined: Vec::new(),
         }
     }
 }

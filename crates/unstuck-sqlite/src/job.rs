@@ -11,6 +11,7 @@ use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
+use crate::errors::ErrorChanges;
 use crate::record::{KeptSlot, Wakes};
 
 /// One stage.
@@ -32,6 +33,7 @@ pub(crate) struct Job {
     pub(crate) forgotten: Vec<(RunId, u64)>,
     /// All that are remembered, when there is a new one.
     pub(crate) downtimes: Option<Vec<Downtime>>,
+    pub(crate) errors: ErrorChanges,
 }
 
 /// One row of the log.

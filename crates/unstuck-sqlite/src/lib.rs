@@ -11,6 +11,7 @@
 
 pub mod check;
 mod error;
+mod errors;
 mod frames;
 mod hot;
 mod info;
@@ -18,6 +19,7 @@ mod job;
 mod open;
 mod options;
 mod pen;
+mod policies;
 mod recent;
 mod record;
 mod rows;

@@ -139,6 +139,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     }
     state.notices = rows::notices(connection)?.into_iter().collect();
     state.last_notice = state.notices.keys().next_back().map_or(0, |id| id.0);
+    state.last_error = rows::meta(connection, "last_error")?.map_or(0, rows::unsigned);
     state.last_id = rows::meta(connection, "last_id")?.map_or(0, rows::unsigned);
     state.last_time = rows::meta(connection, "last_time")?.map(Time);
     let flushed = rows::meta(connection, "flushed")?.map_or(0, rows::unsigned);

@@ -7,7 +7,9 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [FIRST, ERRORS];
+
+const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
 -- The truth: one row for each event, in order. `prev` is the row of the run's event before it, or 0.
@@ -73,7 +75,76 @@ CREATE TABLE flow (
     directory TEXT NOT NULL,
     UNIQUE (name, version)
 );
-"];
+";
+
+/// Policies and errors. What is there of runs is as it was; whether they are in error is looked at when an engine starts,
+/// which knows their flows.
+const ERRORS: &str = "
+CREATE TABLE policy (
+    id   TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    age  INTEGER NOT NULL,
+    body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE policy_audit (id INTEGER PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE policy_hit (policy TEXT PRIMARY KEY, hits INTEGER NOT NULL, last INTEGER NOT NULL) WITHOUT ROWID;
+
+-- Every error, in order of time. `flow` is the flow of the root run.
+CREATE TABLE error (
+    id     INTEGER PRIMARY KEY,
+    run    INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    grp    TEXT NOT NULL,
+    flow   TEXT NOT NULL,
+    action TEXT NOT NULL,
+    body   TEXT NOT NULL
+);
+CREATE INDEX error_run ON error (run);
+CREATE INDEX error_at ON error (at);
+CREATE INDEX error_grp ON error (grp);
+
+-- What is counted of a group stays when runs are forgotten.
+CREATE TABLE error_group (
+    id      TEXT PRIMARY KEY,
+    action  TEXT NOT NULL,
+    pattern TEXT NOT NULL,
+    first   INTEGER NOT NULL,
+    last    INTEGER NOT NULL,
+    count   INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX error_group_last ON error_group (last);
+CREATE TABLE error_group_flow (
+    grp   TEXT NOT NULL,
+    flow  TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (grp, flow)
+) WITHOUT ROWID;
+
+-- The steps that are in error now. `item` is -1 for a step.
+CREATE TABLE open_error (
+    run          INTEGER NOT NULL,
+    step         INTEGER NOT NULL,
+    item         INTEGER NOT NULL,
+    grp          TEXT NOT NULL,
+    flow         TEXT NOT NULL,
+    action       TEXT NOT NULL,
+    acknowledged INTEGER NOT NULL,
+    -- The policy that will resume it: its id, and its name then.
+    policy       TEXT,
+    policy_name  TEXT,
+    body         TEXT NOT NULL,
+    PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+-- It has all that is counted.
+CREATE INDEX open_error_group ON open_error (grp, run, step, item, acknowledged, policy, policy_name);
+
+-- Runs that may have been in error before this was kept.
+CREATE TABLE unexamined (run INTEGER PRIMARY KEY);
+INSERT INTO unexamined
+    SELECT id FROM run WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded')
+    UNION
+    SELECT run FROM event WHERE pos > coalesce((SELECT value FROM meta WHERE name = 'flushed'), 0);
+";
 
 /// What the file says it is: the letters `Unst`.
 const APPLICATION: i32 = 0x556e_7374;

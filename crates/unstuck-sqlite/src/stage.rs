@@ -1,13 +1,15 @@
 //! A stage: checked as a whole, made visible, and turned into what the writer makes durable.
 
 use rustc_hash::FxHashSet;
+use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::Slot;
 use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
 use unstuck_core::time::Time;
-use unstuck_store::check::{NOT_YET, check_events};
-use unstuck_store::contract::{RunChange, Stage, StoreError};
+use unstuck_store::check::{NOT_YET, check_errors, check_events};
+use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
+use unstuck_store::tally::hits_of;
 
 use crate::hot::Whereabouts;
 use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
@@ -18,6 +20,7 @@ use crate::store::SqliteStore;
 impl SqliteStore {
     /// Checks a whole stage before any of it happens.
     pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
+        check_errors(stage)?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -120,8 +123,11 @@ impl SqliteStore {
 
     /// Makes the change of one run visible, and puts what must be written into the job.
     pub(crate) fn change(&mut self, change: RunChange, at: Time, job: &mut Job) {
-        let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases } = change;
+        job.errors.hits.extend(hits_of(&change).map(|(policy, at)| (policy.id.clone(), at)));
+        let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
+            change;
         let id = run.id;
+        job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| (id, unit, error)));
         let has_leases = !leases.is_empty();
         for lease in leases {
             self.state.timers.move_lease(id, lease);
@@ -162,6 +168,14 @@ impl SqliteStore {
             } else {
                 self.state.hot.touch(id, seq);
             }
+        }
+    }
+
+    /// Numbers errors as they are recorded.
+    pub(crate) fn record(&mut self, errors: Vec<ErrorRecord>, job: &mut Job) {
+        for error in errors {
+            self.state.last_error += 1;
+            job.errors.recorded.push((ErrorId(self.state.last_error), error));
         }
     }
 

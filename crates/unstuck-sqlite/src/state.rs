@@ -33,6 +33,7 @@ pub(crate) struct State {
     /// The position of the last event.
     pub(crate) end: u64,
     pub(crate) last_notice: u64,
+    pub(crate) last_error: u64,
     pub(crate) last_id: u64,
     pub(crate) last_time: Option<Time>,
     pub(crate) downtimes: Vec<Downtime>,

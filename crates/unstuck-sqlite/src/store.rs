@@ -10,25 +10,31 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::{Downtime, remember};
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_store::check::Mark;
 use unstuck_store::contract::{
-    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
     StageId, Store, StoreError,
 };
 
 use crate::error::broken;
+use crate::errors;
 use crate::hot::Whereabouts;
 use crate::job::Job;
 use crate::open;
 use crate::options::Options;
 use crate::pen::keep_log;
+use crate::policies;
 use crate::rows;
 use crate::stage::conflict;
 use crate::state::State;
@@ -326,6 +332,8 @@ impl Store for SqliteStore {
         let mut job = Job { stage: self.last_stage, at: stage.at, ..Job::default() };
         self.locked.clear();
         self.in_transaction = false;
+        self.record(stage.errors, &mut job);
+        job.errors.examined = stage.examined;
         for change in stage.runs {
             self.change(change, stage.at, &mut job);
         }
@@ -562,6 +570,65 @@ impl Store for SqliteStore {
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
         self.usable()?;
         Ok(self.state.flows.newest(name))
+    }
+
+    fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
+        self.usable()?;
+        policies::all(&self.reader)
+    }
+
+    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        if self.in_transaction {
+            return Err(StoreError::Conflict("a transaction is open: policies change after it".into()));
+        }
+        // The writer is idle then, so that nothing else writes.
+        self.catch_up()?;
+        let written = policies::put(&mut self.reader, &change);
+        self.has_written(written)
+    }
+
+    fn policy_audit(
+        &mut self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        self.usable()?;
+        policies::audit(&self.reader, before, limit)
+    }
+
+    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
+        self.catch_up()?;
+        errors::hits(&self.reader)
+    }
+
+    fn errors(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.catch_up()?;
+        errors::list(&self.reader, filter, after, limit)
+    }
+
+    fn open_errors(
+        &mut self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        self.catch_up()?;
+        errors::open(&self.reader, filter, after, limit)
+    }
+
+    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.catch_up()?;
+        errors::groups(&self.reader, filter, limit)
+    }
+
+    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.catch_up()?;
+        errors::unexamined(&self.reader, after, limit)
     }
 }
 

@@ -10,6 +10,7 @@ use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
 use crate::error::{broken, store_error};
+use crate::errors;
 use crate::job::{Entry, Job, MovedLease, Row};
 use crate::options::{Hand, Options};
 use crate::pen::Pen;
@@ -161,6 +162,7 @@ pub(crate) fn write_group(connection: &mut Connection, group: &[Job]) -> Result<
     for job in group {
         write_job(&transaction, job, &mut written)?;
     }
+    errors::count(&transaction, group)?;
     if let Some(last) = group.last() {
         put_number(&transaction, "flushed", last.flushed)?;
         put_number(&transaction, "last_id", last.last_id)?;
@@ -202,6 +204,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     for id in &job.delivered {
         delivered.execute([number(id.0)?]).map_err(store_error)?;
     }
+    errors::write(transaction, &job.errors)?;
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
     }
@@ -252,7 +255,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) ->
     Ok(())
 }
 
-/// Removes a run with its history, its payloads, its key and whatever would wake it.
+/// Removes a run with its history, its payloads, its key, its errors and whatever would wake it.
 fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), StoreError> {
     let id = number(run.0)?;
     // What it names may have been written by its parent or child, which is forgotten with it.
@@ -285,7 +288,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     ] {
         prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
-    Ok(())
+    errors::forget(transaction, run)
 }
 
 fn write_lease(transaction: &Transaction<'_>, lease: &MovedLease) -> Result<(), StoreError> {
@@ -300,14 +303,14 @@ fn write_lease(transaction: &Transaction<'_>, lease: &MovedLease) -> Result<(), 
     Ok(())
 }
 
-fn prepare<'a>(
+pub(crate) fn prepare<'a>(
     transaction: &'a Transaction<'_>,
     sql: &str,
 ) -> Result<rusqlite::CachedStatement<'a>, StoreError> {
     transaction.prepare_cached(sql).map_err(store_error)
 }
 
-fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {
+pub(crate) fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {
     let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     prepare(transaction, sql)?.execute(params![name, value.cast_signed()]).map_err(store_error)?;
     Ok(())

@@ -1,9 +1,12 @@
 //! The invariants that a change must keep, looked at a second time before anything is changed.
 
+use std::collections::HashSet;
+
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::RunId;
+use unstuck_core::policy::Policy;
 
-use crate::contract::{RunChange, StoreError};
+use crate::contract::{RunChange, Stage, StoreError};
 
 /// What is remembered of a run while it is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,34 @@ pub fn check_events(before: Mark, change: &RunChange) -> Result<(), StoreError> 
         return Err(StoreError::Conflict(format!(
             "the state of {id} is not what its events up to {seq} give"
         )));
+    }
+    Ok(())
+}
+
+/// Whether every error belongs to a run that is changed.
+pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
+    if stage.errors.is_empty() {
+        return Ok(());
+    }
+    let changed: HashSet<RunId> = stage.runs.iter().map(|change| change.run.id).collect();
+    match stage.errors.iter().find(|error| !changed.contains(&error.run)) {
+        None => Ok(()),
+        Some(error) => {
+            let id = error.run;
+            Err(StoreError::Conflict(format!("an error of {id} comes without a change of {id}")))
+        }
+    }
+}
+
+/// Whether the ids and names of these policies are unique.
+pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for policy in policies {
+        for (what, text) in [("id", &policy.id), ("name", &policy.name)] {
+            if !seen.insert((what, text)) {
+                return Err(StoreError::Conflict(format!("two policies have the {what} `{text}`")));
+            }
+        }
     }
     Ok(())
 }

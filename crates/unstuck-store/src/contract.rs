@@ -8,12 +8,16 @@
 //! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
 //! handed out, and keeps the invariants a second time: one run per key, events without gaps.
 
+mod errors;
+mod policies;
+
 use std::fmt;
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
@@ -21,8 +25,12 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
+
+pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter};
+pub use policies::{AuditId, PolicyAudit, PolicyChange, PolicyDeed, PolicyHits};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
@@ -119,6 +127,46 @@ pub trait Store {
 
     /// The newest version of a flow: the one that was kept last for the first time.
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
+
+    /// Every policy, whether it is enabled or not, the oldest first.
+    fn policies(&mut self) -> Result<Vec<Policy>, StoreError>;
+
+    /// Keeps these policies in place of those before, and what was changed, durable on return. Outside of a transaction.
+    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError>;
+
+    /// Changes of policies, newest first, before the id `before`, at most `limit`.
+    fn policy_audit(
+        &mut self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+
+    /// What policies have done, in order of their ids; those that were deleted too.
+    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError>;
+
+    /// Recorded errors, oldest first, after the id `after`, at most `limit`. Outside of a transaction, as whatever else
+    /// is read of errors.
+    fn errors(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+
+    /// What is in error now, by run and unit, after the place `after`, at most `limit`.
+    fn open_errors(
+        &mut self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError>;
+
+    /// Groups of errors, those seen last first, then by name, at most `limit`.
+    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
+
+    /// Runs that may be in error although no open error of them is kept, because they are older than open errors are;
+    /// in order, after `after`, at most `limit`. They stay until a stage says that they were examined.
+    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 }
 
 /// What locking a run gives.
@@ -178,10 +226,14 @@ pub struct Stage {
     /// The highest id that was given out.
     pub last_id: u64,
     /// Runs that were locked and are removed for good: final ones, together with their children and handlers. Their
-    /// histories, payloads and keys go with them.
+    /// histories, payloads, keys and errors go with them; what groups of errors have counted stays.
     pub forgotten: Vec<RunId>,
     /// When the engine could not take answers, if it has just found that out.
     pub downtime: Option<Downtime>,
+    /// What went wrong, in order, in the runs that were changed.
+    pub errors: Vec<ErrorRecord>,
+    /// Runs whose open errors are known from now on.
+    pub examined: Vec<RunId>,
 }
 
 /// One life of an engine on a store.
@@ -216,6 +268,8 @@ pub struct RunChange {
     /// Leases that were moved, before the wakeups: a place without a timer has none to move, and a wakeup that is due
     /// at another time than before ends it.
     pub leases: Vec<LeaseMove>,
+    /// Open errors as they are now, each unit once: those that were not listed are as they were, `None` is over.
+    pub open_errors: Vec<(UnitRef, Option<OpenError>)>,
 }
 
 /// The end of a staged transaction.

@@ -10,4 +10,5 @@ pub mod flows;
 pub mod memory;
 pub mod ready;
 pub mod slots;
+pub mod tally;
 pub mod timers;

@@ -1,24 +1,29 @@
 //! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
 
 mod deferred;
-
+mod errors;
 mod history;
+mod policies;
 mod state;
 
 use std::sync::Arc;
 
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
     StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
@@ -284,5 +289,67 @@ impl Store for MemoryStore {
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
         self.usable()?;
         Ok(self.state.flows.newest(name))
+    }
+
+    fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
+        self.usable()?;
+        Ok(self.state.policies.all.clone())
+    }
+
+    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        self.usable()?;
+        if self.transaction != Transaction::None {
+            return Err(StoreError::Conflict("a transaction is open: policies change after it".into()));
+        }
+        self.state.policies.put(change)?;
+        if let Some(deferred) = &mut self.deferred {
+            deferred.keep_policies(&self.state.policies);
+        }
+        Ok(())
+    }
+
+    fn policy_audit(
+        &mut self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        self.usable()?;
+        Ok(self.state.policies.audit(before, limit))
+    }
+
+    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
+        self.usable()?;
+        Ok(self.state.errors.hits())
+    }
+
+    fn errors(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.usable()?;
+        Ok(self.state.errors.list(filter, after, limit))
+    }
+
+    fn open_errors(
+        &mut self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        self.usable()?;
+        Ok(self.state.errors.open(filter, after, limit))
+    }
+
+    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.usable()?;
+        Ok(self.state.errors.groups(filter, limit))
+    }
+
+    /// It has always kept open errors.
+    fn unexamined(&mut self, _after: Option<RunId>, _limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.usable()?;
+        Ok(Vec::new())
     }
 }

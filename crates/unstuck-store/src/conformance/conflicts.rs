@@ -53,6 +53,7 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
             replaces_all: false,
             slot: unstuck_core::wakeup::SlotUse::None,
             leases: vec![],
+            open_errors: vec![],
         };
         Stage { at: driver.now, runs: vec![change], ..Stage::default() }
     });

@@ -34,6 +34,16 @@ macro_rules! delegate_store {
             put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
             flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
             newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
+            policies() -> Result<Vec<Policy>, StoreError>;
+            put_policies(change: PolicyChange) -> Result<(), StoreError>;
+            policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+            policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
+            errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize)
+                -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+            open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize)
+                -> Result<Vec<OpenError>, StoreError>;
+            error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
+            unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
         }
     };
     (@methods $type:ty, $inner:ident:
@@ -54,16 +64,20 @@ pub mod names {
     pub use std::sync::Arc;
     pub use unstuck_core::command::Notice;
     pub use unstuck_core::downtime::Downtime;
+    pub use unstuck_core::errors::{ErrorRecord, OpenError};
     pub use unstuck_core::event::Event;
     pub use unstuck_core::id::{FlowId, PayloadId, RunId};
     pub use unstuck_core::json::Json;
     pub use unstuck_core::model::attempt::{AttemptId, Worker};
     pub use unstuck_core::model::run::Run;
+    pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
+    pub use unstuck_core::policy::Policy;
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
-        Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
-        StageId, Store, StoreError,
+        AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life,
+        Locked, NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled,
+        Stage, StageId, Store, StoreError,
     };
 }

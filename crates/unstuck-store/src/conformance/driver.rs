@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use unstuck_core::command::{Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
+use unstuck_core::errors::open_errors;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
@@ -32,6 +33,8 @@ pub struct Driver<S> {
     random: Random,
     /// The flows that are kept.
     pub flows: BTreeMap<FlowId, Arc<Flow>>,
+    /// The policies in force.
+    pub policies: Policies,
     newest: HashMap<Arc<str>, FlowId>,
 }
 
@@ -70,14 +73,14 @@ impl<S: Store> Driver<S> {
     /// Drives this store.
     pub fn new(store: S) -> Driver<S> {
         let now = Time(1_700_000_000_000);
-        let (flows, newest) = (BTreeMap::new(), HashMap::new());
-        Driver { store, now, ids: Ids::new(1, 0), random: Random::new(7), flows, newest }
+        let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
+        Driver { store, now, ids: Ids::new(1, 0), random: Random::new(7), flows, policies, newest }
     }
 
     /// The store, and the driver without it.
     pub fn split(self) -> (S, Driver<()>) {
-        let Driver { store, now, ids, random, flows, newest } = self;
-        (store, Driver { store: (), now, ids, random, flows, newest })
+        let Driver { store, now, ids, random, flows, policies, newest } = self;
+        (store, Driver { store: (), now, ids, random, flows, policies, newest })
     }
 
     /// Follows the clock and the ids of the store.
@@ -298,7 +301,7 @@ impl<S: Store> Driver<S> {
             random: &mut self.random,
             offers: &mut Offers::default(),
             downtimes: &[],
-            policies: &Policies::default(),
+            policies: &self.policies,
         };
         Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, stage)))
     }
@@ -307,8 +310,8 @@ impl<S: Store> Driver<S> {
 impl Driver<()> {
     /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
-        let Driver { store: (), now, ids, random, flows, newest } = self;
-        let mut driver = Driver { store, now, ids, random, flows, newest };
+        let Driver { store: (), now, ids, random, flows, policies, newest } = self;
+        let mut driver = Driver { store, now, ids, random, flows, policies, newest };
         driver.resume();
         driver
     }
@@ -358,6 +361,7 @@ impl Working {
         self.payloads.extend(decision.payloads);
         self.events.extend(decision.event);
         stage.notices.extend(decision.notices);
+        stage.errors.extend(decision.errors);
         decision.answer
     }
 
@@ -385,6 +389,7 @@ impl Working {
         };
         stage.runs.push(RunChange {
             slot: slot_use(&run, &flow),
+            open_errors: open_errors(&events, &run, &flow),
             run: Box::new(run),
             flow: flow.name.clone(),
             events,

@@ -6,19 +6,23 @@ use std::sync::Arc;
 
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
 use crate::contract::{
-    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
     StageId, Store, StoreError,
 };
 
@@ -31,6 +35,9 @@ pub(super) struct Twin<'m, A, B> {
     flows: Vec<NewFlow>,
     /// Flows that may have been kept when the process died, or not.
     unsure: Vec<NewFlow>,
+    policies: Vec<PolicyChange>,
+    /// A change of policies that may have been kept when the process died, or not.
+    unsure_policies: Option<PolicyChange>,
     /// What was staged and may be there.
     log: Vec<Logged>,
     /// So many of it are durable.
@@ -56,9 +63,18 @@ struct Names {
 impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     pub(super) fn new(make_oracle: &'m mut dyn FnMut() -> A, store: B) -> Twin<'m, A, B> {
         let oracle = make_oracle();
-        let names = Names::default();
-        let (flows, log) = (Vec::new(), Vec::new());
-        Twin { make_oracle, oracle, store, flows, unsure: Vec::new(), log, durable: 0, names }
+        Twin {
+            make_oracle,
+            oracle,
+            store,
+            flows: Vec::new(),
+            unsure: Vec::new(),
+            policies: Vec::new(),
+            unsure_policies: None,
+            log: Vec::new(),
+            durable: 0,
+            names: Names::default(),
+        }
     }
 
     /// Compares everything there is, and checks that it fits together.
@@ -99,19 +115,22 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
 
     /// The process dies, with a transaction open or without. Of what was not durable, any first part may be there.
     pub(super) fn crash(self, flows: &BTreeMap<FlowId, Arc<Flow>>) -> Self {
-        let Twin { make_oracle, oracle, store, flows: mut kept, mut unsure, log, durable, names } = self;
-        let mut store = store.reopen();
+        let mut twin = Twin { store: self.store.reopen(), ..self };
         // Whoever was not told that a flow is kept keeps it again.
-        while let Some(flow) = unsure.first() {
-            let again = store.put_flow(flow.clone());
-            if store.has_crashed() {
-                store = store.reopen();
+        while let Some(flow) = twin.unsure.first() {
+            let again = twin.store.put_flow(flow.clone());
+            if twin.store.has_crashed() {
+                twin = Twin { store: twin.store.reopen(), ..twin };
             } else {
                 again.expect("it is kept");
-                kept.push(unsure.remove(0));
+                twin.flows.push(twin.unsure.remove(0));
             }
         }
-        let mut twin = Twin { make_oracle, oracle, store, flows: kept, unsure, log, durable, names };
+        if let Some(change) = twin.unsure_policies.take() {
+            let kept = twin.store.policy_audit(None, usize::MAX).expect("reads").len();
+            let told: usize = twin.policies.iter().map(|change| change.changes.len()).sum();
+            twin.policies.extend((kept > told).then_some(change));
+        }
         let found = contents(&mut twin.store, flows.values());
         twin.rebuild(twin.durable);
         let mut expected = contents(&mut twin.oracle, flows.values());
@@ -167,6 +186,9 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         self.oracle = (self.make_oracle)();
         for flow in &self.flows {
             self.oracle.put_flow(flow.clone()).expect("the flow was kept before");
+        }
+        for change in &self.policies {
+            self.oracle.put_policies(change.clone()).expect("the policies were kept before");
         }
         self.names.names.clear();
         self.names.last = 0;
@@ -388,6 +410,62 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
         self.both(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
+    }
+
+    fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
+        self.both(A::policies, B::policies)
+    }
+
+    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        let (theirs, ours) = (change.clone(), change.clone());
+        let result = self.both(|oracle| oracle.put_policies(theirs), |store| store.put_policies(ours));
+        if result.is_ok() && self.store.has_crashed() {
+            self.unsure_policies = Some(change);
+        } else if result.is_ok() {
+            self.policies.push(change);
+        }
+        result
+    }
+
+    fn policy_audit(
+        &mut self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        self.both(|oracle| oracle.policy_audit(before, limit), |store| store.policy_audit(before, limit))
+    }
+
+    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
+        self.both(A::policy_hits, B::policy_hits)
+    }
+
+    fn errors(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.both(|oracle| oracle.errors(filter, after, limit), |store| store.errors(filter, after, limit))
+    }
+
+    fn open_errors(
+        &mut self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        self.both(
+            |oracle| oracle.open_errors(filter, after, limit),
+            |store| store.open_errors(filter, after, limit),
+        )
+    }
+
+    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.both(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
+    }
+
+    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.both(|oracle| oracle.unexamined(after, limit), |store| store.unexamined(after, limit))
     }
 }
 

@@ -6,6 +6,7 @@ use unstuck_core::id::RunId;
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
+use crate::memory::policies::Policies;
 use crate::memory::state::State;
 use crate::memory::{MemoryStore, Transaction};
 
@@ -93,6 +94,11 @@ impl Deferred {
     /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.
     pub(super) fn keep_flows(&mut self, flows: &Flows) {
         self.durable.flows = flows.clone();
+    }
+
+    /// So are policies when [`put_policies`](crate::contract::Store::put_policies) does.
+    pub(super) fn keep_policies(&mut self, policies: &Policies) {
+        self.durable.policies = policies.clone();
     }
 }
 

@@ -15,10 +15,12 @@ use unstuck_core::model::run::Run;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::SlotUse;
 
-use crate::check::{Mark, NOT_YET, check_events};
+use crate::check::{Mark, NOT_YET, check_errors, check_events};
 use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
 use crate::flows::Flows;
+use crate::memory::errors::Errors;
 use crate::memory::history::History;
+use crate::memory::policies::Policies;
 use crate::ready::ReadyQueues;
 use crate::slots::Slots;
 use crate::timers::Timers;
@@ -39,6 +41,8 @@ pub(super) struct State {
     pub(super) slots: Slots,
     pub(super) notices: BTreeMap<NoticeId, Notice>,
     pub(super) flows: Flows,
+    pub(super) errors: Errors,
+    pub(super) policies: Policies,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
@@ -85,6 +89,8 @@ impl State {
             slots: Slots::default(),
             notices: BTreeMap::new(),
             flows: Flows::default(),
+            errors: Errors::default(),
+            policies: Policies::default(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
@@ -119,6 +125,7 @@ impl State {
             return Err(error);
         }
         self.locked.clear();
+        self.errors.record(stage.errors);
         for change in stage.runs {
             self.change(change, stage.at);
         }
@@ -216,6 +223,7 @@ impl State {
 
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
     fn check(&mut self, stage: &mut Stage, undo: &mut Undo) -> Result<(), StoreError> {
+        check_errors(stage)?;
         let mut returned = 0;
         for change in &mut stage.runs {
             returned += usize::from(self.check_run(change, undo)?);
@@ -326,6 +334,7 @@ impl State {
         self.timers.set_all(id, std::iter::empty());
         self.ready.set_all(id, std::iter::empty());
         self.slots.set(id, &SlotUse::None, Time::default());
+        self.errors.forget(id);
     }
 
     /// The attempts that executors of an engine have.
@@ -368,8 +377,9 @@ impl State {
         }
     }
 
-    fn change(&mut self, change: RunChange, at: Time) {
+    fn change(&mut self, mut change: RunChange, at: Time) {
         let id = change.run.id;
+        self.errors.change(&mut change);
         // Leases first: one that was moved belongs to the attempt before whatever else has happened since.
         for lease in change.leases {
             self.timers.move_lease(id, lease);

@@ -1,25 +1,12 @@
 //! A store under test: in a folder, or on a disk in memory whose power goes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use rusqlite::ffi;
 use tempfile::TempDir;
-use unstuck_core::command::Notice;
-use unstuck_core::downtime::Downtime;
-use unstuck_core::event::Event;
-use unstuck_core::id::{FlowId, PayloadId, RunId};
-use unstuck_core::json::Json;
-use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::run::Run;
-use unstuck_core::offer::Offer;
-use unstuck_core::time::Time;
 use unstuck_sqlite::{Hand, Options, SqliteStore};
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::{
-    Candidate, Due, Filter, FlowRecord, Life, Locked, NewFlow, NoticeId, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
-};
+use unstuck_store::conformance::delegate::names::*;
 
 use super::disk::{Disk, Image};
 use super::faults::{Fault, Op};
@@ -256,4 +243,14 @@ delegate! {
     put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
     flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
     newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
+    policies() -> Result<Vec<Policy>, StoreError>;
+    put_policies(change: PolicyChange) -> Result<(), StoreError>;
+    policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+    policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
+    errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize)
+        -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+    open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize)
+        -> Result<Vec<OpenError>, StoreError>;
+    error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
+    unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 }

@@ -1,0 +1,224 @@
+//! Errors in the file: reading what was recorded, what is open, the groups, and what policies have done.
+
+mod write;
+
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_store::contract::{
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, StoreError,
+};
+use unstuck_store::tally::{HitTally, OpenTally, most_frequent_first};
+
+use crate::error::{broken, store_error};
+use crate::job::place;
+use crate::record::read;
+use crate::rows::unsigned;
+use crate::writer::number;
+
+pub(crate) use write::{ErrorChanges, count, forget, write};
+
+/// A query that is put together: only what is asked for stands in it, so that the right index is used.
+struct Query {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Query {
+    fn new(sql: &str) -> Query {
+        Query { sql: sql.to_owned(), values: Vec::new() }
+    }
+
+    fn add(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
+        self.sql.push_str(clause);
+        self.values.extend(values);
+    }
+
+    fn text(&mut self, clause: &str, text: Option<&Arc<str>>) {
+        if let Some(text) = text {
+            self.add(clause, [Value::from(text.to_string())]);
+        }
+    }
+
+    fn limit(&mut self, clause: &str, limit: usize) {
+        self.add(clause, [Value::from(i64::try_from(limit).unwrap_or(i64::MAX))]);
+    }
+
+    fn rows<T>(
+        self,
+        connection: &Connection,
+        mut each: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = connection.prepare_cached(&self.sql).map_err(store_error)?;
+        let mut rows = statement.query(params_from_iter(self.values)).map_err(store_error)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            found.push(each(row)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Recorded errors, oldest first.
+pub(crate) fn list(
+    connection: &Connection,
+    filter: &ErrorFilter,
+    after: Option<ErrorId>,
+    limit: usize,
+) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+    let ErrorFilter { since, until, group, flow, action } = filter;
+    let mut query = Query::new("SELECT id, body FROM error WHERE id > ?");
+    query.values.push(after.map_or(Ok(0), |after| number(after.0))?.into());
+    // Ids grow with time, so a span of time is a span of ids, and reading ends where it does.
+    let first = "(SELECT id FROM error WHERE at >= ? ORDER BY at, id LIMIT 1)";
+    if let Some(since) = since {
+        query.add(&format!(" AND id >= {first}"), [since.0.into()]);
+    }
+    if let Some(until) = until {
+        query.add(&format!(" AND id < coalesce({first}, {})", i64::MAX), [until.0.into()]);
+    }
+    query.text(" AND grp = ?", group.as_ref());
+    query.text(" AND flow = ?", flow.as_ref());
+    query.text(" AND action = ?", action.as_ref());
+    query.limit(" ORDER BY id LIMIT ?", limit);
+    query.rows(connection, |row| {
+        let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
+        Ok((id, body(row, 1, "an error")?))
+    })
+}
+
+/// What is in error now, by run and unit.
+pub(crate) fn open(
+    connection: &Connection,
+    filter: &OpenFilter,
+    after: Option<(RunId, UnitRef)>,
+    limit: usize,
+) -> Result<Vec<OpenError>, StoreError> {
+    let OpenFilter { group, flow, action, policy, run } = filter;
+    let mut query = Query::new("SELECT body FROM open_error WHERE true");
+    if let Some((run, unit)) = after {
+        let (step, item) = place(Some(unit));
+        query.add(" AND (run, step, item) > (?, ?, ?)", [number(run.0)?.into(), step.into(), item.into()]);
+    }
+    if let Some(run) = run {
+        query.add(" AND run = ?", [number(run.0)?.into()]);
+    }
+    query.text(" AND grp = ?", group.as_ref());
+    query.text(" AND flow = ?", flow.as_ref());
+    query.text(" AND action = ?", action.as_ref());
+    query.text(" AND policy = ?", policy.as_ref());
+    query.limit(" ORDER BY run, step, item LIMIT ?", limit);
+    query.rows(connection, |row| body(row, 0, "an open error"))
+}
+
+/// Groups of errors, those seen last first.
+pub(crate) fn groups(
+    connection: &Connection,
+    filter: &GroupFilter,
+    limit: usize,
+) -> Result<Vec<ErrorGroup>, StoreError> {
+    let GroupFilter { group, flow, action, since } = filter;
+    let mut query = Query::new("SELECT id, action, pattern, first, last, count FROM error_group WHERE true");
+    query.text(" AND id = ?", group.as_ref());
+    query.text(" AND action = ?", action.as_ref());
+    query.text(" AND id IN (SELECT grp FROM error_group_flow WHERE flow = ?)", flow.as_ref());
+    if let Some(since) = since {
+        query.add(" AND last >= ?", [since.0.into()]);
+    }
+    query.limit(" ORDER BY last DESC, id LIMIT ?", limit);
+    let mut groups = query.rows(connection, |row| to_group(row).map_err(store_error))?;
+    for group in &mut groups {
+        count_open(connection, group)?;
+        let mut flows = Query::new("SELECT flow, count FROM error_group_flow WHERE grp = ?");
+        flows.values.push(group.group.to_string().into());
+        let counts = flows.rows(connection, |row| {
+            let flow: String = row.get(0).map_err(store_error)?;
+            Ok((Arc::from(flow), unsigned(row.get(1).map_err(store_error)?)))
+        })?;
+        group.flows = most_frequent_first(counts);
+        let mut examples = Query::new("SELECT body FROM error WHERE grp = ?");
+        examples.values.push(group.group.to_string().into());
+        examples.limit(" ORDER BY id DESC LIMIT ?", MAX_EXAMPLES);
+        group.examples = examples.rows(connection, |row| body(row, 0, "an error"))?;
+    }
+    Ok(groups)
+}
+
+fn to_group(row: &Row<'_>) -> Result<ErrorGroup, rusqlite::Error> {
+    let texts: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+    let [group, action, pattern] = texts.map(Into::into);
+    Ok(ErrorGroup {
+        group,
+        action,
+        pattern,
+        first: Time(row.get(3)?),
+        last: Time(row.get(4)?),
+        count: unsigned(row.get(5)?),
+        flows: Vec::new(),
+        open: 0,
+        runs: 0,
+        acknowledged: 0,
+        scheduled: Vec::new(),
+        examples: Vec::new(),
+    })
+}
+
+/// Counts what is open of a group: one index has all that is needed for that.
+fn count_open(connection: &Connection, group: &mut ErrorGroup) -> Result<(), StoreError> {
+    let sql = "SELECT run, acknowledged, policy_name FROM open_error WHERE grp = ?1 ORDER BY run, step, item";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([&*group.group]).map_err(store_error)?;
+    let mut tally = OpenTally::default();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+        let acknowledged = row.get(1).map_err(store_error)?;
+        let policy = row.get_ref(2).map_err(store_error)?;
+        let policy = policy.as_str_or_null().map_err(|error| broken(error.to_string()))?;
+        tally.add(run, acknowledged, policy);
+    }
+    (group.open, group.runs, group.acknowledged) = (tally.open, tally.runs, tally.acknowledged);
+    group.scheduled = tally.scheduled();
+    Ok(())
+}
+
+/// What policies have done, and what they will do.
+pub(crate) fn hits(connection: &Connection) -> Result<Vec<PolicyHits>, StoreError> {
+    let mut tally = HitTally::default();
+    Query::new("SELECT policy, hits, last FROM policy_hit").rows(connection, |row| {
+        let policy: String = row.get(0).map_err(store_error)?;
+        let hits = unsigned(row.get(1).map_err(store_error)?);
+        tally.hit(policy.into(), hits, Time(row.get(2).map_err(store_error)?));
+        Ok(())
+    })?;
+    let sql = "SELECT policy, run FROM open_error INDEXED BY open_error_group
+        WHERE policy IS NOT NULL AND NOT acknowledged";
+    Query::new(sql).rows(connection, |row| {
+        let policy = row.get_ref(0).map_err(store_error)?;
+        let policy = policy.as_str().map_err(|error| broken(error.to_string()))?;
+        tally.will_resume(policy, RunId(unsigned(row.get(1).map_err(store_error)?)));
+        Ok(())
+    })?;
+    Ok(tally.end())
+}
+
+/// Runs from before open errors were kept that nobody has looked at since.
+pub(crate) fn unexamined(
+    connection: &Connection,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunId>, StoreError> {
+    let mut query = Query::new("SELECT run FROM unexamined WHERE run > ?");
+    query.values.push(after.map_or(Ok(0), |after| number(after.0))?.into());
+    query.limit(" ORDER BY run LIMIT ?", limit);
+    query.rows(connection, |row| Ok(RunId(unsigned(row.get(0).map_err(store_error)?))))
+}
+
+fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, StoreError> {
+    let text = row.get_ref(column).map_err(store_error)?;
+    read(text.as_str().map_err(|error| broken(format!("{what} is damaged: {error}")))?, what)
+}

@@ -1,0 +1,59 @@
+//! Policies in the file, and what was changed about them.
+
+use rusqlite::{Connection, params};
+use unstuck_core::policy::Policy;
+use unstuck_store::check::check_policies;
+use unstuck_store::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
+
+use crate::error::store_error;
+use crate::record::{read, text};
+use crate::rows::unsigned;
+use crate::writer::number;
+
+/// Every policy, the oldest first.
+pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
+    let sql = "SELECT body FROM policy ORDER BY age, id";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
+    rows.map(|body| read(&body.map_err(store_error)?, "a policy")).collect()
+}
+
+/// Keeps these policies in place of those before, and what was changed.
+pub(crate) fn put(connection: &mut Connection, change: &PolicyChange) -> Result<(), StoreError> {
+    check_policies(&change.policies)?;
+    let transaction = connection.transaction().map_err(store_error)?;
+    transaction.execute("DELETE FROM policy", []).map_err(store_error)?;
+    let insert = "INSERT INTO policy (id, name, age, body) VALUES (?1, ?2, ?3, ?4)";
+    for policy in &change.policies {
+        let Policy { id, name, age, .. } = policy;
+        transaction
+            .execute(insert, params![&**id, &**name, number(*age)?, text(policy)?])
+            .map_err(store_error)?;
+    }
+    for audit in &change.changes {
+        transaction
+            .execute("INSERT INTO policy_audit (body) VALUES (?1)", [text(audit)?])
+            .map_err(store_error)?;
+    }
+    transaction.commit().map_err(store_error)
+}
+
+/// Changes of policies, newest first.
+pub(crate) fn audit(
+    connection: &Connection,
+    before: Option<AuditId>,
+    limit: usize,
+) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+    let sql = "SELECT id, body FROM policy_audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let before = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement
+        .query_map([before, limit], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+        .map_err(store_error)?;
+    rows.map(|row| {
+        let (id, body) = row.map_err(store_error)?;
+        Ok((AuditId(unsigned(id)), read(&body, "a change of a policy")?))
+    })
+    .collect()
+}

@@ -1,0 +1,174 @@
+//! Errors in memory: all that were recorded, what is open, the groups, and what policies have taken.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+
+use crate::contract::{
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, RunChange,
+};
+use crate::tally::{HitTally, OpenTally, hits_of, most_frequent_first};
+
+/// What is kept of errors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Errors {
+    last: u64,
+    records: BTreeMap<ErrorId, ErrorRecord>,
+    open: BTreeMap<(RunId, UnitRef), OpenError>,
+    groups: BTreeMap<Arc<str>, Group>,
+    /// How often a policy has taken an error, and when it last did.
+    hits: HashMap<Arc<str>, (u64, Time)>,
+}
+
+/// What is counted of a group, whoever is forgotten.
+#[derive(Clone, Debug)]
+struct Group {
+    action: Arc<str>,
+    pattern: Arc<str>,
+    first: Time,
+    last: Time,
+    count: u64,
+    flows: BTreeMap<Arc<str>, u64>,
+}
+
+impl Errors {
+    pub(super) fn record(&mut self, records: Vec<ErrorRecord>) {
+        for record in records {
+            self.last += 1;
+            let group = self.groups.entry(record.group.clone()).or_insert_with(|| Group::of(&record));
+            group.count += 1;
+            group.last = group.last.max(record.at);
+            *group.flows.entry(record.root_flow.clone()).or_default() += 1;
+            self.records.insert(ErrorId(self.last), record);
+        }
+    }
+
+    /// Takes over what a change says of open errors.
+    pub(super) fn change(&mut self, change: &mut RunChange) {
+        for (policy, at) in hits_of(change) {
+            let (hits, last) = self.hits.entry(policy.id.clone()).or_default();
+            *hits += 1;
+            *last = at;
+        }
+        for (unit, error) in std::mem::take(&mut change.open_errors) {
+            match error {
+                Some(error) => drop(self.open.insert((change.run.id, unit), error)),
+                None => drop(self.open.remove(&(change.run.id, unit))),
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, run: RunId) {
+        self.records.retain(|_, record| record.run != run);
+        self.open.retain(|(id, _), _| *id != run);
+    }
+
+    pub(super) fn list(
+        &self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Vec<(ErrorId, ErrorRecord)> {
+        let wanted = |record: &ErrorRecord| {
+            let ErrorFilter { since, until, group, flow, action } = filter;
+            since.is_none_or(|since| record.at >= since)
+                && until.is_none_or(|until| record.at < until)
+                && is(group.as_ref(), &record.group)
+                && is(flow.as_ref(), &record.root_flow)
+                && is(action.as_ref(), &record.action)
+        };
+        let found = self.records.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let found = found.filter(|(_, record)| wanted(record)).take(limit);
+        found.map(|(id, record)| (*id, record.clone())).collect()
+    }
+
+    pub(super) fn open(
+        &self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Vec<OpenError> {
+        let wanted = |error: &OpenError| {
+            let OpenFilter { group, flow, action, policy, run } = filter;
+            let scheduled = error.resume.as_ref().map(|(_, policy)| &policy.id);
+            is(group.as_ref(), &error.record.group)
+                && is(flow.as_ref(), &error.record.root_flow)
+                && is(action.as_ref(), &error.record.action)
+                && policy.as_ref().is_none_or(|policy| Some(policy) == scheduled)
+                && run.is_none_or(|run| error.record.run == run)
+        };
+        let found = self.open.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        found.map(|(_, error)| error).filter(|error| wanted(error)).take(limit).cloned().collect()
+    }
+
+    pub(super) fn groups(&self, filter: &GroupFilter, limit: usize) -> Vec<ErrorGroup> {
+        let GroupFilter { group, flow, action, since } = filter;
+        let mut found: Vec<(&Arc<str>, &Group)> = self.groups.iter().collect();
+        found.retain(|(name, found)| {
+            is(group.as_ref(), name)
+                && is(action.as_ref(), &found.action)
+                && flow.as_ref().is_none_or(|flow| found.flows.contains_key(flow))
+                && since.is_none_or(|since| found.last >= since)
+        });
+        found.sort_by_key(|(_, group)| std::cmp::Reverse(group.last));
+        found.into_iter().take(limit).map(|(name, group)| self.group(name, group)).collect()
+    }
+
+    fn group(&self, name: &Arc<str>, group: &Group) -> ErrorGroup {
+        let mut tally = OpenTally::default();
+        for error in self.open.values().filter(|error| error.record.group == *name) {
+            let policy = error.resume.as_ref().map(|(_, policy)| &*policy.name);
+            tally.add(error.record.run, error.acknowledged, policy);
+        }
+        let examples = self.records.values().rev().filter(|record| record.group == *name);
+        ErrorGroup {
+            group: name.clone(),
+            action: group.action.clone(),
+            pattern: group.pattern.clone(),
+            first: group.first,
+            last: group.last,
+            count: group.count,
+            flows: most_frequent_first(group.flows.clone()),
+            open: tally.open,
+            runs: tally.runs,
+            acknowledged: tally.acknowledged,
+            scheduled: tally.scheduled(),
+            examples: examples.take(MAX_EXAMPLES).cloned().collect(),
+        }
+    }
+
+    pub(super) fn hits(&self) -> Vec<PolicyHits> {
+        let mut tally = HitTally::default();
+        for (policy, (hits, last)) in &self.hits {
+            tally.hit(policy.clone(), *hits, *last);
+        }
+        for error in self.open.values() {
+            if let Some((_, policy)) = error.resume.as_ref().filter(|_| !error.acknowledged) {
+                tally.will_resume(&policy.id, error.record.run);
+            }
+        }
+        tally.end()
+    }
+}
+
+impl Group {
+    fn of(record: &ErrorRecord) -> Group {
+        Group {
+            action: record.action.clone(),
+            pattern: record.pattern.clone(),
+            first: record.at,
+            last: record.at,
+            count: 0,
+            flows: BTreeMap::new(),
+        }
+    }
+}
+
+fn is(wanted: Option<&Arc<str>>, found: &Arc<str>) -> bool {
+    wanted.is_none_or(|wanted| wanted == found)
+}

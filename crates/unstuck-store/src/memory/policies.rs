@@ -1,0 +1,31 @@
+//! Policies in memory, and what was changed about them.
+
+use unstuck_core::policy::Policy;
+
+use crate::check::check_policies;
+use crate::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
+
+/// The policies and their changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Policies {
+    pub(super) all: Vec<Policy>,
+    audit: Vec<PolicyAudit>,
+}
+
+impl Policies {
+    pub(super) fn put(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        check_policies(&change.policies)?;
+        self.all = change.policies;
+        self.all.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
+        self.audit.extend(change.changes);
+        Ok(())
+    }
+
+    pub(super) fn audit(&self, before: Option<AuditId>, limit: usize) -> Vec<(AuditId, PolicyAudit)> {
+        let numbered = (1..).map(AuditId).zip(&self.audit);
+        let mut found: Vec<(AuditId, &PolicyAudit)> =
+            numbered.take_while(|(id, _)| before.is_none_or(|before| *id < before)).collect();
+        found.reverse();
+        found.into_iter().take(limit).map(|(id, audit)| (id, audit.clone())).collect()
+    }
+}
