@@ -31,3 +31,19 @@ pub fn percentile(values: &mut [Duration], percent: usize) -> Duration {
     let place = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(place).copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_of_a_hundred_do_not_exceed_it() {
+        let cases: [(u64, usize, u64); 6] =
+            [(0, 50, 0), (1, 50, 1), (1, 99, 1), (100, 50, 51), (100, 99, 100), (1_000, 99, 991)];
+        for (count, percent, expected) in cases {
+            let mut values: Vec<Duration> = (1..=count).rev().map(Duration::from_millis).collect();
+            let found = percentile(&mut values, percent);
+            assert_eq!(found, Duration::from_millis(expected), "{percent} of {count}");
+        }
+    }
+}
