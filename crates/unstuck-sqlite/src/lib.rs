@@ -10,6 +10,7 @@
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 pub mod check;
+mod copy;
 mod error;
 mod errors;
 mod frames;
@@ -31,6 +32,7 @@ mod store;
 mod wal;
 mod writer;
 
+pub use copy::copy;
 pub use info::{Info, has_store, info};
 pub use options::{Disk, Hand, Options, RawFile, Room};
 pub use store::SqliteStore;

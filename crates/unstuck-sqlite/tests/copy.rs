@@ -1,0 +1,43 @@
+//! A copy of a store is whole, is of one moment, and begins an epoch of its own.
+
+use unstuck_core::time::Millis;
+use unstuck_sqlite::{SqliteStore, copy};
+use unstuck_store::conformance::contents::contents;
+use unstuck_store::conformance::driver::Driver;
+use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::contract::Store;
+
+#[test]
+fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (here, there) = (folder.path().join("store"), folder.path().join("copies/monday"));
+    let mut driver = Driver::new(SqliteStore::open(&here).expect("opens"));
+    let life = driver.store.begin_life([7; 32]).expect("begins");
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
+    // Reading waits until everything is durable.
+    let then = contents(&mut driver.store, driver.flows.values());
+    copy(&here, &there).expect("copies beside its owner");
+    driver.pass(Millis(5));
+    driver.work(runs[0], 0);
+    let mut copied = SqliteStore::open(&there).expect("opens");
+    assert_eq!(contents(&mut copied, driver.flows.values()), then);
+    let other = copied.begin_life([9; 32]).expect("begins");
+    assert_eq!((other.epoch, other.token_key), (life.epoch + 1, life.token_key));
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (here, taken) = (folder.path().join("store"), folder.path().join("taken"));
+    drop(SqliteStore::open(&here).expect("opens"));
+    std::fs::create_dir(&taken).expect("a folder");
+    std::fs::write(taken.join("mine"), "precious").expect("a file");
+    let told = copy(&here, &taken).expect_err("refused").to_string();
+    assert!(told.contains("is not empty; give one that is, or is not there yet"), "{told}");
+    assert_eq!(std::fs::read_to_string(taken.join("mine")).expect("there"), "precious");
+    let told =
+        copy(&folder.path().join("nothing"), &folder.path().join("to")).expect_err("refused").to_string();
+    assert!(told.contains("nothing"), "{told}");
+    assert!(!folder.path().join("to").exists());
+}
