@@ -86,8 +86,8 @@ fn state(store: &Store) -> String {
     shown["state"].as_str().expect("it is a text").to_owned()
 }
 
-/// The words of a text. Ids, times and sizes differ from run to run; plain numbers do not, but for process ids and the
-/// number of events, which depends on what happens to come together.
+/// The words of a text. Ids, times and sizes differ from run to run; plain numbers do not, but for process ids, versions of
+/// the schema, and the number of events, which depends on what happens to come together.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -98,7 +98,7 @@ fn words(text: &str) -> Vec<String> {
         let is_unit = before == "#" && matches!(plain, "B" | "KiB" | "MiB");
         // `just now` and `1.2s ago` are the same to a slow machine.
         let tells_when = matches!((before, plain), ("just", "now") | ("#", "ago"));
-        let is_one_of_many = matches!(before, "process" | "events");
+        let is_one_of_many = matches!(before, "process" | "events" | "schema");
         let counts_events = plain == "events" && before.contains(|c: char| c.is_ascii_digit());
         if counts_events || tells_when {
             words.pop();
