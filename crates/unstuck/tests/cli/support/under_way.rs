@@ -15,10 +15,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `unstuck run`, while it runs.
 pub(crate) struct UnderWay {
-    child: Child,
+    child: Guarded,
     folder: String,
     stdout: Reader,
     stderr: Reader,
+}
+
+/// A process that does not outlive a test that fails.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // It fails where it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What a stream has brought, line by line.
@@ -43,7 +54,7 @@ impl UnderWay {
         let stderr = child.stderr.take().expect("stderr is a pipe");
         let folder = store.folder();
         UnderWay {
-            child,
+            child: Guarded(child),
             folder,
             stdout: Reader::new::<ChildStdout>(stdout),
             stderr: Reader::new::<ChildStderr>(stderr),
@@ -51,11 +62,11 @@ impl UnderWay {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     pub(crate) fn send(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).expect("it is a process id");
+        let id = i32::try_from(self.child.0.id()).expect("it is a process id");
         kill_process(pid(id), signal).expect("it is there");
     }
 
@@ -83,7 +94,7 @@ impl UnderWay {
 
     /// Waits until it has ended.
     pub(crate) fn wait(mut self) -> Ran {
-        let status = self.child.wait().expect("it ends");
+        let status = self.child.0.wait().expect("it ends");
         let text = |reader: Reader| reader.all.join().expect("the stream was read");
         // What was killed has no code.
         let code = status.code().unwrap_or(-1);
