@@ -36,6 +36,13 @@ pub(crate) struct StepOutline<'a> {
 
 /// Reads the outline of one document.
 pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Outline<'a>> {
+    let has = |key: &str| node.entry(key).is_some();
+    if has("name") && (has("maxAttempts") || has("max-attempts")) && !has("steps") {
+        problems
+            .error(node.at, "", "this is a policy, and not a flow")
+            .hint("`unstuck policy load` takes policies");
+        return None;
+    }
     let object = Object::read(&Spot::root(node), fields::FLOW, "a flow", problems)?;
     let name = object.spot("flow").and_then(|spot| spot.name("name of a flow", problems));
     if object.get("flow").is_none() {

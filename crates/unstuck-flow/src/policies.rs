@@ -6,14 +6,14 @@ mod read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::policy::{Policy, PolicyDraft, PolicyProblem};
+use unstuck_core::policy::{Policy, PolicyDraft};
 
 use crate::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::tree::Place;
 
 pub use crate::schema::policy_schema as schema;
-pub use export::{export_json, export_yaml};
+pub use export::{BackOffDocument, PolicyDocument, export_json, export_yaml};
 
 /// What a file gave.
 #[derive(Debug)]
@@ -57,15 +57,15 @@ pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
 
 impl LoadedPolicy {
     /// Something that was found wrong with it later, at the place of its field.
-    pub fn problem(&self, found: &PolicyProblem) -> Problem {
-        let at = self.place(found.field);
+    pub fn problem(&self, field: &str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+        let at = self.place(field);
         Problem {
             file: self.file.to_string(),
             line: at.line,
             column: at.column,
-            field: found.field.to_owned(),
-            message: found.message.clone(),
-            hint: Some(found.hint.to_owned()),
+            field: field.to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
             severity: Severity::Error,
         }
     }

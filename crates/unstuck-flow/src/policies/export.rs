@@ -1,8 +1,9 @@
 //! Policies as the text of a file that loads to the same policies again.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use unstuck_core::duration::{parse_duration, read_duration};
 use unstuck_core::policy::Policy;
@@ -10,66 +11,85 @@ use unstuck_core::time::Millis;
 
 /// Policies as YAML, one document each.
 pub fn export_yaml(policies: &[Policy]) -> String {
-    let documents: Vec<String> = policies.iter().map(yaml).collect();
+    let documents: Vec<String> = policies.iter().map(|policy| PolicyDocument::of(policy).to_yaml()).collect();
     documents.join("---\n")
 }
 
 /// Policies as a JSON list.
 pub fn export_json(policies: &[Policy]) -> String {
-    let written: Vec<Written<'_>> = policies.iter().map(Written::of).collect();
+    let written: Vec<PolicyDocument> = policies.iter().map(PolicyDocument::of).collect();
     // Only a map with keys that are no texts could fail.
     serde_json::to_string_pretty(&written).unwrap_or_default()
 }
 
 /// A policy as it is written, with nothing that would be so anyway.
-#[derive(Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
-    id: &'a str,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_substring: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    action: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    action_type: Option<&'a str>,
-    max_attempts: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i32>,
-    back_off: WrittenBackOff,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    enabled: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    include_fatal: Option<bool>,
+pub struct PolicyDocument {
+    /// Its id; absent where it is to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Somewhere in the cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_substring: Option<String>,
+    /// The flow of the root run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// The full name of the action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The label of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_type: Option<String>,
+    /// A step is resumed while its rounds are below this.
+    pub max_attempts: u32,
+    /// Where somebody set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// When.
+    pub back_off: BackOffDocument,
+    /// False, or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// True, or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_fatal: Option<bool>,
 }
 
-#[derive(Serialize)]
+/// When a policy resumes, as it is written. Durations are in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenBackOff {
-    delay: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_delay: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    multiplier: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    random: Option<bool>,
+pub struct BackOffDocument {
+    /// The base.
+    pub delay: Value,
+    /// The cap, and the upper end of `random`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_delay: Option<Value>,
+    /// `delay * multiplier * rounds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiplier: Option<Value>,
+    /// True, or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random: Option<bool>,
 }
 
-impl Written<'_> {
-    fn of(policy: &Policy) -> Written<'_> {
-        let back_off = &policy.back_off;
-        Written {
-            id: &policy.id,
-            name: &policy.name,
-            error_substring: policy.criteria.error_substring.as_deref(),
-            flow: policy.criteria.flow.as_deref(),
-            action: policy.criteria.action.as_deref(),
-            action_type: policy.criteria.action_type.as_deref(),
+impl PolicyDocument {
+    /// This policy, as it is written.
+    pub fn of(policy: &Policy) -> PolicyDocument {
+        let Policy { criteria, back_off, .. } = policy;
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        PolicyDocument {
+            id: Some(policy.id.to_string()),
+            name: policy.name.to_string(),
+            error_substring: text(&criteria.error_substring),
+            flow: text(&criteria.flow),
+            action: text(&criteria.action),
+            action_type: text(&criteria.action_type),
             max_attempts: policy.max_attempts,
             priority: policy.is_priority_set.then_some(policy.priority),
-            back_off: WrittenBackOff {
+            back_off: BackOffDocument {
                 delay: seconds(back_off.delay),
                 max_delay: back_off.max_delay.map(seconds),
                 multiplier: back_off.multiplier.map(plain_number),
@@ -78,6 +98,28 @@ impl Written<'_> {
             enabled: (!policy.enabled).then_some(false),
             include_fatal: policy.include_fatal.then_some(true),
         }
+    }
+
+    /// As one document of a YAML file.
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{name}: {value}");
+            }
+        };
+        line("id", self.id.as_deref().map(scalar));
+        line("name", Some(scalar(&self.name)));
+        line("errorSubstring", self.error_substring.as_deref().map(scalar));
+        line("flow", self.flow.as_deref().map(scalar));
+        line("action", self.action.as_deref().map(scalar));
+        line("actionType", self.action_type.as_deref().map(scalar));
+        line("maxAttempts", Some(self.max_attempts.to_string()));
+        line("priority", self.priority.map(|priority| priority.to_string()));
+        line("backOff", Some(back_off(&self.back_off)));
+        line("enabled", self.enabled.map(|enabled| enabled.to_string()));
+        line("includeFatal", self.include_fatal.map(|include| include.to_string()));
+        text
     }
 }
 
@@ -100,38 +142,17 @@ fn plain_number(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-fn yaml(policy: &Policy) -> String {
-    let written = Written::of(policy);
-    let mut text = String::new();
-    let mut line = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = writeln!(text, "{name}: {value}");
-        }
-    };
-    line("id", Some(scalar(written.id)));
-    line("name", Some(scalar(written.name)));
-    line("errorSubstring", written.error_substring.map(scalar));
-    line("flow", written.flow.map(scalar));
-    line("action", written.action.map(scalar));
-    line("actionType", written.action_type.map(scalar));
-    line("maxAttempts", Some(written.max_attempts.to_string()));
-    line("priority", written.priority.map(|priority| priority.to_string()));
-    line("backOff", Some(back_off(policy, &written.back_off)));
-    line("enabled", written.enabled.map(|enabled| enabled.to_string()));
-    line("includeFatal", written.include_fatal.map(|include| include.to_string()));
-    text
-}
-
-fn back_off(policy: &Policy, written: &WrittenBackOff) -> String {
-    let mut parts = vec![format!("delay: {}", span(policy.back_off.delay))];
-    parts.extend(policy.back_off.max_delay.map(|max_delay| format!("maxDelay: {}", span(max_delay))));
+fn back_off(written: &BackOffDocument) -> String {
+    let mut parts = vec![format!("delay: {}", span(&written.delay))];
+    parts.extend(written.max_delay.as_ref().map(|max_delay| format!("maxDelay: {}", span(max_delay))));
     parts.extend(written.multiplier.as_ref().map(|multiplier| format!("multiplier: {multiplier}")));
     parts.extend(written.random.map(|random| format!("random: {random}")));
     format!("{{{}}}", parts.join(", "))
 }
 
 /// As people write it, where that says all of it.
-fn span(span: Millis) -> String {
+fn span(written: &Value) -> String {
+    let Ok(span) = read_duration(written) else { return written.to_string() };
     let shown = span.to_string();
     if parse_duration(&shown) == Ok(span) { shown } else { format!("{}ms", span.0) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::model::recovery::BackOff;
-use unstuck_core::policy::{Criteria, DraftBackOff, Policy, PolicyDraft, PolicyProblem};
+use unstuck_core::policy::{Criteria, DraftBackOff, Policy, PolicyDraft};
 use unstuck_core::time::Millis;
 
 use crate::{JSON_ERRORS, PASSTHROUGH, lines, read};
@@ -204,8 +204,7 @@ fn what_is_found_later_is_told_at_the_place_of_its_field() {
         (1, "errorSubstring", "5:3"),
     ];
     for (place, field, at) in cases {
-        let found = PolicyProblem { field, message: "it is taken".to_owned(), hint: "take another" };
-        let problem = loaded.policies[place].problem(&found);
+        let problem = loaded.policies[place].problem(field, "it is taken", "take another");
         assert_eq!(problem.to_string(), format!("f:{at}: {field}: it is taken (take another)"));
     }
 }

@@ -6,6 +6,11 @@ const CASES: &[Case] = &[
     ("no flow at all", "", &["1:1: the file has no flow in it (start with `flow: <name>` and `steps:`)"]),
     ("not a map", "just text\n", &["1:1: a flow is a map, not a text (write `flow: ...`)"]),
     (
+        "a policy",
+        "name: a\nflow: f\nmaxAttempts: 3\nbackOff: {delay: 60}\n",
+        &["1:1: this is a policy, and not a flow (`unstuck policy load` takes policies)"],
+    ),
+    (
         "broken YAML",
         "\
 flow: a
