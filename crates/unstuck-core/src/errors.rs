@@ -13,7 +13,7 @@ use crate::model::flow::{Flow, Step};
 use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
 use crate::policy::{Failure, PolicyRef};
-use crate::time::Time;
+use crate::time::{Millis, Time};
 
 /// One error, as it was when it happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct ErrorRecord {
     pub fatal: bool,
     /// The rounds of the step since the last manual resume.
     pub rounds: u32,
+    /// No policy resumes it sooner after its end than this, which its step says.
+    #[serde(default)]
+    pub minimum_delay: Millis,
     /// The kind of trouble that it is.
     pub group: Arc<str>,
     /// That, as people read it.
@@ -140,6 +143,7 @@ pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
             cause: error.cause.clone(),
             fatal,
             rounds: run.unit(*unit).map_or(1, rounds_of),
+            minimum_delay: step.limits.minimum_delay,
             group,
             pattern,
             led_to,
@@ -255,6 +259,7 @@ pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
         cause: error.cause.clone(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
         rounds: rounds_of(state),
+        minimum_delay: step.limits.minimum_delay,
         group,
         pattern,
         led_to: if resume.is_some() { LedTo::Policy } else { LedTo::Rest },

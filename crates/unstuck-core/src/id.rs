@@ -59,6 +59,11 @@ id!(
     "bulk"
 );
 id!(
+    /// A resume policy that gave no id of its own.
+    PolicyId,
+    "pol"
+);
+id!(
     /// A stored payload.
     PayloadId,
     "pay"

@@ -158,6 +158,16 @@ impl Policy {
         backoff::delay(&self.back_off, rounds, random)
     }
 
+    /// The least and the most that it can be: the same, unless it is drawn.
+    pub fn delays(&self, rounds: u32) -> (Millis, Millis) {
+        let BackOff { delay, max_delay, random, .. } = self.back_off;
+        if random {
+            return (delay, max_delay.unwrap_or(delay).max(delay));
+        }
+        let delay = self.delay(rounds, &mut Random::new(0));
+        (delay, delay)
+    }
+
     /// This version of it.
     pub fn reference(&self) -> PolicyRef {
         PolicyRef { id: self.id.clone(), name: self.name.clone(), version: self.version }

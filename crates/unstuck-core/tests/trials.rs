@@ -39,6 +39,7 @@ fn error(cause: &str, rounds: u32, at_s: i64) -> ErrorRecord {
         cause: cause.into(),
         fatal: false,
         rounds,
+        minimum_delay: Millis(1_000),
         group: "err_1".into(),
         pattern: cause.into(),
         led_to: LedTo::Rest,

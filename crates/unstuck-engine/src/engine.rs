@@ -20,12 +20,18 @@ use unstuck_store::contract::{PutFlowError, Stage, StageId, Store, StoreError};
 
 use crate::batch::{Batch, Tools, Undecided, dispatches};
 use crate::document;
+use crate::examine::examine;
 use crate::executor::{Job, Word};
 use crate::flows::{Compile, Flows};
 use crate::life::Lifetime;
+use crate::policies;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 
 /// How much an engine does at once.
+///
+/// There is no `autoResumeCheckFrequency` to be set: what is due is found by the one order of time that all timers are in,
+/// and the engine sleeps until the first of it. A resume is as late as the batch before it takes, far below the second
+/// that is promised, and nothing is looked for while nothing is due.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The node bits of its ids.
@@ -50,11 +56,11 @@ impl Default for Settings {
 
 /// The engine.
 pub struct Engine<S> {
-    store: S,
+    pub(crate) store: S,
     flows: Flows,
     settings: Settings,
     pub(crate) life: Lifetime,
-    ids: Ids,
+    pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
     /// Executors that want the whole product with a job.
@@ -62,10 +68,10 @@ pub struct Engine<S> {
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The resume policies in force.
-    policies: Policies,
+    pub(crate) policies: Policies,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
-    last: Time,
+    pub(crate) last: Time,
     /// The store could not take a batch: only one request at a time until it can.
     one_by_one: usize,
     /// Whether anybody wants to know what happens.
@@ -76,7 +82,7 @@ pub struct Engine<S> {
     retry_at: Option<Time>,
     /// Something is due in a run whose flow cannot be used: it is looked at again then, rather than all the time.
     unusable_until: Time,
-    stopped: Option<StoreError>,
+    pub(crate) stopped: Option<StoreError>,
 }
 
 /// How long to wait before asking a store again that is full or away.
@@ -124,17 +130,20 @@ impl<S: Store> Engine<S> {
         let last = store.last_time()?.unwrap_or(Time(i64::MIN));
         let ids = Ids::new(settings.node, store.last_id()?);
         let life = Lifetime::begin(&mut store, settings.token_key)?;
+        let mut flows = Flows::new(compile);
+        examine(&mut store, &mut flows)?;
+        let policies = policies::kept(&mut store)?;
         let random = Random::new(settings.seed);
         Ok(Engine {
             store,
-            flows: Flows::new(compile),
+            flows,
             settings,
             ids,
             random,
             offers: Offers::default(),
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
-            policies: Policies::default(),
+            policies,
             inbox: life.losses(),
             life,
             outstanding: VecDeque::new(),

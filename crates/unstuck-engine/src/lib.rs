@@ -3,9 +3,12 @@
 mod batch;
 pub mod document;
 pub mod engine;
+mod examine;
 pub mod executor;
 pub mod flows;
 mod life;
+pub mod policies;
 pub mod request;
 pub mod runtime;
 pub mod token;
+pub mod trials;

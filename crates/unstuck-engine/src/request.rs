@@ -14,6 +14,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
 use crate::executor::{Job, Word};
+use crate::policies::BadPolicy;
 
 /// Names a request until it is answered.
 pub type Ticket = u64;
@@ -122,6 +123,8 @@ pub enum EngineError {
     BadFlow(String),
     /// The store could not keep it; nothing was changed.
     Store(StoreError),
+    /// Policies were refused; nothing was changed.
+    BadPolicies(Vec<BadPolicy>),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
     /// Too much is waiting to be decided: try again later.
@@ -137,6 +140,13 @@ impl fmt::Display for EngineError {
             EngineError::UnknownFlow(name) => write!(f, "there is no flow `{name}`; load its file first"),
             EngineError::BadFlow(problem) => write!(f, "the stored flow cannot be used: {problem}"),
             EngineError::Store(error) => error.fmt(f),
+            EngineError::BadPolicies(problems) => {
+                for (place, problem) in problems.iter().enumerate() {
+                    let between = if place > 0 { "\n" } else { "" };
+                    write!(f, "{between}{problem}")?;
+                }
+                Ok(())
+            }
             EngineError::Changed(run) => {
                 write!(f, "{run} has changed in the meantime; nothing was done, try again")
             }

@@ -15,6 +15,7 @@ use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Filter, Store};
@@ -22,6 +23,7 @@ use unstuck_store::contract::{Filter, Store};
 use crate::engine::{Engine, Next};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
+use crate::policies::{PolicyOrder, PolicyOutcome};
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 
 /// So many requests may wait to be decided; more are turned away.
@@ -46,6 +48,8 @@ enum Message {
     Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
     Word(Word),
     Read(Read),
+    ChangePolicies(PolicyOrder, SyncSender<Result<PolicyOutcome, EngineError>>),
+    Policies(SyncSender<(Policies, Time)>),
     Stop,
 }
 
@@ -89,8 +93,9 @@ impl Runtime {
         let waiting = handle.waiting.clone();
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();
+            let (clock, next_ticket) = (Clock::new(), 0);
             let mut driver =
-                Driver { engine, executors, answers, observer, replies, waiting, next_ticket: 0 };
+                Driver { engine, executors, answers, observer, replies, waiting, next_ticket, clock };
             driver.drive(&receiver);
         });
         Runtime { handle, thread: Some(thread) }
@@ -149,6 +154,38 @@ impl Handle {
         receiver.recv().map_err(|_| EngineError::Stopped)
     }
 
+    /// Carries out an order about policies, as a whole or not at all; it is durable on return.
+    pub fn change_policies(&self, order: PolicyOrder) -> Result<PolicyOutcome, EngineError> {
+        let (sender, receiver) = sync_channel(1);
+        self.send(Message::ChangePolicies(order, sender));
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// The policies, enabled or not, in the order in which they match.
+    pub fn policies(&self) -> Result<Policies, EngineError> {
+        self.policies_now().map(|(policies, _)| policies)
+    }
+
+    /// The policies, and the time.
+    pub(crate) fn policies_now(&self) -> Result<(Policies, Time), EngineError> {
+        let (sender, receiver) = sync_channel(1);
+        self.send(Message::Policies(sender));
+        receiver.recv().map_err(|_| EngineError::Stopped)
+    }
+
+    /// Asks something of each of these runs, and waits until all that comes of it is durable. The answers come in the same
+    /// order.
+    pub(crate) fn commands(&self, commands: Vec<(RunId, Command)>) -> Vec<Result<Answer, EngineError>> {
+        self.waiting.fetch_add(commands.len(), Ordering::Relaxed);
+        let ask = |(run, command)| {
+            let (sender, receiver) = sync_channel(1);
+            self.send(Message::Command(run, command, sender));
+            receiver
+        };
+        let asked: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
+        asked.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
+    }
+
     fn ask(&self, message: impl FnOnce(SyncSender<Reply>) -> Message) -> Reply {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -195,18 +232,18 @@ struct Driver<S> {
     replies: HashMap<Ticket, SyncSender<Reply>>,
     waiting: Arc<AtomicUsize>,
     next_ticket: Ticket,
+    clock: Clock,
 }
 
 impl<S: Store> Driver<S> {
     fn drive(&mut self, receiver: &Receiver<Message>) {
-        let mut clock = Clock::new();
         loop {
             for message in receiver.try_iter().take(MAX_INTAKE) {
                 if !self.take(message) {
-                    return self.stop(receiver, &mut clock);
+                    return self.stop(receiver);
                 }
             }
-            let outputs = self.engine.step(clock.now());
+            let outputs = self.engine.step(self.clock.now());
             self.perform(outputs);
             let message = match self.engine.what_next() {
                 Next::Now => continue,
@@ -216,12 +253,12 @@ impl<S: Store> Driver<S> {
                     continue;
                 }
                 Next::At(time) => {
-                    let now = clock.now();
+                    let now = self.clock.now();
                     self.engine.alive(now);
                     let patience = time.since(now).min(SIGN_OF_LIFE);
                     let message = receiver.recv_timeout(patience.duration());
                     let until = now + patience;
-                    if clock.now().since(until) > LATE {
+                    if self.clock.now().since(until) > LATE {
                         self.engine.was_stopped(until);
                     }
                     message
@@ -231,7 +268,7 @@ impl<S: Store> Driver<S> {
             match message {
                 Ok(message) => {
                     if !self.take(message) {
-                        return self.stop(receiver, &mut clock);
+                        return self.stop(receiver);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -260,13 +297,19 @@ impl<S: Store> Driver<S> {
                 let (store, flows) = self.engine.reader();
                 read(store, flows);
             }
+            Message::ChangePolicies(order, reply) => {
+                let _ = reply.send(self.engine.change_policies(order, self.clock.now()));
+            }
+            Message::Policies(reply) => {
+                let _ = reply.send((self.engine.policies().clone(), self.engine.last.max(self.clock.now())));
+            }
             Message::Stop => return false,
         }
         true
     }
 
     /// Stops the executors, and records their last words: what they had done, and what they give back.
-    fn stop(&mut self, receiver: &Receiver<Message>, clock: &mut Clock) {
+    fn stop(&mut self, receiver: &Receiver<Message>) {
         for executor in self.executors.values_mut() {
             executor.stop();
         }
@@ -278,7 +321,7 @@ impl<S: Store> Driver<S> {
             }
         }
         while self.engine.backlog() > 0 && !self.engine.is_stopped() {
-            let outputs = self.engine.step(clock.now());
+            let outputs = self.engine.step(self.clock.now());
             self.perform(outputs);
             if self.engine.what_next() == Next::Settling {
                 let outputs = self.engine.wait();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::errors::{ErrorRecord, OpenError};
 use crate::policy::{Policies, Policy, Verdict};
-use crate::time::{Millis, Time};
+use crate::time::Time;
 
 /// So many errors are shown one by one; all are counted.
 pub const SHOWN_ERRORS: usize = 1_000;
@@ -90,22 +90,13 @@ impl<'a> Trying<'a> {
         if self.trial.errors.len() >= SHOWN_ERRORS {
             return;
         }
-        let (least, most) = self.delays(record.rounds);
+        let (least, most) = self.policy.delays(record.rounds);
+        let (least, most) = (least.max(record.minimum_delay), most.max(record.minimum_delay));
         self.trial.errors.push(Taken {
             record: record.clone(),
             resume_at: (record.at + least).max(not_before),
             resume_by: (record.at + most).max(not_before),
             taken_from: from.filter(|name| **name != *self.policy.name),
         });
-    }
-
-    /// The least and the most that the delay can be after so many rounds.
-    fn delays(&self, rounds: u32) -> (Millis, Millis) {
-        let back_off = &self.policy.back_off;
-        if back_off.random {
-            return (back_off.delay, back_off.max_delay.unwrap_or(back_off.delay).max(back_off.delay));
-        }
-        let delay = self.policy.delay(rounds, &mut crate::random::Random::new(0));
-        (delay, delay)
     }
 }

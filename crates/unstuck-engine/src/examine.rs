@@ -1,0 +1,77 @@
+//! Runs that are older than open errors are: whether they are in error is looked at once, when an engine starts.
+
+use unstuck_core::errors::open_error;
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitState;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::slot_use;
+use unstuck_store::contract::{Locked, RunChange, Stage, Store, StoreError};
+
+use crate::flows::Flows;
+use crate::request::EngineError;
+
+/// So many runs are looked at in one transaction.
+const PAGE: usize = 512;
+
+/// Looks at every run that nobody has looked at yet. One whose flow cannot be used stays until it can.
+pub(crate) fn examine(store: &mut impl Store, flows: &mut Flows) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = store.unexamined(after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        store.begin()?;
+        let looked = look(store, flows, &page);
+        if looked.is_err() {
+            store.rollback();
+        }
+        let stage = store.stage(looked?)?;
+        let settled = store.settle(true).into_iter().find(|settled| settled.stage == stage);
+        settled.map_or(Ok(()), |settled| settled.result)?;
+    }
+}
+
+fn look(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> Result<Stage, StoreError> {
+    let at = store.last_time()?.unwrap_or(Time(0));
+    let mut stage = Stage { at, last_id: store.last_id()?, ..Stage::default() };
+    for (id, locked) in page.iter().zip(store.lock(page)?) {
+        let run = match locked {
+            Locked::Here(run) => run,
+            Locked::Absent => {
+                stage.examined.push(*id);
+                continue;
+            }
+            Locked::Busy => continue,
+        };
+        match flows.get(store, run.flow) {
+            Ok(flow) => {
+                stage.examined.push(*id);
+                examined(run, &flow, &mut stage);
+            }
+            Err(EngineError::Store(error)) => return Err(error),
+            Err(_) => stage.unchanged.push(*run),
+        }
+    }
+    Ok(stage)
+}
+
+fn examined(run: Box<Run>, flow: &Flow, stage: &mut Stage) {
+    let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
+    if units.is_empty() {
+        stage.unchanged.push(*run);
+        return;
+    }
+    stage.runs.push(RunChange {
+        slot: slot_use(&run, flow),
+        open_errors: units.into_iter().map(|unit| (unit, open_error(&run, flow, unit))).collect(),
+        run,
+        flow: flow.name.clone(),
+        events: Vec::new(),
+        payloads: Vec::new(),
+        wakeups: Vec::new(),
+        replaces_all: false,
+        leases: Vec::new(),
+    });
+}

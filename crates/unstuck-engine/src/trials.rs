@@ -1,0 +1,194 @@
+//! Policies are tried, and applied to what is in error already: page by page, so that nobody waits long for it.
+
+use std::sync::Arc;
+
+use unstuck_core::command::Command;
+use unstuck_core::decide::Answer;
+use unstuck_core::errors::OpenError;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::policy::{Policies, Policy, PolicyDraft, Trial, Trying};
+use unstuck_core::time::{Millis, Time};
+use unstuck_store::contract::{ErrorFilter, OpenFilter};
+
+use crate::policies::{unknown, with_draft, with_named};
+use crate::request::EngineError;
+use crate::runtime::Handle;
+
+/// So many errors are read between two batches.
+const PAGE: usize = 1_000;
+
+/// A policy to be tried.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TryPolicy {
+    /// As somebody wrote it; one of the same id or name would be replaced by it.
+    Draft(Box<PolicyDraft>),
+    /// One that is kept, as if it were enabled.
+    Named(Arc<str>),
+}
+
+/// What came of trying a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The policy, as it was tried.
+    pub policy: Arc<Policy>,
+    /// What it would do, or would have done.
+    pub trial: Trial,
+}
+
+/// What came of applying policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Steps that a policy will resume now, or at another time than before.
+    pub moved: u64,
+    /// Steps that were scheduled, and that no policy takes any more.
+    pub unscheduled: u64,
+    /// Steps that are as they were.
+    pub unchanged: u64,
+}
+
+impl Handle {
+    /// What a policy would do to what is in error now, if it were applied. Nothing is changed.
+    pub fn preview(&self, policy: TryPolicy) -> Result<Tried, EngineError> {
+        let (policies, now) = self.policies_now()?;
+        let (policies, policy) = tried(&policies, policy, now)?;
+        let mut trying = Trying::new(&policies, &policy);
+        self.each_open(|page| {
+            for error in page {
+                trying.open(error, now);
+            }
+            Ok(())
+        })?;
+        let trial = trying.end();
+        Ok(Tried { policy, trial })
+    }
+
+    /// What a policy would have done to the errors of a span of time, each judged as it stood then. Nothing is changed.
+    pub fn backtest(
+        &self,
+        policy: TryPolicy,
+        since: Time,
+        until: Option<Time>,
+    ) -> Result<Tried, EngineError> {
+        let (policies, now) = self.policies_now()?;
+        let (policies, policy) = tried(&policies, policy, now)?;
+        let mut trying = Trying::new(&policies, &policy);
+        let filter = ErrorFilter { since: Some(since), until, ..ErrorFilter::default() };
+        let mut after = None;
+        loop {
+            let filter = filter.clone();
+            let page = self.read(move |store, _| store.errors(&filter, after, PAGE))??;
+            for (_, record) in &page {
+                trying.past(record);
+            }
+            after = page.last().map(|(id, _)| *id);
+            if page.len() < PAGE {
+                let trial = trying.end();
+                return Ok(Tried { policy, trial });
+            }
+        }
+    }
+
+    /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
+    /// is resumed from now on, at most `pace` steps a second.
+    pub fn apply(&self, only: Option<Vec<Arc<str>>>, pace: u32, by: &Actor) -> Result<Applied, EngineError> {
+        let (policies, now) = self.policies_now()?;
+        let names = only.iter().flatten().enumerate();
+        let missing: Vec<_> = names.filter(|(_, name)| policies.named(name).is_none()).collect();
+        if !missing.is_empty() {
+            let problems = missing.into_iter().map(|(place, name)| unknown(place, name)).collect();
+            return Err(EngineError::BadPolicies(problems));
+        }
+        let mut applying =
+            Applying { policies, only, now, pace: pace.max(1), due: 0, applied: Applied::default() };
+        self.each_open(|page| {
+            let planned: Vec<(bool, RunId, Command)> =
+                page.iter().filter_map(|error| applying.plan(error, by)).collect();
+            let commands = planned.iter().map(|(_, run, command)| (*run, command.clone())).collect();
+            let answers = self.commands(commands);
+            for ((takes, _, _), answer) in planned.iter().zip(answers) {
+                applying.count(*takes, answer)?;
+            }
+            Ok(())
+        })?;
+        Ok(applying.applied)
+    }
+
+    /// Everything that is in error, a page at a time.
+    fn each_open(
+        &self,
+        mut each: impl FnMut(&[OpenError]) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut after = None;
+        loop {
+            let page =
+                self.read(move |store, _| store.open_errors(&OpenFilter::default(), after, PAGE))??;
+            each(&page)?;
+            after = page.last().map(|error| (error.record.run, error.record.unit));
+            if page.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn tried(policies: &Policies, policy: TryPolicy, now: Time) -> Result<(Policies, Arc<Policy>), EngineError> {
+    match policy {
+        TryPolicy::Draft(draft) => with_draft(policies, &draft, now),
+        TryPolicy::Named(name) => with_named(policies, &name),
+    }
+}
+
+/// Policies that are being applied.
+struct Applying {
+    policies: Policies,
+    only: Option<Vec<Arc<str>>>,
+    now: Time,
+    pace: u32,
+    /// So many have been spread so far.
+    due: u64,
+    applied: Applied,
+}
+
+impl Applying {
+    /// What to ask for an error that the policies would put elsewhere, and whether one takes it. What stays is counted.
+    fn plan(&mut self, error: &OpenError, by: &Actor) -> Option<(bool, RunId, Command)> {
+        if error.acknowledged {
+            return None;
+        }
+        let found = self.policies.find(&error.record.failure());
+        let found = found.filter(|found| self.only.as_ref().is_none_or(|only| only.contains(&found.name)));
+        let scheduled = error.resume.as_ref().map(|(_, policy)| policy);
+        let stays = match (found, scheduled) {
+            (Some(found), Some(by)) => found.reference() == *by,
+            (None, Some(_)) => self.only.is_some(),
+            (Some(_), None) => false,
+            (None, None) => true,
+        };
+        if stays {
+            self.applied.unchanged += 1;
+            return None;
+        }
+        let earliest = self.now + Millis(self.due.saturating_mul(1_000) / u64::from(self.pace));
+        // A delay that is drawn may turn out to be over if the least one is.
+        let is_due = found.is_some_and(|policy| {
+            let (least, _) = policy.delays(error.record.rounds);
+            error.record.at + least.max(error.record.minimum_delay) <= self.now
+        });
+        self.due += u64::from(is_due);
+        let unit = error.record.unit;
+        let command = Command::ApplyPolicies { unit, only: self.only.clone(), earliest, by: by.clone() };
+        Some((found.is_some(), error.record.run, command))
+    }
+
+    /// A run that has gone on meanwhile, or is gone, has nothing to be moved.
+    fn count(&mut self, takes: bool, answer: Result<Answer, EngineError>) -> Result<(), EngineError> {
+        match answer {
+            Ok(Answer::Done) if takes => self.applied.moved += 1,
+            Ok(Answer::Done) => self.applied.unscheduled += 1,
+            Ok(_) | Err(EngineError::Refused(_)) => self.applied.unchanged += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
