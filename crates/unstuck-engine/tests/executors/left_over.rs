@@ -64,7 +64,9 @@ fn every_process_with_the_token_is_ended_and_no_other() {
         ("env -u UNSTUCK_TOKEN sleep 1000 & wait", 2),
     ];
     for (place, (line, size)) in cases.into_iter().enumerate() {
-        let (mine, other) = (format!("mine-{place}"), format!("other-{place}"));
+        // Whatever else runs these tests at the same time has tokens of its own.
+        let here = std::process::id();
+        let (mine, other) = (format!("mine-{here}-{place}"), format!("other-{here}-{place}"));
         let mut child = start(&mine, line);
         let mut bystander = start(&other, "sleep 1000 & wait");
         // `sleep` alone replaces the shell.
