@@ -80,6 +80,8 @@ pub struct Engine<S> {
     more: bool,
     /// The store is full or away: nothing is tried before this.
     retry_at: Option<Time>,
+    /// What is wrong with the store, until something is durable again.
+    trouble: Option<StoreError>,
     /// Something is due in a run whose flow cannot be used: it is looked at again then, rather than all the time.
     unusable_until: Time,
     pub(crate) stopped: Option<StoreError>,
@@ -152,6 +154,7 @@ impl<S: Store> Engine<S> {
             is_watched: true,
             more: false,
             retry_at: None,
+            trouble: None,
             unusable_until: last,
             stopped: None,
         })
@@ -178,6 +181,11 @@ impl<S: Store> Engine<S> {
     /// The executors of this process are gone: nothing more is handed out.
     pub fn dismiss_executors(&mut self) {
         self.offers = Offers::default();
+    }
+
+    /// What is wrong with the store, if anything is: it is full, away or broken.
+    pub fn trouble(&self) -> Option<&StoreError> {
+        self.stopped.as_ref().or(self.trouble.as_ref())
     }
 
     /// Whether the store has stopped, and the engine with it.
@@ -562,10 +570,11 @@ impl<S: Store> Engine<S> {
                 }
             }
             match settled.result {
-                Ok(()) => {}
+                Ok(()) => self.trouble = None,
                 Err(error) if error.may_pass() => {
                     self.life.goes_down(self.last);
                     self.retry_at = Some(self.last + STORE_RETRY);
+                    self.trouble = Some(error);
                 }
                 Err(error) => self.stopped = Some(error),
             }
@@ -607,6 +616,7 @@ impl<S: Store> Engine<S> {
                 self.refuse_commands(&error, outputs);
                 self.life.goes_down(self.last);
                 self.retry_at = Some(self.last + STORE_RETRY);
+                self.trouble = Some(error);
             }
             StoreError::Broken(_) => {
                 self.refuse_all(&error, outputs);

@@ -1,9 +1,9 @@
 //! The thread that drives an engine: a clock, requests from other threads, executors and whoever watches.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{Filter, Store};
+use unstuck_store::contract::{Filter, Store, StoreError};
 
 use crate::engine::{Engine, Next};
 use crate::executor::{Answers, Executor, Word};
@@ -64,6 +64,7 @@ pub struct Runtime {
 pub struct Handle {
     sender: Sender<Message>,
     waiting: Arc<AtomicUsize>,
+    trouble: Arc<Mutex<Option<StoreError>>>,
 }
 
 impl Runtime {
@@ -74,7 +75,7 @@ impl Runtime {
         observer: Option<Observer>,
     ) -> Runtime {
         let (sender, receiver) = channel();
-        let handle = Handle { sender, waiting: Arc::new(AtomicUsize::new(0)) };
+        let handle = Handle { sender, waiting: Arc::default(), trouble: Arc::default() };
         let words = handle.clone();
         let answers = Answers::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
@@ -90,12 +91,22 @@ impl Runtime {
             engine.register(offer, executor.wants_product());
         }
         engine.watch(observer.is_some());
-        let waiting = handle.waiting.clone();
+        let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();
             let (clock, next_ticket) = (Clock::new(), 0);
-            let mut driver =
-                Driver { engine, executors, answers, observer, replies, waiting, next_ticket, clock };
+            let mut driver = Driver {
+                engine,
+                executors,
+                answers,
+                observer,
+                replies,
+                waiting,
+                trouble,
+                is_troubled: false,
+                next_ticket,
+                clock,
+            };
             driver.drive(&receiver);
         });
         Runtime { handle, thread: Some(thread) }
@@ -118,6 +129,12 @@ impl Drop for Runtime {
 }
 
 impl Handle {
+    /// What is wrong with the store, if anything is: it is full, away or broken. An engine that has one of the first two
+    /// goes on by itself.
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Starts a run, and waits until that is durable.
     pub fn start(&self, start: StartRun) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Start(start, reply))
@@ -231,6 +248,8 @@ struct Driver<S> {
     observer: Option<Observer>,
     replies: HashMap<Ticket, SyncSender<Reply>>,
     waiting: Arc<AtomicUsize>,
+    trouble: Arc<Mutex<Option<StoreError>>>,
+    is_troubled: bool,
     next_ticket: Ticket,
     clock: Clock,
 }
@@ -338,7 +357,17 @@ impl<S: Store> Driver<S> {
         self.next_ticket
     }
 
+    /// Whoever asks is told what is wrong with the store.
+    fn tell_trouble(&mut self) {
+        let trouble = self.engine.trouble();
+        if trouble.is_some() || self.is_troubled {
+            self.is_troubled = trouble.is_some();
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble.cloned();
+        }
+    }
+
     fn perform(&mut self, outputs: Vec<Output>) {
+        self.tell_trouble();
         for output in outputs {
             match output {
                 Output::Reply { ticket, result } => {

@@ -126,6 +126,12 @@ impl SqliteStore {
         self.writer.stats()
     }
 
+    /// This version of a flow, if it is kept.
+    pub fn flow_version(&self, name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.version(name, version))
+    }
+
     /// How many runs are in memory.
     pub fn runs_in_memory(&self) -> usize {
         self.state.hot.len()

@@ -56,6 +56,11 @@ impl Flows {
         self.of_name(name).next_back().cloned()
     }
 
+    /// This version of a flow.
+    pub fn version(&self, name: &str, version: &str) -> Option<FlowRecord> {
+        self.of_name(name).find(|record| *record.version == *version).cloned()
+    }
+
     fn of_name(&self, name: &str) -> impl DoubleEndedIterator<Item = &FlowRecord> {
         let ids = self.versions.get(name).map(Vec::as_slice).unwrap_or_default();
         ids.iter().map(|id| &self.records[place(*id)])

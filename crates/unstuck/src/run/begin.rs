@@ -18,7 +18,7 @@ use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::request::StartRun;
 use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::{Filter, NewFlow, Store, StoreError};
+use unstuck_store::contract::{Filter, NewFlow, PutFlowError, Store, StoreError};
 
 use super::Message;
 use super::processes::Processes;
@@ -230,10 +230,19 @@ fn keep_flows(store: &mut SqliteStore, source: &Source, wanted: Option<&str>) ->
         Some(wanted) => names.find(|name| **name == *wanted),
     };
     let name = name.ok_or_else(|| no_such_flow(&source.file, wanted, &loaded.flows))?;
+    let refused = |error: PutFlowError| Failure::new(format!("{}: {error}", source.file));
+    // All of them or none: a version that is taken is found before any is kept.
+    for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
+        let (name, version) = (&flow.name, &flow.version);
+        let known = store.flow_version(name, version).map_err(|error| refused(error.into()))?;
+        if known.is_some_and(|known| known.source != flow.source) {
+            return Err(refused(PutFlowError::VersionTaken { name: name.clone(), version: version.clone() }));
+        }
+    }
     for flow in loaded.flows {
         let version = (!flow.version.is_empty()).then(|| flow.version.clone());
         let flow = NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory };
-        store.put_flow(flow).map_err(|error| Failure::new(format!("{}: {error}", source.file)))?;
+        store.put_flow(flow).map_err(refused)?;
     }
     Ok(name)
 }

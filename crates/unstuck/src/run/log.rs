@@ -40,6 +40,11 @@ pub(super) fn lines(tree: &Tree, run: RunId, event: &Event, began: Time) -> Vec<
 }
 
 impl Line {
+    /// Something that is no event.
+    pub(super) fn note(now: Time, began: Time, text: String, style: Style) -> Line {
+        Line { after: now.since(began), path: String::new(), text, style }
+    }
+
     /// For a place that is no terminal.
     pub(super) fn plain(&self) -> String {
         text::visible(&format!("{} {}", self.offset(), self.sentence()))

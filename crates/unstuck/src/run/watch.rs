@@ -12,6 +12,7 @@ use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
 
 use super::finish::Finished;
+use super::log::Line;
 use super::screen::Screen;
 use super::show::Show;
 use super::signals::Signal;
@@ -39,6 +40,8 @@ pub(super) struct Watch {
     began: Option<Time>,
     /// The signal that has interrupted it.
     signal: Option<Signal>,
+    /// What is wrong with the store, as it was told last.
+    trouble: Option<String>,
 }
 
 impl Watch {
@@ -60,7 +63,17 @@ impl Watch {
         }
         // What was before is not on this clock.
         let began = tree.root().map(|_| who::now());
-        Watch { place, runtime, desk, tree, format, show: Show::on(output), began, signal: None }
+        Watch {
+            place,
+            runtime,
+            desk,
+            tree,
+            format,
+            show: Show::on(output),
+            began,
+            signal: None,
+            trouble: None,
+        }
     }
 
     /// Shows the run until it is over, answers others meanwhile, and tells how it ended.
@@ -128,13 +141,28 @@ impl Watch {
     }
 
     /// A store that cannot go on says nothing by itself.
-    fn look_after(&self, looked: &mut Instant) -> Result<(), Failure> {
+    fn look_after(&mut self, looked: &mut Instant) -> Result<(), Failure> {
         if looked.elapsed() < LOOK {
             return Ok(());
         }
         *looked = Instant::now();
+        self.tell_trouble();
         let read = self.handle().read(|store, _| store.last_time());
         read.and_then(|found| found.map_err(EngineError::from)).map(|_| ()).map_err(engine_failed)
+    }
+
+    /// A store that is full or away is told of, and that it is well again.
+    fn tell_trouble(&mut self) {
+        let trouble = self.handle().trouble().map(|trouble| trouble.to_string());
+        if trouble == self.trouble {
+            return;
+        }
+        let (text, style) = match &trouble {
+            Some(trouble) => (format!("{trouble}; the run waits"), style::BAD),
+            None => ("the store is well again; the run goes on".to_owned(), style::GOOD),
+        };
+        self.show.log(vec![Line::note(who::now(), self.began(), text, style)]);
+        self.trouble = trouble;
     }
 
     fn is_over(&self) -> bool {
