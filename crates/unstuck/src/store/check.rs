@@ -9,6 +9,7 @@ use unstuck_sqlite::check::{Progress, Report};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
+use crate::problems::number_of;
 use crate::{Done, Format, engine, json_text, style, text};
 
 /// Check every promise that can be checked from the data alone.
@@ -78,7 +79,9 @@ fn show(report: &Report, stdout: &mut Output) {
         stdout.line(&format!("and {} more of the same", report.more));
     }
     let Report { runs, events, payloads, flows, .. } = report;
-    let read = format!("{runs} runs, {events} events, {payloads} payloads, {flows} flow versions");
+    let counts = [(runs, "run"), (events, "event"), (payloads, "payload"), (flows, "flow version")];
+    let counts = counts.map(|(n, word)| number_of(usize::try_from(*n).unwrap_or(usize::MAX), word));
+    let read = counts.join(", ");
     if report.is_clean() {
         return stdout.line(&format!("{} ({read})", look.paint(style::GOOD, "All is as promised.")));
     }
