@@ -179,6 +179,80 @@ pub enum TargetResult {
     },
 }
 
+/// The kinds of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResultKind {
+    /// Nothing yet.
+    Pending,
+    /// Resumed, and under way.
+    Resumed,
+    /// The step that had failed is done.
+    Passed,
+    /// The step has failed again.
+    FailedAgain,
+    /// The error was acknowledged.
+    Acknowledged,
+    /// The run was cancelled.
+    Cancelled,
+    /// It was refused.
+    Refused,
+}
+
+impl ResultKind {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [ResultKind; 7] = [
+        ResultKind::Passed,
+        ResultKind::Acknowledged,
+        ResultKind::Cancelled,
+        ResultKind::FailedAgain,
+        ResultKind::Refused,
+        ResultKind::Resumed,
+        ResultKind::Pending,
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ResultKind::Pending => "pending",
+            ResultKind::Resumed => "resumed",
+            ResultKind::Passed => "passed the step",
+            ResultKind::FailedAgain => "failed again",
+            ResultKind::Acknowledged => "acknowledged",
+            ResultKind::Cancelled => "cancelled",
+            ResultKind::Refused => "refused",
+        }
+    }
+}
+
+impl TargetResult {
+    /// Which kind it is.
+    pub fn kind(&self) -> ResultKind {
+        match self {
+            TargetResult::Pending => ResultKind::Pending,
+            TargetResult::Resumed => ResultKind::Resumed,
+            TargetResult::Passed => ResultKind::Passed,
+            TargetResult::FailedAgain { .. } => ResultKind::FailedAgain,
+            TargetResult::Acknowledged => ResultKind::Acknowledged,
+            TargetResult::Cancelled => ResultKind::Cancelled,
+            TargetResult::Refused { .. } => ResultKind::Refused,
+        }
+    }
+
+    /// How it failed, or why it was refused.
+    pub fn why(&self) -> Option<&Arc<str>> {
+        match self {
+            TargetResult::FailedAgain { cause } => Some(cause),
+            TargetResult::Refused { why } => Some(why),
+            TargetResult::Pending
+            | TargetResult::Resumed
+            | TargetResult::Passed
+            | TargetResult::Acknowledged
+            | TargetResult::Cancelled => None,
+        }
+    }
+}
+
 /// Names a target: what a resumed step remembers, until its result is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BulkRef {
@@ -296,6 +370,11 @@ impl Bulk {
         }
         let missing = ONE_TARGET.saturating_sub(self.credit);
         Some(self.credited_at + Millis(missing.div_ceil(u64::from(self.pace.rate))))
+    }
+
+    /// Whether nothing can happen to it any more, and no result is to come.
+    pub fn is_over(&self) -> bool {
+        self.state.is_final() && self.counts.under_way == 0
     }
 
     /// The next target was acted on, with this result.

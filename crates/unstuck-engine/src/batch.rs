@@ -393,6 +393,7 @@ impl Batch {
             downtime: None,
             errors: self.errors,
             examined: Vec::new(),
+            bulks: Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! Runs are read one at a time, each with its own history; what is kept besides is one bit for each event, the end of
 //! each history that the rows do not cover, the undelivered notices and the flows.
 
+mod bulks;
 mod chain;
 mod file;
 mod positions;

@@ -8,7 +8,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
-use unstuck_store::contract::{NoticeId, StageId};
+use unstuck_store::contract::{BulkChange, NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
 use crate::errors::ErrorChanges;
@@ -34,6 +34,7 @@ pub(crate) struct Job {
     /// All that are remembered, when there is a new one.
     pub(crate) downtimes: Option<Vec<Downtime>>,
     pub(crate) errors: ErrorChanges,
+    pub(crate) bulks: Vec<BulkChange>,
 }
 
 /// One row of the log.

@@ -9,6 +9,7 @@
 //! disk that fails while something is written stops the store: every question gets the same sentence, reads too, for
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
+mod bulks;
 pub mod check;
 mod copy;
 mod error;

@@ -19,6 +19,7 @@ use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{Filter, FlowRecord, Life, NoticeId, StoreError};
 use unstuck_store::timers::Timer;
 
+use crate::bulks;
 use crate::error::{broken, store_error};
 use crate::record::{KeptSlot, Record, read};
 use crate::writer::number;
@@ -300,6 +301,7 @@ pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreE
 /// A new life begins: its key is made once, its incarnation counted.
 pub(crate) fn begin_life(connection: &mut Connection, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
     let transaction = connection.transaction().map_err(store_error)?;
+    bulks::drop_drafts(&transaction)?;
     let put = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     let key = "SELECT value FROM meta WHERE name = 'token_key'";
     let known: Option<Vec<u8>> =

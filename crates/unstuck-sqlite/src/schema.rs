@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 2] = [FIRST, ERRORS];
+const MIGRATIONS: [&str; 3] = [FIRST, ERRORS, BULKS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -144,6 +144,25 @@ INSERT INTO unexamined
     SELECT id FROM run WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded')
     UNION
     SELECT run FROM event WHERE pos > coalesce((SELECT value FROM meta WHERE name = 'flushed'), 0);
+";
+
+/// Bulk actions.
+const BULKS: &str = "
+-- `body` is NULL while its targets are being written: then nobody knows of it yet.
+CREATE TABLE bulk (id INTEGER PRIMARY KEY, total INTEGER, open INTEGER NOT NULL, body TEXT);
+CREATE INDEX bulk_open ON bulk (id) WHERE open = 1;
+
+-- `step` is -1 where the run itself is the target, `item` -1 for a step. `why` is the cause of a failure, or of a refusal.
+CREATE TABLE bulk_target (
+    bulk   INTEGER NOT NULL,
+    place  INTEGER NOT NULL,
+    run    INTEGER NOT NULL,
+    step   INTEGER NOT NULL,
+    item   INTEGER NOT NULL,
+    result TEXT NOT NULL,
+    why    TEXT,
+    PRIMARY KEY (bulk, place)
+) WITHOUT ROWID;
 ";
 
 /// What the file says it is: the letters `Unst`.

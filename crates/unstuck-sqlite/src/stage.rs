@@ -7,10 +7,11 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::Slot;
 use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
 use unstuck_core::time::Time;
-use unstuck_store::check::{NOT_YET, check_errors, check_events};
+use unstuck_store::check::{NOT_YET, check_bulks, check_errors, check_events};
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::tally::hits_of;
 
+use crate::bulks;
 use crate::hot::Whereabouts;
 use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
 use crate::record::{KeptSlot, Wake, Wakes};
@@ -21,6 +22,7 @@ impl SqliteStore {
     /// Checks a whole stage before any of it happens.
     pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
+        check_bulks(stage, |bulk| bulks::total(&self.reader, bulk))?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();

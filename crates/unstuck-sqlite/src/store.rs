@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
@@ -27,6 +28,7 @@ use unstuck_store::contract::{
     StageId, Store, StoreError,
 };
 
+use crate::bulks;
 use crate::error::broken;
 use crate::errors;
 use crate::hot::Whereabouts;
@@ -147,6 +149,14 @@ impl SqliteStore {
             return Ok(());
         }
         Err(StoreError::Conflict("no transaction is open: begin one first".into()))
+    }
+
+    /// Nothing is outstanding then, so the writer is idle and nothing else writes.
+    fn between_transactions(&mut self, what: &str) -> Result<(), StoreError> {
+        if self.in_transaction {
+            return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
+        }
+        self.catch_up()
     }
 
     /// Takes in a report of the writer.
@@ -340,6 +350,7 @@ impl Store for SqliteStore {
         self.in_transaction = false;
         self.record(stage.errors, &mut job);
         job.errors.examined = stage.examined;
+        job.bulks = stage.bulks;
         for change in stage.runs {
             self.change(change, stage.at, &mut job);
         }
@@ -584,11 +595,7 @@ impl Store for SqliteStore {
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        if self.in_transaction {
-            return Err(StoreError::Conflict("a transaction is open: policies change after it".into()));
-        }
-        // The writer is idle then, so that nothing else writes.
-        self.catch_up()?;
+        self.between_transactions("policies change")?;
         let written = policies::put(&mut self.reader, &change);
         self.has_written(written)
     }
@@ -635,6 +642,52 @@ impl Store for SqliteStore {
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.catch_up()?;
         errors::unexamined(&self.reader, after, limit)
+    }
+
+    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+        self.between_transactions("targets are put")?;
+        let written = bulks::put_targets(&mut self.reader, bulk, &targets);
+        self.has_written(written)
+    }
+
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        self.between_transactions("a bulk action begins")?;
+        let last_id = self.state.last_id.max(bulk.id.0);
+        let written = bulks::put(&mut self.reader, &bulk, last_id);
+        self.has_written(written)?;
+        self.state.last_id = last_id;
+        Ok(())
+    }
+
+    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        self.catch_up()?;
+        bulks::one(&self.reader, bulk)
+    }
+
+    fn bulks(
+        &mut self,
+        open_only: bool,
+        before: Option<BulkId>,
+        limit: usize,
+    ) -> Result<Vec<Bulk>, StoreError> {
+        self.catch_up()?;
+        bulks::list(&self.reader, open_only, before, limit)
+    }
+
+    fn targets(
+        &mut self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        self.catch_up()?;
+        bulks::targets(&self.reader, bulk, only, from, limit)
+    }
+
+    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
+        self.usable()?;
+        bulks::targets(&self.reader, bulk, None, from, limit)
     }
 }
 

@@ -9,6 +9,7 @@ use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
+use crate::bulks;
 use crate::error::{broken, store_error};
 use crate::errors;
 use crate::job::{Entry, Job, MovedLease, Row};
@@ -205,6 +206,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
         delivered.execute([number(id.0)?]).map_err(store_error)?;
     }
     errors::write(transaction, &job.errors)?;
+    bulks::write(transaction, &job.bulks)?;
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
     }

@@ -1,5 +1,7 @@
 //! `store check`: a store that Unstuck has written has no findings at any moment, and each damage has its own.
 
+#[path = "check/bulks.rs"]
+mod bulks;
 #[path = "check/damages.rs"]
 mod damages;
 #[path = "check/files.rs"]

@@ -81,11 +81,13 @@ pub enum Promise {
     Id,
     /// Flows are kept by version.
     Flow,
+    /// Bulk actions count each target once.
+    Bulk,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 16] = [
+    pub const ALL: [Promise; 17] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -102,6 +104,7 @@ impl Promise {
         Promise::Child,
         Promise::Id,
         Promise::Flow,
+        Promise::Bulk,
     ];
 
     /// The promise as a sentence.
@@ -125,6 +128,9 @@ impl Promise {
             Promise::Child => "a child has a parent, and a step that waits for a child has one",
             Promise::Id => "no id is given out twice",
             Promise::Flow => "every run has its flow version, which never changes",
+            Promise::Bulk => {
+                "a bulk action counts each of its targets once, and learns how what it has resumed comes out"
+            }
         }
     }
 }

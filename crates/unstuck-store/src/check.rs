@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::event::{Event, Fact};
-use unstuck_core::id::RunId;
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::policy::Policy;
 
 use crate::contract::{RunChange, Stage, StoreError};
@@ -78,6 +79,56 @@ pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Whether the bulk actions of a stage are there, each once, with places that they have. `total` gives how many targets one
+/// has, if there is such a one.
+pub fn check_bulks(
+    stage: &Stage,
+    mut total: impl FnMut(BulkId) -> Result<Option<u64>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for change in &stage.bulks {
+        let Bulk { id, total: said, .. } = &change.bulk;
+        if !seen.insert(*id) {
+            return Err(StoreError::Conflict(format!("{id} comes twice in one stage")));
+        }
+        let Some(total) = total(*id)? else {
+            return Err(StoreError::Conflict(format!("{id} is not there: it is put before it goes on")));
+        };
+        if total != *said {
+            return Err(StoreError::Conflict(format!("{id} has {total} targets, not {said}")));
+        }
+        if let Some((place, _)) = change.results.iter().find(|(place, _)| *place >= total) {
+            return Err(StoreError::Conflict(format!("{id} has no target at place {place}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether targets follow those that were put before, of which there are `known`.
+pub fn check_targets(bulk: BulkId, known: u64, targets: &[Target]) -> Result<(), StoreError> {
+    match targets.iter().zip(known..).find(|(target, place)| target.place != *place) {
+        None => Ok(()),
+        Some((target, place)) => Err(StoreError::Conflict(format!(
+            "the next target of {bulk} has place {place}, not {}",
+            target.place
+        ))),
+    }
+}
+
+/// Whether a bulk action may begin with so many targets that were put before.
+pub fn check_bulk(bulk: &Bulk, known: u64) -> Result<(), StoreError> {
+    if bulk.total == known {
+        return Ok(());
+    }
+    let Bulk { id, total, .. } = bulk;
+    Err(StoreError::Conflict(format!("{id} is said to have {total} targets, and {known} were put")))
+}
+
+/// That a bulk action is there already.
+pub fn put_twice(bulk: BulkId) -> StoreError {
+    StoreError::Conflict(format!("{bulk} is there already: it is put once"))
 }
 
 fn gap(run: RunId, wanted: u64, event: &Event) -> StoreError {

@@ -9,6 +9,7 @@ pub mod contents;
 pub mod driver;
 pub mod flows;
 
+pub mod bulks;
 pub mod conflicts;
 pub mod definitions;
 pub mod delegate;
@@ -219,6 +220,17 @@ macro_rules! conformance_tests {
                 what_is_not_durable_is_whole_or_gone
                 turns_begin_anew
                 work_goes_on_after_a_restart
+            ]
+            bulks: [
+                a_bulk_action_is_there_once_it_is_put
+                targets_follow_each_other
+                targets_without_a_bulk_action_are_gone_with_the_next_life
+                a_bulk_action_goes_on_with_the_runs
+                a_stage_that_does_not_fit_changes_nothing
+                what_is_open_is_listed
+                targets_are_read_in_pages
+                a_failed_stage_takes_its_results_back
+                a_bulk_action_goes_on_after_a_restart
             ]
             lives: [
                 each_life_has_an_incarnation_of_its_own

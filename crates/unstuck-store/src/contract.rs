@@ -8,18 +8,20 @@
 //! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
 //! handed out, and keeps the invariants a second time: one run per key, events without gaps.
 
+mod bulks;
 mod errors;
 mod policies;
 
 use std::fmt;
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
@@ -29,6 +31,7 @@ use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
 
+pub use bulks::BulkChange;
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter};
 pub use policies::{AuditId, PolicyAudit, PolicyChange, PolicyDeed, PolicyHits};
 
@@ -167,6 +170,38 @@ pub trait Store {
     /// Runs that may be in error although no open error of them is kept, because they are older than open errors are;
     /// in order, after `after`, at most `limit`. They stay until a stage says that they were examined.
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+
+    /// Keeps targets of a bulk action that is not there yet, in order and following those before. Nobody sees them until
+    /// [`Store::put_bulk`]; without that they are gone when the next life begins. Outside of a transaction.
+    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
+
+    /// Keeps a bulk action whose targets were put before, all of it durable on return. Outside of a transaction.
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError>;
+
+    /// A bulk action.
+    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
+
+    /// Bulk actions, newest first, before the id `before`, at most `limit`; only those that are not over if so wanted.
+    fn bulks(
+        &mut self,
+        open_only: bool,
+        before: Option<BulkId>,
+        limit: usize,
+    ) -> Result<Vec<Bulk>, StoreError>;
+
+    /// Targets of a bulk action from the place `from` on, at most `limit`; only those with such a result if so wanted.
+    /// Outside of a transaction.
+    fn targets(
+        &mut self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError>;
+
+    /// Targets that nobody has acted on yet, from the place `from` on, at most `limit`: in a transaction or outside of one.
+    /// Their results are not looked at.
+    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
 }
 
 /// What locking a run gives.
@@ -234,6 +269,8 @@ pub struct Stage {
     pub errors: Vec<ErrorRecord>,
     /// Runs whose open errors are known from now on.
     pub examined: Vec<RunId>,
+    /// Bulk actions that have gone on, each once.
+    pub bulks: Vec<BulkChange>,
 }
 
 /// One life of an engine on a store.

@@ -1,5 +1,6 @@
 //! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
 
+mod bulks;
 mod deferred;
 mod errors;
 mod history;
@@ -8,11 +9,12 @@ mod state;
 
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
@@ -95,6 +97,14 @@ impl MemoryStore {
             alive: None,
             broken: None,
         }
+    }
+
+    fn between_transactions(&self, what: &str) -> Result<(), StoreError> {
+        self.usable()?;
+        if self.transaction == Transaction::None {
+            return Ok(());
+        }
+        Err(StoreError::Conflict(format!("a transaction is open: {what} after it")))
     }
 
     fn usable(&self) -> Result<(), StoreError> {
@@ -218,6 +228,10 @@ impl Store for MemoryStore {
 
     fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
         self.usable()?;
+        self.state.bulks.drop_drafts();
+        if let Some(deferred) = &mut self.deferred {
+            deferred.drop_drafts();
+        }
         let life = self.life.get_or_insert(Life { epoch: 1, token_key: fresh_key, incarnation: 0 });
         life.incarnation += 1;
         Ok(*life)
@@ -297,10 +311,7 @@ impl Store for MemoryStore {
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        self.usable()?;
-        if self.transaction != Transaction::None {
-            return Err(StoreError::Conflict("a transaction is open: policies change after it".into()));
-        }
+        self.between_transactions("policies change")?;
         self.state.policies.put(change)?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_policies(&self.state.policies);
@@ -351,5 +362,52 @@ impl Store for MemoryStore {
     fn unexamined(&mut self, _after: Option<RunId>, _limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.usable()?;
         Ok(Vec::new())
+    }
+    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+        self.between_transactions("targets are put")?;
+        if let Some(deferred) = &mut self.deferred {
+            deferred.keep_targets(bulk, targets.clone());
+        }
+        self.state.bulks.put_targets(bulk, targets)
+    }
+
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        self.between_transactions("a bulk action begins")?;
+        self.state.put_bulk(bulk.clone())?;
+        if let Some(deferred) = &mut self.deferred {
+            deferred.keep_bulk(bulk);
+        }
+        Ok(())
+    }
+
+    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        self.usable()?;
+        Ok(self.state.bulks.get(bulk).cloned())
+    }
+
+    fn bulks(
+        &mut self,
+        open_only: bool,
+        before: Option<BulkId>,
+        limit: usize,
+    ) -> Result<Vec<Bulk>, StoreError> {
+        self.usable()?;
+        Ok(self.state.bulks.list(open_only, before, limit))
+    }
+
+    fn targets(
+        &mut self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        self.usable()?;
+        Ok(self.state.bulks.targets(bulk, only, from, limit))
+    }
+
+    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
+        self.usable()?;
+        Ok(self.state.bulks.targets(bulk, None, from, limit))
     }
 }

@@ -1,9 +1,10 @@
 //! One run after the other: its history, what follows from that, and what is kept beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::digest::digest;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Payload;
@@ -30,6 +31,8 @@ pub(crate) struct RunChecks<'c, 'p> {
     pub(crate) keys: u64,
     /// How many have a slot of each limit, and how many may.
     pub(crate) slots: BTreeMap<Arc<str>, (u32, u32)>,
+    /// The targets of bulk actions that are under way, by what the runs remember.
+    pub(crate) resumed: HashMap<BulkRef, RunId>,
 }
 
 /// The row of a run.
@@ -45,7 +48,8 @@ struct Row {
 
 impl<'c, 'p> RunChecks<'c, 'p> {
     pub(crate) fn new(snapshot: Snapshot<'c>, progress: &'p mut dyn FnMut(Progress)) -> RunChecks<'c, 'p> {
-        RunChecks { snapshot, progress, visited: Positions::default(), keys: 0, slots: BTreeMap::new() }
+        let (visited, slots, resumed) = (Positions::default(), BTreeMap::new(), HashMap::new());
+        RunChecks { snapshot, progress, visited, keys: 0, slots, resumed }
     }
 
     /// Looks at every run: those with a row in order, then those that are only in the log.
@@ -196,6 +200,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
             findings.push(Finding::new(Promise::Time, run.id.to_string(), what, RESTORE));
         }
         self.check_ids(run, findings);
+        run.each_unit(|_, unit| self.resumed.extend(unit.round.bulk.map(|target| (target, run.id))));
         if let Slot::Taken(limit) = &run.slot {
             let (taken, max) = self.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));

@@ -8,6 +8,7 @@ use unstuck_core::model::run::Origin;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
 
+use crate::check::bulks;
 use crate::check::chain::Chain;
 use crate::check::run::{RunChecks, unreadable};
 use crate::check::{Progress, Report};
@@ -19,12 +20,13 @@ const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file b
 
 /// Looks at the tables as wholes.
 pub(crate) fn check(mut checks: RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
-    let passes: [(&str, Pass); 5] = [
+    let passes: [(&str, Pass); 6] = [
         ("the log", orphaned_events),
         ("the wakeups", orphaned_wakeups),
         ("the keys", orphaned_keys),
         ("the payloads", payloads),
         ("the notices", notices),
+        ("the bulk actions", bulks::check),
     ];
     for (what, pass) in passes {
         match pass(&mut checks, report) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, BulkRef, Counts, ResultKind, Target};
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
@@ -34,6 +35,7 @@ pub struct Contents {
     last_id: u64,
     downtimes: Vec<Downtime>,
     local_attempts: Vec<(AttemptId, Worker)>,
+    bulks: Vec<(Bulk, Vec<Target>)>,
 }
 
 /// Reads everything. No transaction may be open.
@@ -72,6 +74,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         last_id: store.last_id().expect("the last id can be read"),
         downtimes: store.downtimes().expect("downtimes can be read"),
         local_attempts: store.local_attempts().expect("attempts can be read"),
+        bulks: bulks(store),
         runs,
     }
 }
@@ -98,6 +101,35 @@ impl Contents {
         }
         assert!(self.payloads.iter().all(|(_, json)| json.is_some()), "every payload of a history is kept");
         assert!(self.keys.iter().all(|(.., run)| run.is_some()), "every key leads to a run");
+        for (bulk, targets) in &self.bulks {
+            self.check_bulk(bulk, targets);
+        }
+    }
+
+    /// What a bulk action has counted is what its targets say, and whatever is under way will come out.
+    fn check_bulk(&self, bulk: &Bulk, targets: &[Target]) {
+        let mut counts = Counts::default();
+        for target in targets {
+            match target.result.kind() {
+                ResultKind::Pending => assert!(target.place >= bulk.next, "{target:?} of {bulk:?}"),
+                ResultKind::Resumed => {
+                    counts.under_way += 1;
+                    let wanted = BulkRef { bulk: bulk.id, place: target.place };
+                    let run = self.runs.iter().map(|(run, _)| run).find(|run| run.id == target.run);
+                    let unit = run.and_then(|run| run.unit(target.unit?));
+                    assert_eq!(
+                        unit.and_then(|unit| unit.round.bulk),
+                        Some(wanted),
+                        "{target:?} will come out"
+                    );
+                }
+                ResultKind::Passed | ResultKind::Acknowledged | ResultKind::Cancelled => counts.passed += 1,
+                ResultKind::FailedAgain => counts.failed += 1,
+                ResultKind::Refused => counts.refused += 1,
+            }
+        }
+        assert_eq!(bulk.counts, counts, "what {} has counted", bulk.id);
+        assert!(targets.iter().skip_while(|target| target.place < bulk.next).all(is_pending), "{bulk:?}");
     }
 
     /// How it is unlike other contents, in short.
@@ -119,6 +151,10 @@ impl Contents {
     pub fn states(&self) -> Vec<(RunId, RunState)> {
         self.runs.iter().map(|(run, _)| (run.id, run.state())).collect()
     }
+}
+
+fn is_pending(target: &Target) -> bool {
+    target.result.kind() == ResultKind::Pending
 }
 
 /// Every run, read in pages.
@@ -155,6 +191,23 @@ fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<Ready> {
     store.rollback();
     found.sort_unstable_by_key(|ready| (ready.run, ready.unit));
     found
+}
+
+/// Every bulk action with its targets.
+fn bulks<S: Store>(store: &mut S) -> Vec<(Bulk, Vec<Target>)> {
+    let all = store.bulks(false, None, usize::MAX).expect("bulk actions can be listed");
+    let open: Vec<Bulk> = all.iter().filter(|bulk| !bulk.is_over()).cloned().collect();
+    assert_eq!(store.bulks(true, None, usize::MAX), Ok(open), "those that are not over are found");
+    let with_targets = all.into_iter().map(|bulk| {
+        let targets = store.targets(bulk.id, None, 0, usize::MAX).expect("targets can be read");
+        assert!(
+            targets.iter().map(|target| target.place).eq(0..bulk.total),
+            "{} has all its targets",
+            bulk.id
+        );
+        (bulk, targets)
+    });
+    with_targets.collect()
 }
 
 fn notices<S: Store>(store: &mut S) -> Vec<Notice> {

@@ -44,6 +44,13 @@ macro_rules! delegate_store {
                 -> Result<Vec<OpenError>, StoreError>;
             error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
             unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+            put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
+            put_bulk(bulk: Bulk) -> Result<(), StoreError>;
+            bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
+            bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
+            targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize)
+                -> Result<Vec<Target>, StoreError>;
+            next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
         }
     };
     (@methods $type:ty, $inner:ident:
@@ -62,11 +69,12 @@ macro_rules! delegate_store {
 /// The names that the contract is written with.
 pub mod names {
     pub use std::sync::Arc;
+    pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
     pub use unstuck_core::command::Notice;
     pub use unstuck_core::downtime::Downtime;
     pub use unstuck_core::errors::{ErrorRecord, OpenError};
     pub use unstuck_core::event::Event;
-    pub use unstuck_core::id::{FlowId, PayloadId, RunId};
+    pub use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
     pub use unstuck_core::json::Json;
     pub use unstuck_core::model::attempt::{AttemptId, Worker};
     pub use unstuck_core::model::run::Run;

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkOutcome, BulkRef, BulkState, Target, TargetResult};
+use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
 use unstuck_core::errors::open_errors;
 use unstuck_core::event::{Actor, Event};
-use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::{Flow, StepIx};
@@ -21,7 +22,7 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
 
-use crate::contract::{Locked, NewFlow, NoticeId, RunChange, Stage, StageId, Store, StoreError};
+use crate::contract::{BulkChange, Locked, NewFlow, NoticeId, RunChange, Stage, StageId, Store, StoreError};
 
 /// Drives a store.
 pub struct Driver<S> {
@@ -36,6 +37,8 @@ pub struct Driver<S> {
     /// The policies in force.
     pub policies: Policies,
     newest: HashMap<Arc<str>, FlowId>,
+    /// The bulk actions that are not over.
+    pub bulks: BTreeMap<BulkId, Bulk>,
 }
 
 /// Something to be decided.
@@ -56,6 +59,8 @@ pub struct Batch {
     pub stage: Stage,
     /// What was answered, in the order that it was asked.
     pub answers: Vec<Result<Answer, Refusal>>,
+    /// What bulk actions have been waiting for.
+    outcomes: Vec<BulkOutcome>,
 }
 
 /// One run of a batch.
@@ -74,19 +79,26 @@ impl<S: Store> Driver<S> {
     pub fn new(store: S) -> Driver<S> {
         let now = Time(1_700_000_000_000);
         let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
-        Driver { store, now, ids: Ids::new(1, 0), random: Random::new(7), flows, policies, newest }
+        let (ids, random, bulks) = (Ids::new(1, 0), Random::new(7), BTreeMap::new());
+        Driver { store, now, ids, random, flows, policies, newest, bulks }
     }
 
     /// The store, and the driver without it.
     pub fn split(self) -> (S, Driver<()>) {
-        let Driver { store, now, ids, random, flows, policies, newest } = self;
-        (store, Driver { store: (), now, ids, random, flows, policies, newest })
+        let Driver { store, now, ids, random, flows, policies, newest, bulks } = self;
+        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks })
     }
 
     /// Follows the clock and the ids of the store.
     pub fn resume(&mut self) {
         self.now = self.now.max(self.store.last_time().expect("the time is known").unwrap_or(self.now));
         self.ids = Ids::new(1, self.store.last_id().expect("the last id is known"));
+    }
+
+    /// Follows the bulk actions of the store.
+    pub fn find_bulks(&mut self) {
+        let bulks = self.store.bulks(true, None, usize::MAX).expect("bulk actions can be listed");
+        self.bulks = bulks.into_iter().map(|bulk| (bulk.id, bulk)).collect();
     }
 
     /// Time passes.
@@ -166,7 +178,47 @@ impl<S: Store> Driver<S> {
     ) -> Result<(StageId, Vec<Result<Answer, Refusal>>), StoreError> {
         self.store.begin()?;
         let batch = self.decide(asks)?;
-        Ok((self.store.stage(batch.stage)?, batch.answers))
+        Ok((self.stage(batch.stage)?, batch.answers))
+    }
+
+    /// Ends the transaction with these changes.
+    pub fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
+        let bulks: Vec<Bulk> = stage.bulks.iter().map(|change| change.bulk.clone()).collect();
+        let id = self.store.stage(stage)?;
+        for bulk in bulks {
+            if bulk.is_over() {
+                self.bulks.remove(&bulk.id);
+            } else {
+                self.bulks.insert(bulk.id, bulk);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Acts on the next targets of a bulk action in one batch, at most `most`.
+    pub fn go_on(&mut self, bulk: BulkId, most: usize) -> Result<StageId, StoreError> {
+        self.store.begin()?;
+        let mut bulk = self.bulks[&bulk].clone();
+        let is_running = bulk.state == BulkState::Running;
+        let left = if is_running { bulk.wave.end.saturating_sub(bulk.next) } else { 0 };
+        let most = usize::try_from(left).unwrap_or(most).min(most);
+        let targets = self.store.next_targets(bulk.id, bulk.next, most)?;
+        let asks = targets.iter().map(|target| target_of(&bulk, target)).collect();
+        let mut batch = self.decided(asks)?;
+        let mut results = Vec::new();
+        for (target, answer) in targets.iter().zip(&batch.answers) {
+            let result = match (answer, &bulk.action) {
+                (Ok(_), BulkAction::Resume { .. }) => TargetResult::Resumed,
+                (Ok(_), BulkAction::Acknowledge) => TargetResult::Acknowledged,
+                (Ok(_), BulkAction::Cancel) => TargetResult::Cancelled,
+                (Err(refusal), _) => TargetResult::Refused { why: refusal.to_string().into() },
+            };
+            bulk.acted(&result, self.now);
+            results.push((target.place, result));
+        }
+        batch.stage.bulks.push(BulkChange { bulk, results });
+        self.come_out(&mut batch);
+        self.stage(batch.stage)
     }
 
     /// Hands the queued attempt of a step to a worker of another process.
@@ -241,19 +293,38 @@ impl<S: Store> Driver<S> {
         let mut batch = self.decide(asks)?;
         batch.stage.delivered.clone_from(&delivered);
         batch.stage.notices.extend(refused);
-        self.store.stage(batch.stage)?;
+        self.stage(batch.stage)?;
         Ok(delivered.len())
     }
 
     /// Decides these commands in the transaction that is open. Whatever other runs must be told is to be stored.
     pub fn decide(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
+        let mut batch = self.decided(asks)?;
+        self.come_out(&mut batch);
+        Ok(batch)
+    }
+
+    /// Bulk actions learn how what they have resumed came out.
+    fn come_out(&self, batch: &mut Batch) {
+        for BulkOutcome { target: BulkRef { bulk: id, place }, result } in batch.outcomes.drain(..) {
+            let bulks = &mut batch.stage.bulks;
+            let known = bulks.iter().position(|change| change.bulk.id == id).unwrap_or_else(|| {
+                bulks.push(BulkChange { bulk: self.bulks[&id].clone(), results: Vec::new() });
+                bulks.len() - 1
+            });
+            bulks[known].bulk.settled(&result);
+            bulks[known].results.push((place, result));
+        }
+    }
+
+    fn decided(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
         let mut runs = self.lock(&asks)?;
         let mut batch = Batch::default();
         for ask in asks {
             let working = runs.entry(ask.run).or_insert_with(|| Working::new(None));
             let answer = match working.flow(&self.flows, ask.flow) {
                 None => Err(Refusal::UnknownRun(ask.run)),
-                Some(flow) => self.decide_one(working, ask.run, ask.command, &flow, &mut batch.stage)?,
+                Some(flow) => self.decide_one(working, ask.run, ask.command, &flow, &mut batch)?,
             };
             batch.answers.push(answer);
         }
@@ -284,7 +355,7 @@ impl<S: Store> Driver<S> {
         run: RunId,
         command: Command,
         flow: &Flow,
-        stage: &mut Stage,
+        batch: &mut Batch,
     ) -> Result<Result<Answer, Refusal>, StoreError> {
         let wanted: Vec<PayloadId> = needs(working.run.as_ref(), &command, flow).into_iter().collect();
         let found = self.store.payloads(&wanted)?;
@@ -303,15 +374,15 @@ impl<S: Store> Driver<S> {
             downtimes: &[],
             policies: &self.policies,
         };
-        Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, stage)))
+        Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, batch)))
     }
 }
 
 impl Driver<()> {
     /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
-        let Driver { store: (), now, ids, random, flows, policies, newest } = self;
-        let mut driver = Driver { store, now, ids, random, flows, policies, newest };
+        let Driver { store: (), now, ids, random, flows, policies, newest, bulks } = self;
+        let mut driver = Driver { store, now, ids, random, flows, policies, newest, bulks };
         driver.resume();
         driver
     }
@@ -354,14 +425,15 @@ impl Working {
         }
     }
 
-    fn record(&mut self, decision: Decision, stage: &mut Stage) -> Answer {
+    fn record(&mut self, decision: Decision, batch: &mut Batch) -> Answer {
         self.touched.all |= decision.touched.all;
         self.touched.units.extend(decision.touched.units);
         self.leases.extend(decision.lease);
         self.payloads.extend(decision.payloads);
         self.events.extend(decision.event);
-        stage.notices.extend(decision.notices);
-        stage.errors.extend(decision.errors);
+        batch.stage.notices.extend(decision.notices);
+        batch.stage.errors.extend(decision.errors);
+        batch.outcomes.extend(decision.outcomes);
         decision.answer
     }
 
@@ -399,6 +471,22 @@ impl Working {
             leases,
         });
     }
+}
+
+/// What a bulk action asks of one of its targets.
+fn target_of(bulk: &Bulk, target: &Target) -> Ask {
+    let (by, reason, unit) = (bulk.by.clone(), bulk.reason.clone(), target.unit);
+    let command = match &bulk.action {
+        BulkAction::Resume { input, step_input } => {
+            let (input, step_input) = (input.clone(), step_input.clone());
+            let changes =
+                Changes { input, step_input, bulk: Some(BulkRef { bulk: bulk.id, place: target.place }) };
+            Command::Resume { unit, by, reason, changes: Box::new(changes) }
+        }
+        BulkAction::Acknowledge => Command::Acknowledge { unit, by, reason },
+        BulkAction::Cancel => Command::Cancel { by, reason },
+    };
+    Ask { run: target.run, command, flow: None }
 }
 
 /// The highest id of a batch: of runs, of payloads, and of children that are yet to be started.

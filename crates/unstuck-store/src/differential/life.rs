@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, StartInput};
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Choice;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::Error;
@@ -20,7 +21,7 @@ use unstuck_core::time::Millis;
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
-use crate::contract::{Filter, Stage, Store, StoreError};
+use crate::contract::{BulkChange, Filter, OpenFilter, Stage, Store, StoreError};
 use crate::differential::twin::Twin;
 
 const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -48,8 +49,9 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             9..27 => self.claim(),
             27..57 => self.answer(),
             57..66 => self.what_is_due(),
-            66..71 => self.admit(),
-            71..78 => self.deliver(),
+            66..70 => self.admit(),
+            70..73 => self.bulk(),
+            73..78 => self.deliver(),
             78..83 => self.operate(),
             83..85 => self.turn_back(),
             85..87 => self.tamper(),
@@ -118,7 +120,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let queue = [QUEUES[self.below(3)].into()];
         self.driver.store.highest_waiting(&queue).expect("reads");
         let batch = self.driver.decide(asks).expect("decides");
-        self.driver.store.stage(batch.stage).expect("claims are staged");
+        self.driver.stage(batch.stage).expect("claims are staged");
     }
 
     fn answer(&mut self) {
@@ -167,7 +169,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             })
             .collect();
         let batch = self.driver.decide(asks).expect("decides");
-        self.driver.store.stage(batch.stage).expect("what is due is staged");
+        self.driver.stage(batch.stage).expect("what is due is staged");
     }
 
     fn admit(&mut self) {
@@ -204,6 +206,60 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             (6, _) => Command::Rerun { what: Rerun::Continue, by },
             (_, _) => Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by },
         }
+    }
+
+    /// A bulk action begins, goes on, or is changed by somebody.
+    fn bulk(&mut self) {
+        let known: Vec<BulkId> = self.driver.bulks.keys().copied().collect();
+        let some = known.get(self.below(known.len().max(1))).copied();
+        match (self.below(8), some) {
+            (0..5, Some(bulk)) => {
+                let most = self.below(4);
+                self.driver.go_on(bulk, most).expect("it goes on");
+            }
+            (5, Some(bulk)) => self.change_bulk(bulk),
+            (_, _) => self.begin_bulk(),
+        }
+    }
+
+    fn begin_bulk(&mut self) {
+        let id = BulkId(self.driver.new_id().0);
+        let errors = self.driver.store.open_errors(&OpenFilter::default(), None, 9).expect("reads");
+        let errors = errors.into_iter().map(|error| (error.record.run, Some(error.record.unit)));
+        let (action, mut found): (BulkAction, Vec<_>) = match self.below(6) {
+            0 => (BulkAction::Acknowledge, errors.collect()),
+            1 => (BulkAction::Cancel, self.some_runs(2).into_iter().map(|run| (run.id, None)).collect()),
+            _ => (BulkAction::Resume { input: None, step_input: None }, errors.collect()),
+        };
+        // One that is not there any more.
+        found.extend(self.chance(4).then_some((RunId(1), None)));
+        let targets: Vec<Target> = (0..)
+            .zip(found)
+            .map(|(place, (run, unit))| Target { place, run, unit, result: TargetResult::Pending })
+            .collect();
+        let pace = Pace { canary: self.chance(2).then_some(1), ..Pace::default() };
+        let total = targets.len() as u64;
+        let bulk = Bulk::new(id, action, (user(), None), "some".into(), pace, total, self.driver.now);
+        let (first, rest) = targets.split_at(self.below(targets.len() + 1));
+        for part in [first, rest] {
+            self.driver.store.put_targets(id, part.to_vec()).expect("targets are put");
+        }
+        if self.driver.store.put_bulk(bulk.clone()).is_ok() && !bulk.is_over() {
+            self.driver.bulks.insert(id, bulk);
+        }
+    }
+
+    fn change_bulk(&mut self, bulk: BulkId) {
+        let mut bulk = self.driver.bulks[&bulk].clone();
+        let _ = match self.below(3) {
+            0 => bulk.pause(),
+            1 => bulk.unpause(self.driver.now),
+            _ => bulk.cancel(),
+        };
+        self.driver.store.begin().expect("begins");
+        let bulks = vec![BulkChange { bulk, results: Vec::new() }];
+        let stage = Stage { at: self.driver.now, bulks, ..Stage::default() };
+        self.driver.stage(stage).expect("it is changed");
     }
 
     /// A batch that is decided and then not staged.
@@ -314,12 +370,13 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             if self.driver.store.fail(&error) {
                 self.driver.store.expect_void(batch.stage);
             } else {
-                self.driver.store.stage(batch.stage).expect("nothing has failed");
+                self.driver.stage(batch.stage).expect("nothing has failed");
             }
         } else {
             self.driver.store.fail(&error);
         }
         self.driver.resume();
+        self.driver.find_bulks();
         self.compare();
     }
 
@@ -334,6 +391,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let (twin, driver) = driver.split();
         let twin = twin.crash(&driver.flows);
         let mut life = Life { driver: driver.continue_with(twin), random };
+        life.driver.find_bulks();
         life.compare();
         life
     }

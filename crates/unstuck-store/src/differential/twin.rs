@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -38,6 +39,11 @@ pub(super) struct Twin<'m, A, B> {
     policies: Vec<PolicyChange>,
     /// A change of policies that may have been kept when the process died, or not.
     unsure_policies: Option<PolicyChange>,
+    /// Targets of bulk actions that are not there yet.
+    drafts: BTreeMap<BulkId, Vec<Target>>,
+    bulks: Vec<(Bulk, Vec<Target>)>,
+    /// A bulk action that may have been kept when the process died, or not.
+    unsure_bulk: Option<(Bulk, Vec<Target>)>,
     /// What was staged and may be there.
     log: Vec<Logged>,
     /// So many of it are durable.
@@ -71,6 +77,9 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             unsure: Vec::new(),
             policies: Vec::new(),
             unsure_policies: None,
+            drafts: BTreeMap::new(),
+            bulks: Vec::new(),
+            unsure_bulk: None,
             log: Vec::new(),
             durable: 0,
             names: Names::default(),
@@ -131,6 +140,11 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             let told: usize = twin.policies.iter().map(|change| change.changes.len()).sum();
             twin.policies.extend((kept > told).then_some(change));
         }
+        twin.drafts.clear();
+        if let Some((bulk, targets)) = twin.unsure_bulk.take() {
+            let is_kept = twin.store.bulk(bulk.id).expect("reads").is_some();
+            twin.bulks.extend(is_kept.then_some((bulk, targets)));
+        }
         let found = contents(&mut twin.store, flows.values());
         twin.rebuild(twin.durable);
         let mut expected = contents(&mut twin.oracle, flows.values());
@@ -189,6 +203,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         }
         for change in &self.policies {
             self.oracle.put_policies(change.clone()).expect("the policies were kept before");
+        }
+        for (bulk, targets) in &self.bulks {
+            self.oracle.put_targets(bulk.id, targets.clone()).expect("the targets were kept before");
+            self.oracle.put_bulk(bulk.clone()).expect("the bulk action was kept before");
         }
         self.names.names.clear();
         self.names.last = 0;
@@ -467,6 +485,69 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.both(|oracle| oracle.unexamined(after, limit), |store| store.unexamined(after, limit))
     }
+
+    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+        let (theirs, ours) = (targets.clone(), targets.clone());
+        self.both(|oracle| oracle.put_targets(bulk, theirs), |store| store.put_targets(bulk, ours))?;
+        self.drafts.entry(bulk).or_default().extend(targets);
+        Ok(())
+    }
+
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        let (theirs, ours) = (bulk.clone(), bulk.clone());
+        self.both(|oracle| oracle.put_bulk(theirs), |store| store.put_bulk(ours))?;
+        let targets = self.drafts.remove(&bulk.id).unwrap_or_default();
+        if self.store.has_crashed() {
+            self.unsure_bulk = Some((bulk, targets));
+        } else {
+            self.bulks.push((bulk, targets));
+        }
+        Ok(())
+    }
+
+    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        self.both(|oracle| oracle.bulk(bulk), |store| store.bulk(bulk))
+    }
+
+    fn bulks(
+        &mut self,
+        open_only: bool,
+        before: Option<BulkId>,
+        limit: usize,
+    ) -> Result<Vec<Bulk>, StoreError> {
+        self.both(
+            |oracle| oracle.bulks(open_only, before, limit),
+            |store| store.bulks(open_only, before, limit),
+        )
+    }
+
+    fn targets(
+        &mut self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        self.both(
+            |oracle| oracle.targets(bulk, only, from, limit),
+            |store| store.targets(bulk, only, from, limit),
+        )
+    }
+
+    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
+        self.both(
+            |oracle| oracle.next_targets(bulk, from, limit).map(without_results),
+            |store| store.next_targets(bulk, from, limit).map(without_results),
+        )
+    }
+}
+
+/// Targets as they are known to whoever does not look at results.
+fn without_results(mut targets: Vec<Target>) -> Vec<Target> {
+    for target in &mut targets {
+        target.result = unstuck_core::bulk::TargetResult::Pending;
+    }
+    targets
 }
 
 /// Both say the same, or fail for the same sort of reason.

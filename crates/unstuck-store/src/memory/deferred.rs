@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use unstuck_core::id::RunId;
+use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::id::{BulkId, RunId};
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
@@ -99,6 +100,19 @@ impl Deferred {
     /// So are policies when [`put_policies`](crate::contract::Store::put_policies) does.
     pub(super) fn keep_policies(&mut self, policies: &Policies) {
         self.durable.policies = policies.clone();
+    }
+
+    /// And bulk actions when [`put_bulk`](crate::contract::Store::put_bulk) does. What was refused is refused here too.
+    pub(super) fn keep_targets(&mut self, bulk: BulkId, targets: Vec<Target>) {
+        let _ = self.durable.bulks.put_targets(bulk, targets);
+    }
+
+    pub(super) fn keep_bulk(&mut self, bulk: Bulk) {
+        let _ = self.durable.put_bulk(bulk);
+    }
+
+    pub(super) fn drop_drafts(&mut self) {
+        self.durable.bulks.drop_drafts();
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use unstuck_core::bulk::Bulk;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::event::{Event, Fact};
@@ -18,6 +19,7 @@ use unstuck_core::wakeup::SlotUse;
 use crate::check::{Mark, NOT_YET, check_errors, check_events};
 use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
 use crate::flows::Flows;
+use crate::memory::bulks::Bulks;
 use crate::memory::errors::Errors;
 use crate::memory::history::History;
 use crate::memory::policies::Policies;
@@ -43,6 +45,7 @@ pub(super) struct State {
     pub(super) flows: Flows,
     pub(super) errors: Errors,
     pub(super) policies: Policies,
+    pub(super) bulks: Bulks,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
@@ -91,6 +94,7 @@ impl State {
             flows: Flows::default(),
             errors: Errors::default(),
             policies: Policies::default(),
+            bulks: Bulks::default(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
@@ -149,6 +153,9 @@ impl State {
         for id in stage.delivered {
             self.notices.remove(&id);
         }
+        for change in stage.bulks {
+            self.bulks.change(change);
+        }
         self.last_time = self.last_time.max(Some(stage.at));
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
@@ -181,6 +188,13 @@ impl State {
             };
             kept.run = Whereabouts::Here(Box::new(run));
         }
+        Ok(())
+    }
+
+    pub(super) fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        let id = bulk.id;
+        self.bulks.put(bulk)?;
+        self.last_id = self.last_id.max(id.0);
         Ok(())
     }
 
@@ -224,6 +238,7 @@ impl State {
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
     fn check(&mut self, stage: &mut Stage, undo: &mut Undo) -> Result<(), StoreError> {
         check_errors(stage)?;
+        self.bulks.check(stage)?;
         let mut returned = 0;
         for change in &mut stage.runs {
             returned += usize::from(self.check_run(change, undo)?);

@@ -253,4 +253,10 @@ delegate! {
         -> Result<Vec<OpenError>, StoreError>;
     error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
     unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+    put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
+    put_bulk(bulk: Bulk) -> Result<(), StoreError>;
+    bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
+    bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
+    targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
+    next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
 }

@@ -1,0 +1,190 @@
+//! Bulk actions in the file, each with its targets.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_store::check::{check_bulk, check_targets, put_twice};
+use unstuck_store::contract::{BulkChange, StoreError};
+
+use crate::error::{broken, store_error};
+use crate::job::place;
+use crate::record::{read, text};
+use crate::rows::unsigned;
+use crate::writer::{number, prepare, put_number};
+
+/// Keeps targets of a bulk action that is not there yet.
+pub(crate) fn put_targets(
+    connection: &mut Connection,
+    bulk: BulkId,
+    targets: &[Target],
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction().map_err(store_error)?;
+    if total(&transaction, bulk)?.is_some() {
+        return Err(put_twice(bulk));
+    }
+    check_targets(bulk, count(&transaction, bulk)?, targets)?;
+    let id = number(bulk.0)?;
+    let draft = "INSERT OR IGNORE INTO bulk (id, open) VALUES (?1, 0)";
+    prepare(&transaction, draft)?.execute([id]).map_err(store_error)?;
+    let sql = "INSERT INTO bulk_target (bulk, place, run, step, item, result, why)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let mut insert = prepare(&transaction, sql)?;
+    for target in targets {
+        let (step, item) = place(target.unit);
+        let (at, run) = (number(target.place)?, number(target.run.0)?);
+        let (kind, why) = (column(target.result.kind()), target.result.why().map(|why| &**why));
+        insert.execute(params![id, at, run, step, item, kind, why]).map_err(store_error)?;
+    }
+    drop(insert);
+    transaction.commit().map_err(store_error)
+}
+
+/// Keeps a bulk action whose targets are there. Its id counts as given out from then on.
+pub(crate) fn put(connection: &mut Connection, bulk: &Bulk, last_id: u64) -> Result<(), StoreError> {
+    let transaction = connection.transaction().map_err(store_error)?;
+    if total(&transaction, bulk.id)?.is_some() {
+        return Err(put_twice(bulk.id));
+    }
+    check_bulk(bulk, count(&transaction, bulk.id)?)?;
+    let sql = "INSERT OR REPLACE INTO bulk (id, total, open, body) VALUES (?1, ?2, ?3, ?4)";
+    prepare(&transaction, sql)?
+        .execute(params![number(bulk.id.0)?, number(bulk.total)?, !bulk.is_over(), text(bulk)?])
+        .map_err(store_error)?;
+    put_number(&transaction, "last_id", last_id)?;
+    transaction.commit().map_err(store_error)
+}
+
+/// Removes what was being written when a life ended.
+pub(crate) fn drop_drafts(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    for sql in [
+        "DELETE FROM bulk_target WHERE bulk IN (SELECT id FROM bulk WHERE body IS NULL)",
+        "DELETE FROM bulk WHERE body IS NULL",
+    ] {
+        transaction.execute(sql, []).map_err(store_error)?;
+    }
+    Ok(())
+}
+
+/// Writes how bulk actions have gone on.
+pub(crate) fn write(transaction: &Transaction<'_>, changes: &[BulkChange]) -> Result<(), StoreError> {
+    for BulkChange { bulk, results } in changes {
+        let id = number(bulk.id.0)?;
+        let sql = "UPDATE bulk SET open = ?2, body = ?3 WHERE id = ?1";
+        prepare(transaction, sql)?.execute(params![id, !bulk.is_over(), text(bulk)?]).map_err(store_error)?;
+        let sql = "UPDATE bulk_target SET result = ?3, why = ?4 WHERE bulk = ?1 AND place = ?2";
+        let mut update = prepare(transaction, sql)?;
+        for (place, result) in results {
+            let (kind, why) = (column(result.kind()), result.why().map(|why| &**why));
+            update.execute(params![id, number(*place)?, kind, why]).map_err(store_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many targets a bulk action has, if there is such a one.
+pub(crate) fn total(connection: &Connection, bulk: BulkId) -> Result<Option<u64>, StoreError> {
+    let sql = "SELECT total FROM bulk WHERE id = ?1 AND body IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let found = statement.query_row([number(bulk.0)?], |row| row.get(0)).optional().map_err(store_error)?;
+    Ok(found.map(unsigned))
+}
+
+fn count(connection: &Connection, bulk: BulkId) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(max(place) + 1, 0) FROM bulk_target WHERE bulk = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    statement.query_row([number(bulk.0)?], |row| row.get(0)).map(unsigned).map_err(store_error)
+}
+
+/// A bulk action.
+pub(crate) fn one(connection: &Connection, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+    let sql = "SELECT body FROM bulk WHERE id = ?1 AND body IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let body = statement.query_row([number(bulk.0)?], |row| row.get::<_, String>(0));
+    body.optional().map_err(store_error)?.map(|body| read(&body, "a bulk action")).transpose()
+}
+
+/// Bulk actions, newest first.
+pub(crate) fn list(
+    connection: &Connection,
+    open_only: bool,
+    before: Option<BulkId>,
+    limit: usize,
+) -> Result<Vec<Bulk>, StoreError> {
+    let sql = if open_only {
+        "SELECT body FROM bulk WHERE open = 1 AND body IS NOT NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"
+    } else {
+        "SELECT body FROM bulk WHERE body IS NOT NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"
+    };
+    let before = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let rows = statement.query_map([before, most(limit)], |row| row.get::<_, String>(0));
+    let rows = rows.map_err(store_error)?;
+    rows.map(|body| read(&body.map_err(store_error)?, "a bulk action")).collect()
+}
+
+/// Targets from a place on.
+pub(crate) fn targets(
+    connection: &Connection,
+    bulk: BulkId,
+    only: Option<ResultKind>,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Target>, StoreError> {
+    if total(connection, bulk)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT place, run, step, item, result, why FROM bulk_target
+        WHERE bulk = ?1 AND place >= ?2 AND (?3 IS NULL OR result = ?3) ORDER BY place LIMIT ?4";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let from = i64::try_from(from).unwrap_or(i64::MAX);
+    let wanted = params![number(bulk.0)?, from, only.map(column), most(limit)];
+    let mut rows = statement.query(wanted).map_err(store_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        found.push(target(row)?);
+    }
+    Ok(found)
+}
+
+/// A target, from a row with all of its columns but the first.
+pub(crate) fn target(row: &Row<'_>) -> Result<Target, StoreError> {
+    let number = |column| row.get::<_, i64>(column).map_err(store_error);
+    let kind: String = row.get(4).map_err(store_error)?;
+    let why: Option<String> = row.get(5).map_err(store_error)?;
+    let why = || why.as_deref().map_or_else(|| Arc::from(""), Arc::from);
+    let kind = ResultKind::ALL.into_iter().find(|known| column(*known) == kind);
+    let result = match kind.ok_or_else(|| broken("the result of a target of a bulk action is damaged"))? {
+        ResultKind::Pending => TargetResult::Pending,
+        ResultKind::Resumed => TargetResult::Resumed,
+        ResultKind::Passed => TargetResult::Passed,
+        ResultKind::FailedAgain => TargetResult::FailedAgain { cause: why() },
+        ResultKind::Acknowledged => TargetResult::Acknowledged,
+        ResultKind::Cancelled => TargetResult::Cancelled,
+        ResultKind::Refused => TargetResult::Refused { why: why() },
+    };
+    let unit = match u16::try_from(number(2)?) {
+        Ok(step) => Some(UnitRef { step: StepIx(step), item: u32::try_from(number(3)?).ok() }),
+        Err(_) => None,
+    };
+    Ok(Target { place: unsigned(number(0)?), run: RunId(unsigned(number(1)?)), unit, result })
+}
+
+fn column(kind: ResultKind) -> &'static str {
+    match kind {
+        ResultKind::Pending => "pending",
+        ResultKind::Resumed => "resumed",
+        ResultKind::Passed => "passed",
+        ResultKind::FailedAgain => "failedAgain",
+        ResultKind::Acknowledged => "acknowledged",
+        ResultKind::Cancelled => "cancelled",
+        ResultKind::Refused => "refused",
+    }
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

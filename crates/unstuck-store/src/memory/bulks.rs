@@ -1,0 +1,92 @@
+//! Bulk actions in memory, each with its targets.
+
+use std::collections::BTreeMap;
+
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::id::BulkId;
+
+use crate::check::{check_bulk, check_bulks, check_targets, put_twice};
+use crate::contract::{BulkChange, Stage, StoreError};
+
+/// What is kept of bulk actions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bulks {
+    all: BTreeMap<BulkId, Kept>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// `None` until all of its targets are there.
+    bulk: Option<Bulk>,
+    targets: Vec<Target>,
+}
+
+impl Bulks {
+    pub(super) fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+        let kept = self.all.entry(bulk).or_default();
+        if kept.bulk.is_some() {
+            return Err(put_twice(bulk));
+        }
+        check_targets(bulk, kept.targets.len() as u64, &targets)?;
+        kept.targets.extend(targets);
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        let known = self.all.get(&bulk.id);
+        if known.is_some_and(|kept| kept.bulk.is_some()) {
+            return Err(put_twice(bulk.id));
+        }
+        check_bulk(&bulk, known.map_or(0, |kept| kept.targets.len() as u64))?;
+        let kept = self.all.entry(bulk.id).or_default();
+        kept.bulk = Some(bulk);
+        Ok(())
+    }
+
+    /// Those that have not begun are gone.
+    pub(super) fn drop_drafts(&mut self) {
+        self.all.retain(|_, kept| kept.bulk.is_some());
+    }
+
+    pub(super) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
+        check_bulks(stage, |id| Ok(self.get(id).map(|bulk| bulk.total)))
+    }
+
+    pub(super) fn change(&mut self, change: BulkChange) {
+        let Some(kept) = self.all.get_mut(&change.bulk.id) else { return };
+        for (place, result) in change.results {
+            if let Some(target) = kept.targets.get_mut(index(place)) {
+                target.result = result;
+            }
+        }
+        kept.bulk = Some(change.bulk);
+    }
+
+    pub(super) fn get(&self, bulk: BulkId) -> Option<&Bulk> {
+        self.all.get(&bulk)?.bulk.as_ref()
+    }
+
+    pub(super) fn list(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Vec<Bulk> {
+        let found = self.all.iter().rev().filter_map(|(_, kept)| kept.bulk.as_ref());
+        let wanted = found
+            .filter(|bulk| before.is_none_or(|before| bulk.id < before) && !(open_only && bulk.is_over()));
+        wanted.take(limit).cloned().collect()
+    }
+
+    pub(super) fn targets(
+        &self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Vec<Target> {
+        let Some(kept) = self.all.get(&bulk).filter(|kept| kept.bulk.is_some()) else { return Vec::new() };
+        let found = kept.targets.iter().skip(index(from));
+        let wanted = found.filter(|target| only.is_none_or(|only| target.result.kind() == only));
+        wanted.take(limit).cloned().collect()
+    }
+}
+
+fn index(place: u64) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
