@@ -171,7 +171,7 @@ fn a_damaged_store_is_found_out() {
     let store = Store::new();
     assert_eq!(store.run_flow(RESTS, &[]).code, 3);
     let clean = store.unstuck(&["store", "check"]);
-    assert!(clean.code == 0 && clean.stdout.starts_with("All is as promised. (1 runs"), "{}", clean.stdout);
+    assert!(clean.code == 0 && clean.stdout.starts_with("All is as promised. (1 run, "), "{}", clean.stdout);
     let database = format!("{}/unstuck.db", store.path());
     let mut bytes = std::fs::read(&database).expect("it is there");
     let place =
