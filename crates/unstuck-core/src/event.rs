@@ -167,10 +167,12 @@ pub struct Started {
     /// How many steps that has.
     pub steps: u16,
     /// Its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     /// Its input.
     pub input: Payload,
     /// A digest of the input, for runs with a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_digest: Option<Arc<str>>,
     /// Where it comes from.
     pub origin: Origin,
@@ -180,10 +182,13 @@ pub struct Started {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,
     /// Its priority.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// When it is given up on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
     /// The limit that it must be admitted by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
 
@@ -213,8 +218,10 @@ pub enum UnitFact {
         /// Its number.
         attempt: u32,
         /// Why it is a repeat, if it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed_by: Option<ResumedBy>,
         /// Its place in the queue.
+        #[serde(default, skip_serializing_if = "QueuePlace::is_usual")]
         place: QueuePlace,
     },
     /// The attempt was handed to a worker.
@@ -379,6 +386,11 @@ pub enum Choice {
     Retry,
     /// Leave it failed.
     None,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+fn is_zero(n: &i32) -> bool {
+    *n == 0
 }
 
 impl Event {

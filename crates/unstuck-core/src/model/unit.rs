@@ -456,6 +456,14 @@ pub struct QueuePlace {
     pub alone: bool,
 }
 
+impl QueuePlace {
+    /// Whether it is a place like any other.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+    pub(crate) fn is_usual(&self) -> bool {
+        *self == QueuePlace::default()
+    }
+}
+
 /// An attempt under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Live {
