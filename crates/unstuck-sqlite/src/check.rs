@@ -10,6 +10,7 @@
 
 mod bulks;
 mod chain;
+mod errors;
 mod file;
 mod positions;
 mod run;

@@ -15,6 +15,7 @@ use crate::error::{at, broken, folder_error, store_error};
 use crate::hot::{Hot, Whereabouts};
 use crate::options::Options;
 use crate::pen::keep_log;
+use crate::policies;
 use crate::record::{Record, Wake};
 use crate::rows;
 use crate::schema::{check_kind, migrate};
@@ -137,6 +138,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     for flow in rows::flows(connection)? {
         state.flows.restore(flow);
     }
+    state.policies = policies::all(connection)?;
     state.notices = rows::notices(connection)?.into_iter().collect();
     state.last_notice = state.notices.keys().next_back().map_or(0, |id| id.0);
     state.last_error = rows::meta(connection, "last_error")?.map_or(0, rows::unsigned);

@@ -185,7 +185,7 @@ pub(crate) fn wakes(
 }
 
 /// The unit that a row names.
-fn unit(step: i64, item: i64) -> Option<UnitRef> {
+pub(crate) fn unit(step: i64, item: i64) -> Option<UnitRef> {
     u16::try_from(step).ok().map(|step| UnitRef { step: StepIx(step), item: u32::try_from(item).ok() })
 }
 
@@ -319,6 +319,13 @@ pub(crate) fn begin_life(connection: &mut Connection, fresh_key: [u8; 32]) -> Re
     transaction.commit().map_err(store_error)?;
     let epoch = u32::try_from(epoch).map_err(|_| broken("its epoch is damaged"))?;
     Ok(Life { epoch, token_key, incarnation: unsigned(incarnation) })
+}
+
+/// Whether the open errors of a run are known.
+pub(crate) fn is_examined(connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM unexamined WHERE run = ?1").map_err(store_error)?;
+    statement.exists([number(run.0)?]).map(|is_unexamined| !is_unexamined).map_err(store_error)
 }
 
 /// What was kept as a signed number.

@@ -144,6 +144,9 @@ INSERT INTO unexamined
     SELECT id FROM run WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded')
     UNION
     SELECT run FROM event WHERE pos > coalesce((SELECT value FROM meta WHERE name = 'flushed'), 0);
+-- Errors of later events are recorded.
+INSERT INTO meta (name, value) SELECT 'errors_from',
+    max(coalesce((SELECT max(pos) FROM event), 0), coalesce((SELECT value FROM meta WHERE name = 'flushed'), 0));
 ";
 
 /// Bulk actions.

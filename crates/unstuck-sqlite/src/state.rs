@@ -7,6 +7,7 @@ use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{SlotUse, Wakeup};
 use unstuck_store::contract::{NoticeId, StoreError};
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) slots: Slots,
     pub(crate) notices: BTreeMap<NoticeId, Notice>,
     pub(crate) flows: Flows,
+    /// The oldest first.
+    pub(crate) policies: Vec<Policy>,
     pub(crate) payloads: RecentPayloads,
     pub(crate) keys: RecentKeys,
     /// The position of the last event.

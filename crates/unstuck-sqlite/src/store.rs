@@ -591,13 +591,16 @@ impl Store for SqliteStore {
 
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
         self.usable()?;
-        policies::all(&self.reader)
+        Ok(self.state.policies.clone())
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
         self.between_transactions("policies change")?;
         let written = policies::put(&mut self.reader, &change);
-        self.has_written(written)
+        self.has_written(written)?;
+        self.state.policies = change.policies;
+        self.state.policies.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
+        Ok(())
     }
 
     fn policy_audit(

@@ -81,13 +81,17 @@ pub enum Promise {
     Id,
     /// Flows are kept by version.
     Flow,
+    /// Errors are recorded once, and what is open is known.
+    Error,
+    /// Policies are kept.
+    Policy,
     /// Bulk actions count each target once.
     Bulk,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 17] = [
+    pub const ALL: [Promise; 19] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -104,6 +108,8 @@ impl Promise {
         Promise::Child,
         Promise::Id,
         Promise::Flow,
+        Promise::Error,
+        Promise::Policy,
         Promise::Bulk,
     ];
 
@@ -128,6 +134,10 @@ impl Promise {
             Promise::Child => "a child has a parent, and a step that waits for a child has one",
             Promise::Id => "no id is given out twice",
             Promise::Flow => "every run has its flow version, which never changes",
+            Promise::Error => {
+                "every error is recorded once, and what is open of errors is what the runs are in"
+            }
+            Promise::Policy => "every policy is kept as it was loaded, and so is who changed it",
             Promise::Bulk => {
                 "a bulk action counts each of its targets once, and learns how what it has resumed comes out"
             }

@@ -14,11 +14,13 @@ pub mod conflicts;
 pub mod definitions;
 pub mod delegate;
 pub mod due;
+pub mod errors;
 pub mod failures;
 pub mod forgetting;
 pub mod keys;
 pub mod lives;
 pub mod notices;
+pub mod policies;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
@@ -243,6 +245,23 @@ macro_rules! conformance_tests {
                 a_forgotten_key_is_free
                 only_a_final_run_is_forgotten
                 only_a_locked_run_is_forgotten
+            ]
+            policies: [
+                policies_are_kept_with_their_changes
+                what_does_not_go_together_is_refused
+                policies_are_durable_at_once
+                hits_are_counted
+                hits_of_a_failed_stage_do_not_count
+            ]
+            errors: [
+                errors_are_recorded_in_order
+                what_is_in_error_is_open
+                open_errors_are_read_in_pages
+                errors_are_grouped
+                a_group_shows_some_of_many
+                a_forgotten_run_takes_its_errors_with_it
+                errors_come_with_their_stage
+                nothing_is_unexamined
             ]
         }
     };

@@ -1,9 +1,10 @@
 //! The same random life for two stores: they must agree about everything, all the time.
 //!
 //! Runs are decided by the core: started, claimed, completed, failed, deferred, paused, cancelled, rerun, with children
-//! and items, keys and slots; batches are abandoned, rolled back and tampered with; stages become durable late, fail,
-//! or are lost with the process.
+//! and items, keys and slots; errors are resumed by policies that come and go, acknowledged and worked around; batches are
+//! abandoned, rolled back and tampered with; stages become durable late, fail, or are lost with the process.
 
+mod errors;
 mod life;
 mod twin;
 

@@ -118,7 +118,7 @@ pub(crate) fn check_meta(connection: &Connection, report: &mut Report) -> Result
         let name: String = row.get(0).map_err(store_error)?;
         let value = row.get_ref(1).map_err(store_error)?;
         let is_right = match name.as_str() {
-            "flushed" | "last_id" | "last_time" => {
+            "flushed" | "last_id" | "last_time" | "last_error" | "errors_from" => {
                 let is_number = value.as_i64().is_ok();
                 is_usable &= is_number;
                 is_number

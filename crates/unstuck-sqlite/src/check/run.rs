@@ -14,6 +14,7 @@ use unstuck_store::audit::{FORGET, Finding, Promise, REPORT, RESTORE, movers};
 use unstuck_store::contract::StoreError;
 
 use crate::check::chain::{Chain, Link};
+use crate::check::errors::{EndedInError, compare_open};
 use crate::check::positions::Positions;
 use crate::check::snapshot::Snapshot;
 use crate::check::wakes::KeptWakes;
@@ -135,6 +136,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
             None => KeptWakes::default(),
         };
         let mut payloads = BTreeSet::new();
+        let mut ended = EndedInError::default();
         for Link { pos, record } in chain.links {
             let record = match record {
                 Ok(record) => record,
@@ -147,6 +149,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
                 }
             };
             history.follow(&record.event, findings);
+            ended.follow(&record.event, pos > self.snapshot.errors_from);
             record.event.payloads(|payload| {
                 payloads.insert(payload);
             });
@@ -157,6 +160,9 @@ impl<'c, 'p> RunChecks<'c, 'p> {
             }
         }
         wakes.move_leases(connection, id)?;
+        if history.run().is_some() {
+            ended.compare(connection, id, findings)?;
+        }
         self.check_payloads(id, payloads, findings)?;
         self.check_state(&history, &wakes, findings)
     }
@@ -215,7 +221,9 @@ impl<'c, 'p> RunChecks<'c, 'p> {
         if let Some(flow) = version.flow.take() {
             let result = if flow.steps.len() == run.steps.len() {
                 wakes.compare(run, &flow, findings);
-                movers::check(run, &flow, history.was_started_by_user(), &mut self.snapshot, findings)
+                compare_open(self.snapshot.connection, run, &flow, findings).and_then(|()| {
+                    movers::check(run, &flow, history.was_started_by_user(), &mut self.snapshot, findings)
+                })
             } else {
                 let (has, should) = (run.steps.len(), flow.steps.len());
                 let what = format!("it has {has} steps, and its flow version {should}: that was changed");

@@ -17,6 +17,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 
 use crate::check::Report;
 use crate::check::chain::Chain;
+use crate::check::errors::recorded_after;
 use crate::error::store_error;
 use crate::rows::{self, unsigned};
 use crate::writer::number;
@@ -36,6 +37,8 @@ pub(crate) struct Snapshot<'c> {
     pub(crate) broken: FxHashSet<RunId>,
     pub(crate) last_id: u64,
     pub(crate) last_time: Time,
+    /// Errors of events after this position are recorded.
+    pub(crate) errors_from: u64,
     neighbours: FxHashMap<RunId, Neighbour>,
     /// What the parents that were asked last wait for.
     parents: VecDeque<(RunId, FxHashMap<RunId, Serves>)>,
@@ -63,6 +66,7 @@ impl<'c> Snapshot<'c> {
             broken: FxHashSet::default(),
             last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
             last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
+            errors_from: recorded_after(connection)?,
             neighbours: FxHashMap::default(),
             parents: VecDeque::new(),
         })

@@ -10,22 +10,25 @@ use unstuck_store::contract::StoreError;
 
 use crate::check::bulks;
 use crate::check::chain::Chain;
+use crate::check::errors;
 use crate::check::run::{RunChecks, unreadable};
 use crate::check::{Progress, Report};
 use crate::error::store_error;
 use crate::rows::{self, unsigned};
 
 /// What to do about something that is only in the way.
-const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file by hand, keep a copy of the store and report this as a defect";
+pub(crate) const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file by hand, keep a copy of the store and report this as a defect";
 
 /// Looks at the tables as wholes.
 pub(crate) fn check(mut checks: RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
-    let passes: [(&str, Pass); 6] = [
+    let passes: [(&str, Pass); 8] = [
         ("the log", orphaned_events),
         ("the wakeups", orphaned_wakeups),
         ("the keys", orphaned_keys),
         ("the payloads", payloads),
         ("the notices", notices),
+        ("the errors", errors::check),
+        ("the policies", errors::policies),
         ("the bulk actions", bulks::check),
     ];
     for (what, pass) in passes {
@@ -83,7 +86,7 @@ fn orphaned_wakeups(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Resu
     })
 }
 
-fn each_run(
+pub(crate) fn each_run(
     connection: &Connection,
     sql: &str,
     mut each: impl FnMut(RunId) -> Result<(), StoreError>,

@@ -1,5 +1,7 @@
 //! Everything that can be seen of a store, to compare one with another or with itself at another time.
 
+mod errors;
+
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkRef, Counts, ResultKind, Target};
@@ -15,6 +17,7 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
 
+use crate::conformance::contents::errors::ErrorContents;
 use crate::conformance::driver::offer;
 use crate::conformance::flows::queues;
 use crate::contract::{Due, Filter, FlowRecord, Store};
@@ -35,6 +38,7 @@ pub struct Contents {
     last_id: u64,
     downtimes: Vec<Downtime>,
     local_attempts: Vec<(AttemptId, Worker)>,
+    errors: ErrorContents,
     bulks: Vec<(Bulk, Vec<Target>)>,
 }
 
@@ -74,6 +78,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         last_id: store.last_id().expect("the last id can be read"),
         downtimes: store.downtimes().expect("downtimes can be read"),
         local_attempts: store.local_attempts().expect("attempts can be read"),
+        errors: ErrorContents::read(store, &runs, &flows),
         bulks: bulks(store),
         runs,
     }
@@ -101,6 +106,7 @@ impl Contents {
         }
         assert!(self.payloads.iter().all(|(_, json)| json.is_some()), "every payload of a history is kept");
         assert!(self.keys.iter().all(|(.., run)| run.is_some()), "every key leads to a run");
+        self.errors.check();
         for (bulk, targets) in &self.bulks {
             self.check_bulk(bulk, targets);
         }

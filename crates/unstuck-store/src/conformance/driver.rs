@@ -22,7 +22,9 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
 
-use crate::contract::{BulkChange, Locked, NewFlow, NoticeId, RunChange, Stage, StageId, Store, StoreError};
+use crate::contract::{
+    BulkChange, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage, StageId, Store, StoreError,
+};
 
 /// Drives a store.
 pub struct Driver<S> {
@@ -89,8 +91,20 @@ impl<S: Store> Driver<S> {
         (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks })
     }
 
-    /// Follows the clock and the ids of the store.
+    /// Puts policies into the store, and decides by them from then on.
+    pub fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        self.store.put_policies(change)?;
+        self.policies = self.kept_policies();
+        Ok(())
+    }
+
+    fn kept_policies(&mut self) -> Policies {
+        Policies::new(self.store.policies().expect("policies can be read")).expect("they go together")
+    }
+
+    /// Follows the clock, the ids and the policies of the store.
     pub fn resume(&mut self) {
+        self.policies = self.kept_policies();
         self.now = self.now.max(self.store.last_time().expect("the time is known").unwrap_or(self.now));
         self.ids = Ids::new(1, self.store.last_id().expect("the last id is known"));
     }

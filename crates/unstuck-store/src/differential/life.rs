@@ -27,8 +27,8 @@ use crate::differential::twin::Twin;
 const QUEUES: [&str; 3] = ["q", "r", "s"];
 
 pub(super) struct Life<'m, A, B> {
-    driver: Driver<Twin<'m, A, B>>,
-    random: Random,
+    pub(super) driver: Driver<Twin<'m, A, B>>,
+    pub(super) random: Random,
 }
 
 impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
@@ -49,9 +49,10 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             9..27 => self.claim(),
             27..57 => self.answer(),
             57..66 => self.what_is_due(),
-            66..70 => self.admit(),
-            70..73 => self.bulk(),
-            73..78 => self.deliver(),
+            66..69 => self.admit(),
+            69..71 => self.change_policies(),
+            71..74 => self.bulk(),
+            74..78 => self.deliver(),
             78..83 => self.operate(),
             83..85 => self.turn_back(),
             85..87 => self.tamper(),
@@ -186,7 +187,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
     fn operate(&mut self) {
         let mut asks = Vec::new();
         for run in self.some_runs(2) {
-            let command = self.some_order(&run);
+            let command = self.some_remedy(&run).filter(|_| self.chance(2));
+            let command = command.unwrap_or_else(|| self.some_order(&run));
             asks.push(Ask { run: run.id, command, flow: None });
         }
         self.batch(asks);
@@ -323,6 +325,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             self.driver.store.history(run.id, after, 3).expect("reads");
             self.driver.store.run(RunId(run.id.0 + 1)).expect("reads");
         }
+        self.read_errors();
     }
 
     /// A final run is forgotten with all that belongs to it; sometimes one that is not, which is refused.
@@ -419,7 +422,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         }
     }
 
-    fn some_flow(&mut self) -> Arc<Flow> {
+    pub(super) fn some_flow(&mut self) -> Arc<Flow> {
         let place = self.below(self.driver.flows.len());
         self.driver.flows.values().nth(place).expect("there are flows").clone()
     }
@@ -440,11 +443,11 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         Offer { free: u32::try_from(free).unwrap_or(0), ..offer(queues, max_load) }
     }
 
-    fn chance(&mut self, one_in: usize) -> bool {
+    pub(super) fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         let last = end.saturating_sub(1) as u64;
         usize::try_from(self.random.between(0, last)).unwrap_or(0)
     }

@@ -1,0 +1,234 @@
+//! Errors and policies: each error is recorded once, what is open is what the states say, and what is counted fits.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use rusqlite::{Connection, Row};
+use unstuck_core::errors::{ErrorRecord, OpenError, open_error};
+use unstuck_core::event::{Event, Fact, UnitFact};
+use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::Outcome;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::policy::{Policies, Policy};
+use unstuck_store::audit::{Finding, Promise, RESTORE};
+use unstuck_store::contract::{PolicyAudit, StoreError};
+
+use crate::check::Report;
+use crate::check::run::RunChecks;
+use crate::check::tables::{HARMLESS, each_run};
+use crate::error::store_error;
+use crate::rows::{self, unit, unsigned};
+use crate::writer::number;
+
+/// The attempts of a run that ended in error, and whether each must be recorded: those from before errors were kept
+/// need not be.
+#[derive(Debug, Default)]
+pub(crate) struct EndedInError(BTreeMap<(u32, UnitRef, u32), bool>);
+
+impl EndedInError {
+    /// Takes in an event of the run.
+    pub(crate) fn follow(&mut self, event: &Event, is_recorded: bool) {
+        for fact in &event.facts {
+            if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact
+                && matches!(outcome, Outcome::Stalled(_) | Outcome::Failed(_))
+            {
+                self.0.insert((event.generation, *unit, *attempt), is_recorded);
+            }
+        }
+    }
+
+    /// Compares with what is recorded of the run.
+    pub(crate) fn compare(
+        mut self,
+        connection: &Connection,
+        run: RunId,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let mut add =
+            |what: String| findings.push(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
+        let sql = "SELECT body, id, at, grp, flow, action FROM error WHERE run = ?1 ORDER BY id";
+        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let id: i64 = row.get(1).map_err(store_error)?;
+            let error: ErrorRecord = match body(row) {
+                Ok(error) => error,
+                Err(problem) => {
+                    add(format!("error {id} of it cannot be read ({problem})"));
+                    return Ok(());
+                }
+            };
+            let said = [&*error.group, &*error.root_flow, &*error.action];
+            if !texts_are(row, 3, said) || row.get(2) != Ok(error.at.0) || error.run != run {
+                add(format!("error {id} of it would be found by what is not so"));
+            }
+            if self.0.remove(&(error.generation, error.unit, error.attempt)).is_none() {
+                let ErrorRecord { step, attempt, .. } = error;
+                add(format!(
+                    "error {id} is of attempt {attempt} of step `{step}`, which did not end so, or is recorded twice"
+                ));
+            }
+        }
+        for ((_, unit, attempt), _) in self.0.into_iter().filter(|(_, must)| *must) {
+            let step = unit.step.0;
+            add(format!(
+                "attempt {attempt} of its step number {step} ended in error, which is not recorded: a backtest would not see it"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Compares what is open of a run with its state.
+pub(crate) fn compare_open(
+    connection: &Connection,
+    run: &Run,
+    flow: &Flow,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    let in_error = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
+    let mut wanted: BTreeMap<UnitRef, Option<OpenError>> =
+        in_error.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect();
+    let mut add =
+        |what: String| findings.push(Finding::new(Promise::Error, run.id.to_string(), what, HARMLESS));
+    let sql = "SELECT body, step, item, acknowledged, grp, flow, action, policy, policy_name
+        FROM open_error WHERE run = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(run.id.0)?]).map_err(store_error)?;
+    let mut is_any = false;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        is_any = true;
+        let place = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let kept: Result<OpenError, String> = body(row);
+        match (place.and_then(|place| wanted.remove(&place)).flatten(), kept) {
+            (_, Err(problem)) => add(format!("an open error of it cannot be read ({problem})")),
+            (None, Ok(kept)) => {
+                add(format!("step `{}` is kept as being in error, and is not", kept.record.step));
+            }
+            (Some(wanted), Ok(kept)) => {
+                let OpenError { record, resume, acknowledged } = &kept;
+                let policy = resume.as_ref().map(|(_, policy)| policy);
+                let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
+                let fits = row.get(3) == Ok(*acknowledged)
+                    && texts_are(row, 4, [&record.group, &record.root_flow, &record.action])
+                    && row.get(7) == Ok(id.map(str::to_owned))
+                    && row.get(8) == Ok(name.map(str::to_owned));
+                if kept != wanted || !fits {
+                    add(format!("what is kept of the error of step `{}` is not what it is", record.step));
+                }
+            }
+        }
+    }
+    // What is older than open errors are has yet to be looked at.
+    let is_examined = is_any || wanted.is_empty() || rows::is_examined(connection, run.id)?;
+    for unit in wanted.into_keys().filter(|_| is_examined) {
+        let step = unstuck_core::decide::unit_name(flow, unit);
+        add(format!("step `{step}` is in error, and is not kept as such: nobody would be shown it"));
+    }
+    Ok(())
+}
+
+/// What is kept of errors belongs to runs, and what is counted of them fits.
+pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
+    let connection = checks.snapshot.connection;
+    for table in ["error", "open_error"] {
+        let sql = format!("SELECT DISTINCT run FROM {table} WHERE run NOT IN (SELECT id FROM run)");
+        each_run(connection, &sql, |run| {
+            if !checks.snapshot.exists(run)? {
+                let what = "errors of it are kept, and there is no such run";
+                report.add(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
+            }
+            Ok(())
+        })?;
+    }
+    let last = rows::meta(connection, "last_error")?.unwrap_or(0);
+    let wrong = [
+        (
+            "SELECT id FROM error WHERE id > ?1",
+            "it is above the last number that the store remembers: numbers would be given out again",
+        ),
+        (
+            "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM error) WHERE at < before AND ?1 >= 0",
+            "it is older than the one before it, and would not be found by its time",
+        ),
+    ];
+    for (sql, what) in wrong {
+        let mut statement = connection.prepare(sql).map_err(store_error)?;
+        let mut rows = statement.query([last]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let id: i64 = row.get(0).map_err(store_error)?;
+            report.add(Finding::new(Promise::Error, format!("error {id}"), what, HARMLESS));
+        }
+    }
+    groups(connection, report)
+}
+
+/// A group counts no less than there is of it.
+fn groups(connection: &Connection, report: &mut Report) -> Result<(), StoreError> {
+    let sql = "SELECT e.grp, count(*) FROM error e LEFT JOIN error_group g ON g.id = e.grp GROUP BY e.grp
+            HAVING g.id IS NULL OR count(*) > g.count OR max(e.at) > g.last OR min(e.at) < g.first
+        UNION ALL
+        SELECT g.id, g.count FROM error_group g
+            WHERE g.count != (SELECT coalesce(sum(count), 0) FROM error_group_flow f WHERE f.grp = g.id)";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let group: String = row.get(0).map_err(store_error)?;
+        let what = "what is counted of it is less than there is, or not the same by flow";
+        report.add(Finding::new(Promise::Error, format!("group {group}"), what, HARMLESS));
+    }
+    Ok(())
+}
+
+/// Every policy can be read, and they go together.
+pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
+    let connection = checks.snapshot.connection;
+    let mut add =
+        |place: String, what: String| report.add(Finding::new(Promise::Policy, place, what, RESTORE));
+    let mut statement = connection.prepare("SELECT body, id, name FROM policy").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut all: Vec<Policy> = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let place = format!("policy {}", row.get::<_, String>(1).unwrap_or_default());
+        match body::<Policy>(row) {
+            Err(problem) => add(place, format!("it cannot be read ({problem}), so no engine starts")),
+            Ok(policy) if !texts_are(row, 1, [&policy.id, &policy.name]) => {
+                add(place, format!("it is kept under another id or name than its own, `{}`", policy.name));
+            }
+            Ok(policy) => all.push(policy),
+        }
+    }
+    for (_, problem) in Policies::new(all).err().unwrap_or_default() {
+        add("the policies".to_owned(), format!("they do not go together: {}", problem.message));
+    }
+    let mut statement = connection.prepare("SELECT body, id FROM policy_audit").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        if let Err(problem) = body::<PolicyAudit>(row) {
+            let id: i64 = row.get(1).map_err(store_error)?;
+            add(format!("change {id} of the policies"), format!("it cannot be read ({problem})"));
+        }
+    }
+    Ok(())
+}
+
+/// What the first column holds, or why that cannot be read.
+fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> Result<T, String> {
+    let say = |error: &dyn Display| error.to_string();
+    let text = row.get_ref(0).map_err(|error| say(&error))?;
+    serde_json::from_str(text.as_str().map_err(|error| say(&error))?).map_err(|error| say(&error))
+}
+
+/// Whether the columns from this one on are these texts.
+fn texts_are<const N: usize>(row: &Row<'_>, first: usize, texts: [&str; N]) -> bool {
+    texts.into_iter().enumerate().all(|(place, text)| {
+        row.get_ref(first + place).is_ok_and(|found| found.as_str().is_ok_and(|found| found == text))
+    })
+}
+
+/// From which position of the log on errors are recorded.
+pub(crate) fn recorded_after(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(rows::meta(connection, "errors_from")?.map_or(0, unsigned))
+}
