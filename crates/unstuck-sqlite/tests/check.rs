@@ -4,6 +4,8 @@
 mod bulks;
 #[path = "check/damages.rs"]
 mod damages;
+#[path = "check/errors.rs"]
+mod errors;
 #[path = "check/files.rs"]
 mod files;
 #[path = "check/fixture.rs"]

@@ -10,5 +10,6 @@ mod full;
 mod full_for_real;
 mod lies;
 mod memory;
+mod older;
 mod opening;
 mod permissions;

@@ -1,0 +1,126 @@
+//! Damage to what is kept of errors and policies is found as what it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Says};
+use unstuck_core::id::FlowId;
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::recovery::BackOff;
+use unstuck_core::policy::{Criteria, Policy};
+use unstuck_core::time::Millis;
+use unstuck_sqlite::check::Promise;
+use unstuck_store::conformance::driver::{Driver, user};
+use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::contract::{PolicyAudit, PolicyChange, PolicyDeed};
+
+use crate::fixture::{Closed, Temporary};
+
+/// Two policies; a run in error that one will resume, one that rests and is acknowledged, one whose second try is under way.
+fn world(parks: bool) -> (Closed, BTreeMap<FlowId, Arc<Flow>>) {
+    let mut driver = Driver::new(if parks { Temporary::parking() } else { Temporary::new() });
+    let flow = driver.keep(sequence("f", vec![action("q")]));
+    let policies: Vec<Policy> = [policy("p", 1, "reset"), policy("r", 2, "refused")].into();
+    let changes = policies.iter().map(|policy| PolicyAudit {
+        at: driver.now,
+        by: user(),
+        policy: policy.id.clone(),
+        name: policy.name.clone(),
+        what: PolicyDeed::Added,
+        before: None,
+        after: Some(policy.clone()),
+    });
+    let changes = changes.collect();
+    driver.put_policies(PolicyChange { policies, changes }).expect("kept");
+    for cause in ["connection reset", "no such file", "out of luck"] {
+        driver.pass(Millis(5));
+        let run = driver.start(&flow);
+        driver.work(run, 0);
+        driver.say(run, 0, Says::Fail { error: Box::new(Error::new(cause)), fatal: false });
+        let (by, reason, unit) = (user(), None, None);
+        match cause {
+            "no such file" => drop(driver.act(run, Command::Acknowledge { unit, by, reason })),
+            "out of luck" => {
+                driver.act(run, Command::Resume { unit, by, reason, changes: Box::default() });
+                driver.work(run, 0);
+            }
+            _ => {}
+        }
+    }
+    let Driver { store, flows, .. } = driver;
+    (store.close(), flows)
+}
+
+fn policy(name: &str, age: u64, text: &str) -> Policy {
+    Policy {
+        id: format!("id-{name}").into(),
+        name: name.into(),
+        criteria: Criteria { error_substring: Some(text.into()), ..Criteria::default() },
+        max_attempts: 3,
+        priority: 50,
+        is_priority_set: false,
+        back_off: BackOff::fixed(Millis::seconds(60)),
+        enabled: true,
+        include_fatal: false,
+        version: 1,
+        age,
+    }
+}
+
+#[test]
+fn what_is_not_so_is_found() {
+    use Promise::{Error, File, Policy};
+    let damages = [
+        ("DELETE FROM error WHERE id = 2", Error, "ended in error, which is not recorded"),
+        ("UPDATE error SET body = '{' WHERE id = 2", Error, "error 2 of it cannot be read"),
+        ("UPDATE error SET at = at + 1 WHERE id = 2", Error, "would be found by what is not so"),
+        ("UPDATE error SET grp = (SELECT grp FROM error WHERE id = 1) WHERE id = 2", Error, "what is not so"),
+        (
+            "INSERT INTO error SELECT 4, run, at + 10, grp, flow, action, body FROM error WHERE id = 1;
+             UPDATE meta SET value = 4 WHERE name = 'last_error'; UPDATE error_group SET count = 9, last = last + 50;
+             UPDATE error_group_flow SET count = 9",
+            Error,
+            "which did not end so, or is recorded twice",
+        ),
+        ("INSERT INTO error SELECT 4, 77, at, grp, flow, action, body FROM error WHERE id = 3", Error, "no such run"),
+        ("UPDATE meta SET value = 1 WHERE name = 'last_error'", Error, "numbers would be given out again"),
+        ("UPDATE meta SET value = 'x' WHERE name = 'last_error'", File, "it cannot be read"),
+        ("DELETE FROM open_error WHERE acknowledged = 1", Error, "is in error, and is not kept as such"),
+        ("UPDATE open_error SET acknowledged = 1", Error, "is not what it is"),
+        ("UPDATE open_error SET policy = NULL", Error, "is not what it is"),
+        ("UPDATE open_error SET body = json_set(body, '$.record.rounds', 7)", Error, "is not what it is"),
+        ("UPDATE open_error SET body = '{'", Error, "an open error of it cannot be read"),
+        ("UPDATE open_error SET step = 1 WHERE acknowledged = 1", Error, "is kept as being in error, and is not"),
+        (
+            "INSERT INTO open_error SELECT 77, step, item, grp, flow, action, 0, NULL, NULL, body FROM open_error LIMIT 1",
+            Error,
+            "there is no such run",
+        ),
+        ("DELETE FROM error_group", Error, "what is counted of it is less than there is"),
+        ("UPDATE error_group SET count = 0", Error, "what is counted of it is less than there is"),
+        ("UPDATE error_group SET last = 5", Error, "what is counted of it is less than there is"),
+        ("DELETE FROM error_group_flow", Error, "not the same by flow"),
+        ("UPDATE policy SET body = '{' WHERE id = 'id-p'", Policy, "it cannot be read"),
+        ("UPDATE policy SET name = 'other' WHERE id = 'id-p'", Policy, "under another id or name than its own, `p`"),
+        (
+            "UPDATE policy SET body = json_set(body, '$.errorSubstring', 'reset') WHERE id = 'id-r'",
+            Policy,
+            "they do not go together",
+        ),
+        ("UPDATE policy_audit SET body = '[]' WHERE id = 2", Policy, "change 2 of the policies"),
+    ];
+    for (sql, promise, said) in damages {
+        for parks in [true, false] {
+            let (closed, flows) = world(parks);
+            assert_eq!(closed.check(&flows).findings, [], "before: {sql}");
+            let connection = rusqlite::Connection::open(closed.file()).expect("opens");
+            connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            connection.close().expect("closes");
+            let report = closed.check(&flows);
+            let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+            assert!(texts.iter().any(|text| text.contains(said)), "{sql}: no `{said}` in {texts:#?}");
+            assert!(report.findings.iter().all(|finding| finding.promise == promise), "{sql}: {report:#?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Stores of older schemas: they are brought up to date when they are opened, and nothing of them is lost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use unstuck_core::command::{Command, Says};
+use unstuck_core::errors::open_error;
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::RunState;
+use unstuck_core::model::unit::UnitState;
+use unstuck_core::wakeup::slot_use;
+use unstuck_sqlite::check::check;
+use unstuck_sqlite::{Options, Room, SqliteStore};
+use unstuck_store::conformance::driver::{Driver, user};
+use unstuck_store::conformance::flows::{action, graph, sequence};
+use unstuck_store::contract::{ErrorFilter, Filter, FlowRecord, Locked, OpenFilter, RunChange, Stage, Store};
+
+const SCHEMA_1: &str = include_str!("older/schema-1.sql");
+
+/// A folder with a store of the first schema.
+fn old_store() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    connection.execute_batch(SCHEMA_1).expect("the file is made");
+    connection.close().expect("closes");
+    folder
+}
+
+/// The flows of that store.
+fn flows(store: &mut SqliteStore) -> BTreeMap<FlowId, Arc<Flow>> {
+    let flows =
+        [sequence("plain", vec![action("q"), action("r")]), graph("both", vec![action("q"), action("r")])];
+    let known = flows.map(|flow| {
+        let record = store.newest_flow(&flow.name).expect("reads").expect("is kept");
+        (record.id, Arc::new(Flow { id: record.id, version: record.version, ..flow }))
+    });
+    known.into_iter().collect()
+}
+
+fn assert_clean(folder: &Path, flows: &BTreeMap<FlowId, Arc<Flow>>) {
+    let mut compile = |record: &FlowRecord| Ok((*flows[&record.id]).clone());
+    let report = check(folder, &mut compile, &mut |_| {}).expect("the check can be made");
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+/// What an engine does when it starts: it looks at the runs that nobody has looked at yet, here at most so many.
+fn examine(driver: &mut Driver<SqliteStore>, most: usize) {
+    let runs = driver.store.unexamined(None, most).expect("reads");
+    driver.store.begin().expect("begins");
+    let mut stage = Stage { at: driver.now, examined: runs.clone(), ..Stage::default() };
+    for locked in driver.store.lock(&runs).expect("locks") {
+        let Locked::Here(run) = locked else { panic!("it is there") };
+        let flow = driver.flow_of(&run).clone();
+        let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
+        stage.runs.push(RunChange {
+            slot: slot_use(&run, &flow),
+            open_errors: units.into_iter().map(|unit| (unit, open_error(&run, &flow, unit))).collect(),
+            run,
+            flow: flow.name.clone(),
+            events: vec![],
+            payloads: vec![],
+            wakeups: vec![],
+            replaces_all: false,
+            leases: vec![],
+        });
+    }
+    driver.store.stage(stage).expect("stages");
+}
+
+fn open(driver: &mut Driver<SqliteStore>) -> Vec<(RunId, String)> {
+    let open = driver.store.open_errors(&OpenFilter::default(), None, 99).expect("reads");
+    open.into_iter().map(|error| (error.record.run, error.record.action.to_string())).collect()
+}
+
+#[test]
+fn what_was_in_error_before_is_found_once_somebody_has_looked() {
+    for room in [Room::default(), Room { max_runs: 0, max_tail: 0 }] {
+        let folder = old_store();
+        let reopen = || SqliteStore::open_with(folder.path(), room).expect("opens");
+        let mut store = reopen();
+        let flows = flows(&mut store);
+        let mut driver = Driver::new(store);
+        driver.flows.clone_from(&flows);
+        driver.resume();
+        let all = driver.store.list(&Filter::default(), None, 99).expect("lists");
+        assert_eq!(all.len(), 10);
+        let live: Vec<RunId> = all.iter().rev().filter(|run| !run.is_final()).map(|run| run.id).collect();
+        let unexamined = driver.store.unexamined(None, 99).expect("reads");
+        assert!(live.iter().all(|run| unexamined.contains(run)), "{unexamined:?}");
+        assert_eq!(driver.store.unexamined(Some(unexamined[1]), 2), Ok(unexamined[2..4].to_vec()));
+        assert_eq!(open(&mut driver), []);
+        assert_clean(folder.path(), &flows);
+
+        // One after the other, with a restart between.
+        for left in (0..unexamined.len()).rev() {
+            examine(&mut driver, 1);
+            let (store, rest) = driver.split();
+            drop(store);
+            driver = rest.continue_with(reopen());
+            assert_eq!(driver.store.unexamined(None, 99).map(|runs| runs.len()), Ok(left));
+            assert_clean(folder.path(), &flows);
+        }
+        let in_error = |state: RunState| all.iter().rev().filter(move |run| run.state() == state);
+        let mut expected: Vec<(RunId, String)> =
+            in_error(RunState::Error).map(|run| (run.id, "plain.q".to_owned())).collect();
+        let branches = in_error(RunState::Running).filter(|run| driver.flow_of(run).name.as_ref() == "both");
+        expected.extend(branches.map(|run| (run.id, "both.q".to_owned())));
+        expected.sort();
+        assert_eq!(open(&mut driver), expected);
+        assert_eq!(
+            driver.store.errors(&ErrorFilter::default(), None, 9),
+            Ok(vec![]),
+            "nobody has recorded them"
+        );
+
+        let (run, _) = expected[0];
+        let (by, changes) = (user(), Box::default());
+        driver.act(run, Command::Resume { unit: None, by, reason: None, changes });
+        assert_eq!(open(&mut driver), expected[1..], "from now on it is as with any other run");
+        driver.work(run, 0);
+        driver.say(run, 0, Says::Fail { error: Box::new(Error::new("connection reset")), fatal: false });
+        assert_eq!(driver.store.errors(&ErrorFilter::default(), None, 9).map(|all| all.len()), Ok(1));
+        drop(driver);
+        assert_clean(folder.path(), &flows);
+    }
+}
+
+#[test]
+fn a_run_that_is_forgotten_need_not_be_looked_at() {
+    let folder = old_store();
+    let mut store = SqliteStore::open_with(folder.path(), Options::default()).expect("opens");
+    let flows = flows(&mut store);
+    let mut driver = Driver::new(store);
+    driver.flows = flows;
+    driver.resume();
+    let unexamined = driver.store.unexamined(None, 99).expect("reads");
+    let run = unexamined[0];
+    driver.act(run, Command::Cancel { by: user(), reason: None });
+    driver.store.begin().expect("begins");
+    driver.store.lock(&[run]).expect("locks");
+    driver.store.stage(Stage { at: driver.now, forgotten: vec![run], ..Stage::default() }).expect("forgets");
+    assert_eq!(driver.store.unexamined(None, 99), Ok(unexamined[1..].to_vec()));
+}
