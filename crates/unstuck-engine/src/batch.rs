@@ -1,10 +1,11 @@
 //! One batch: commands are decided on the runs they touch, and what comes of it becomes one transaction.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use unstuck_core::bulk::BulkOutcome;
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, forget, refuse_child,
@@ -12,7 +13,7 @@ use unstuck_core::decide::{
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
 use unstuck_core::event::Event;
-use unstuck_core::id::{Ids, PayloadId, RunId};
+use unstuck_core::id::{BulkId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -25,7 +26,7 @@ use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
-use unstuck_store::contract::{Locked, NoticeId, RunChange, Stage, Store, StoreError};
+use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
 use crate::flows::Flows;
 use crate::request::EngineError;
@@ -57,6 +58,10 @@ pub(crate) struct Batch {
     forgotten: Vec<RunId>,
     /// What went wrong, in order.
     errors: Vec<ErrorRecord>,
+    /// Bulk actions that have gone on, or were changed.
+    pub(crate) bulks: BTreeMap<BulkId, BulkChange>,
+    /// What bulk actions have been waiting for, until they are told.
+    pub(crate) outcomes: Vec<BulkOutcome>,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// What to hand out and whom to interrupt, once durable.
@@ -247,6 +252,7 @@ impl Batch {
             working.events.push(event);
         }
         self.errors.extend(decision.errors);
+        self.outcomes.extend(decision.outcomes);
         self.deliveries.extend(decision.notices);
         self.effects.extend(decision.effects);
         decision.answer
@@ -339,6 +345,7 @@ impl Batch {
     pub(crate) fn has_changes(&self) -> bool {
         !self.deliveries.is_empty()
             || !self.forgotten.is_empty()
+            || !self.bulks.is_empty()
             || !self.delivered.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
@@ -393,7 +400,7 @@ impl Batch {
             downtime: None,
             errors: self.errors,
             examined: Vec::new(),
-            bulks: Vec::new(),
+            bulks: self.bulks.into_values().collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use unstuck_core::bulk::Bulk;
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::{Answer, Effect};
 use unstuck_core::downtime::Downtime;
@@ -19,6 +20,7 @@ use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{PutFlowError, Stage, StageId, Store, StoreError};
 
 use crate::batch::{Batch, Tools, Undecided, dispatches};
+use crate::bulk::Bulks;
 use crate::document;
 use crate::examine::examine;
 use crate::executor::{Job, Word};
@@ -69,6 +71,8 @@ pub struct Engine<S> {
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The resume policies in force.
     pub(crate) policies: Policies,
+    /// The bulk actions that are not over.
+    pub(crate) bulks: Bulks,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     pub(crate) last: Time,
@@ -108,6 +112,8 @@ struct Outstanding {
     ended: Vec<(AttemptId, Worker, u32)>,
     /// A time without answers that it records.
     downtime: Option<Downtime>,
+    /// Bulk actions as it leaves them.
+    bulks: Vec<Bulk>,
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
     requests: usize,
     busy: Vec<usize>,
@@ -135,6 +141,7 @@ impl<S: Store> Engine<S> {
         let mut flows = Flows::new(compile);
         examine(&mut store, &mut flows)?;
         let policies = policies::kept(&mut store)?;
+        let bulks = Bulks::kept(&mut store)?;
         let random = Random::new(settings.seed);
         Ok(Engine {
             store,
@@ -146,6 +153,7 @@ impl<S: Store> Engine<S> {
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
             policies,
+            bulks,
             inbox: life.losses(),
             life,
             outstanding: VecDeque::new(),
@@ -287,17 +295,21 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more {
             return Next::Now;
         }
+        let bulk = self.bulks.due();
         match self.store.next_due() {
+            _ if bulk.is_some_and(|due| due <= self.last) => Next::Now,
             Ok(Some(due)) if due <= self.last && self.unusable_until <= self.last => Next::Now,
             _ if !self.outstanding.is_empty() => Next::Settling,
-            Ok(Some(due)) => Next::At(due.max(self.unusable_until)),
-            Ok(None) | Err(_) => Next::Idle,
+            Ok(Some(due)) => Next::At(bulk.into_iter().fold(due.max(self.unusable_until), Time::min)),
+            Ok(None) => bulk.map_or(Next::Idle, Next::At),
+            Err(_) => Next::Idle,
         }
     }
 
     /// One batch: what waits for executors, what is due, what runs have to tell each other, who may be admitted,
-    /// and what was asked.
+    /// what was asked, and what bulk actions do next.
     fn batch(&mut self, done: &mut Outstanding) -> Result<(), StoreError> {
+        self.bulks.follow(&mut self.store)?;
         self.store.begin()?;
         done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);
@@ -319,6 +331,7 @@ impl<S: Store> Engine<S> {
             self.unusable_until = self.last + UNUSABLE_RETRY;
         }
         self.requests(&mut batch, done, limit)?;
+        self.go_on_with_bulks(&mut batch, limit)?;
         self.finish(batch, done)
     }
 
@@ -353,7 +366,7 @@ impl<S: Store> Engine<S> {
         done.requests = self.inbox.len().min(limit);
         let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
         let runs = requests.iter().filter_map(|request| match request {
-            Request::Start { .. } | Request::Forget { .. } => None,
+            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
             Request::Command { run, .. } => Some(*run),
             Request::Lost { attempt, .. } => Some(attempt.run),
             Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
@@ -382,6 +395,7 @@ impl<S: Store> Engine<S> {
                 (Some(ticket), batch.decide(&mut self.tools(), run, command, None))
             }
             Request::Forget { ticket, runs } => (Some(ticket), batch.forget(&mut self.tools(), &runs)),
+            Request::Bulk { ticket, bulk, deed } => (Some(ticket), self.change_bulk(batch, bulk, deed)),
             Request::Lost { attempt, with_others } => {
                 done.losses.push((attempt, with_others));
                 let command = Command::Lost { attempt, with_others };
@@ -492,6 +506,7 @@ impl<S: Store> Engine<S> {
                 }
             }
         }
+        done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         if batch.has_changes() || done.downtime.is_some() {
             let stage = Stage { downtime: done.downtime, ..batch.into_stage(self.last, self.ids.last()) };
             done.stage = Some(self.store.stage(stage)?);
@@ -502,7 +517,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// A batch is staged: its requests leave the line.
-    fn staged(&mut self, done: Outstanding) {
+    fn staged(&mut self, mut done: Outstanding) {
+        self.bulks.take_over(std::mem::take(&mut done.bulks));
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
         self.one_by_one = self.one_by_one.saturating_sub(done.requests);
         for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
@@ -595,6 +611,7 @@ impl<S: Store> Engine<S> {
             }
         }
         self.life.still_down(done.downtime);
+        self.bulks.lose();
         for word in done.words.into_iter().rev() {
             self.inbox.push_front(Request::Word(word));
         }
@@ -635,6 +652,7 @@ impl<S: Store> Engine<S> {
         self.inbox.retain(|request| match request {
             Request::Start { ticket, .. }
             | Request::Command { ticket, .. }
+            | Request::Bulk { ticket, .. }
             | Request::Forget { ticket, .. } => {
                 outputs.push(refusal(*ticket, error));
                 false
@@ -643,7 +661,7 @@ impl<S: Store> Engine<S> {
         });
     }
 
-    fn tools(&mut self) -> Tools<'_> {
+    pub(crate) fn tools(&mut self) -> Tools<'_> {
         Tools {
             store: &mut self.store,
             flows: &mut self.flows,

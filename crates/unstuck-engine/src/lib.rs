@@ -1,6 +1,7 @@
 //! The loop: gather commands, load, decide, commit, perform; and the executors of this process.
 
 mod batch;
+pub mod bulk;
 pub mod document;
 pub mod engine;
 mod examine;

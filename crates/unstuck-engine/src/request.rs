@@ -6,13 +6,14 @@ use std::sync::Arc;
 use unstuck_core::command::{Command, OnDuplicate};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event};
-use unstuck_core::id::RunId;
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
+use crate::bulk::BulkDeed;
 use crate::executor::{Job, Word};
 use crate::policies::BadPolicy;
 
@@ -44,6 +45,15 @@ pub enum Request {
         ticket: Ticket,
         /// The run, then its children and handlers, each with the number of its last event as it was seen.
         runs: Vec<(RunId, u64)>,
+    },
+    /// Somebody changes how a bulk action goes on.
+    Bulk {
+        /// Answered with this.
+        ticket: Ticket,
+        /// The bulk action.
+        bulk: BulkId,
+        /// What is done to it.
+        deed: BulkDeed,
     },
     /// What an executor of this process says.
     Word(Word),
@@ -125,6 +135,8 @@ pub enum EngineError {
     Store(StoreError),
     /// Policies were refused; nothing was changed.
     BadPolicies(Vec<BadPolicy>),
+    /// An order about a bulk action was refused, in a sentence; nothing was changed.
+    BadBulk(String),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
     /// Too much is waiting to be decided: try again later.
@@ -147,6 +159,7 @@ impl fmt::Display for EngineError {
                 }
                 Ok(())
             }
+            EngineError::BadBulk(sentence) => f.write_str(sentence),
             EngineError::Changed(run) => {
                 write!(f, "{run} has changed in the meantime; nothing was done, try again")
             }

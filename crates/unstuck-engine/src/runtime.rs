@@ -10,7 +10,7 @@ use std::time::Instant;
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Event;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::model::run::Run;
@@ -20,6 +20,7 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Filter, Store, StoreError};
 
+use crate::bulk::{BulkDeed, BulkPut};
 use crate::engine::{Engine, Next};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
@@ -46,6 +47,8 @@ enum Message {
     Start(StartRun, SyncSender<Reply>),
     Command(RunId, Command, SyncSender<Reply>),
     Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
+    ChangeBulk(BulkId, BulkDeed, SyncSender<Reply>),
+    PutBulk(BulkPut),
     Word(Word),
     Read(Read),
     ChangePolicies(PolicyOrder, SyncSender<Result<PolicyOutcome, EngineError>>),
@@ -203,6 +206,16 @@ impl Handle {
         asked.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
     }
 
+    /// Changes how a bulk action goes on, and waits until that is durable.
+    pub(crate) fn ask_bulk(&self, bulk: BulkId, deed: BulkDeed) -> Reply {
+        self.ask(|reply| Message::ChangeBulk(bulk, deed, reply))
+    }
+
+    /// Puts a part of a bulk action.
+    pub(crate) fn put_bulk(&self, put: BulkPut) {
+        self.send(Message::PutBulk(put));
+    }
+
     fn ask(&self, message: impl FnOnce(SyncSender<Reply>) -> Message) -> Reply {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -311,6 +324,11 @@ impl<S: Store> Driver<S> {
                 let ticket = self.ticket(reply);
                 self.engine.submit(Request::Forget { ticket, runs });
             }
+            Message::ChangeBulk(bulk, deed, reply) => {
+                let ticket = self.ticket(reply);
+                self.engine.submit(Request::Bulk { ticket, bulk, deed });
+            }
+            Message::PutBulk(put) => self.engine.put_bulk(put, self.clock.now()),
             Message::Word(word) => self.engine.submit(Request::Word(word)),
             Message::Read(read) => {
                 let (store, flows) = self.engine.reader();

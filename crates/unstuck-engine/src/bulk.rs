@@ -1,0 +1,268 @@
+//! Bulk actions: what is ordered about them, and how the engine goes on with them, a bounded part in each batch.
+
+mod order;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+
+use unstuck_core::bulk::{
+    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRefusal, BulkState, Target, TargetResult,
+};
+use unstuck_core::command::{Changes, Command};
+use unstuck_core::decide::Answer;
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::time::Time;
+use unstuck_store::contract::{BulkChange, Store, StoreError};
+
+use crate::batch::{Batch, Undecided};
+use crate::engine::Engine;
+use crate::request::EngineError;
+
+pub use order::{BulkOrder, BulkPlan, Selection};
+
+/// What somebody does to a bulk action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkDeed {
+    /// Nothing more is acted on for now.
+    Pause,
+    /// It goes on, after a pause or after it has stopped.
+    Unpause,
+    /// Nothing more is acted on for good.
+    Cancel,
+}
+
+impl BulkDeed {
+    /// Whether that changes anything, if it can be done.
+    pub(crate) fn apply(self, bulk: &mut Bulk, now: Time) -> Result<Answer, EngineError> {
+        let changed = match self {
+            BulkDeed::Pause => bulk.pause(),
+            BulkDeed::Unpause => bulk.unpause(now),
+            BulkDeed::Cancel => bulk.cancel(),
+        };
+        match changed {
+            Ok(true) => Ok(Answer::Done),
+            Ok(false) => Ok(Answer::Already),
+            Err(BulkRefusal(sentence)) => Err(EngineError::BadBulk(sentence)),
+        }
+    }
+}
+
+/// A part of a new bulk action, on its way into the store between two batches.
+pub(crate) enum BulkPut {
+    /// An id for it, and the time.
+    Id(SyncSender<(BulkId, Time)>),
+    /// Some of its targets.
+    Targets(BulkId, Vec<Target>, SyncSender<Result<(), EngineError>>),
+    /// All of them are there: it begins.
+    Begin(Box<Bulk>, SyncSender<Result<(), EngineError>>),
+}
+
+/// The bulk actions that are not over, as the last batch leaves them.
+#[derive(Debug, Default)]
+pub(crate) struct Bulks {
+    open: BTreeMap<BulkId, Bulk>,
+    /// A batch was lost: what is durable is to be read again.
+    is_stale: bool,
+}
+
+impl Bulks {
+    pub(crate) fn kept(store: &mut dyn Store) -> Result<Bulks, StoreError> {
+        let open = store.bulks(true, None, usize::MAX)?;
+        Ok(Bulks { open: open.into_iter().map(|bulk| (bulk.id, bulk)).collect(), is_stale: false })
+    }
+
+    /// When one of them is to be gone on with.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.open.values().filter_map(Bulk::due).min()
+    }
+
+    /// A batch was lost, and with it what these have done in it.
+    pub(crate) fn lose(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// Reads again what is durable, if something was lost.
+    pub(crate) fn follow(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+        if self.is_stale {
+            *self = Bulks::kept(store)?;
+        }
+        Ok(())
+    }
+
+    /// A batch is staged that leaves these so.
+    pub(crate) fn take_over(&mut self, bulks: Vec<Bulk>) {
+        for bulk in bulks {
+            if bulk.is_over() {
+                self.open.remove(&bulk.id);
+            } else {
+                self.open.insert(bulk.id, bulk);
+            }
+        }
+    }
+
+    /// Those that may act on a target now.
+    fn ready(&self, now: Time) -> Vec<BulkId> {
+        self.open.values().filter(|bulk| bulk.allowance(now, 1) > 0).map(|bulk| bulk.id).collect()
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Puts a part of a new bulk action, between two batches.
+    pub(crate) fn put_bulk(&mut self, put: BulkPut, now: Time) {
+        self.last = self.last.max(now);
+        // Whoever has hung up does not want to know.
+        match put {
+            BulkPut::Id(reply) => drop(reply.send((self.new_bulk_id(), self.last))),
+            BulkPut::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
+            BulkPut::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
+        }
+    }
+
+    /// An id for a bulk action.
+    pub fn new_bulk_id(&mut self) -> BulkId {
+        BulkId(self.ids.next(self.last))
+    }
+
+    /// Keeps targets of a bulk action that is to begin, following those before.
+    pub fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), EngineError> {
+        self.working()?;
+        Ok(self.store.put_targets(bulk, targets)?)
+    }
+
+    /// All targets are there: it begins, durable on return.
+    pub fn begin_bulk(&mut self, bulk: Bulk) -> Result<(), EngineError> {
+        self.working()?;
+        self.store.put_bulk(bulk.clone())?;
+        self.bulks.take_over(vec![bulk]);
+        Ok(())
+    }
+
+    fn working(&self) -> Result<(), EngineError> {
+        self.stopped.clone().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Somebody changes how a bulk action goes on.
+    pub(crate) fn change_bulk(
+        &mut self,
+        batch: &mut Batch,
+        bulk: BulkId,
+        deed: BulkDeed,
+    ) -> Result<Answer, Undecided> {
+        let now = self.last;
+        let refused = || EngineError::BadBulk(format!("{bulk} is over, so nothing can be changed about it"));
+        let known = batch.bulks.get(&bulk).map(|change| &change.bulk).or(self.bulks.open.get(&bulk));
+        let mut changed = known.cloned().ok_or_else(refused).map_err(Undecided::Error)?;
+        let answer = deed.apply(&mut changed, now).map_err(Undecided::Error)?;
+        if answer == Answer::Done {
+            let results = batch.bulks.remove(&bulk).map(|change| change.results).unwrap_or_default();
+            batch.bulks.insert(bulk, BulkChange { bulk: changed, results });
+        }
+        Ok(answer)
+    }
+
+    /// Tells bulk actions how things came out, and acts on their next targets: a share of `limit` each.
+    pub(crate) fn go_on_with_bulks(&mut self, batch: &mut Batch, limit: usize) -> Result<(), StoreError> {
+        self.come_out(batch);
+        let mut ready = self.bulks.ready(self.last);
+        ready.extend(batch.bulks.keys());
+        ready.sort_unstable();
+        ready.dedup();
+        let share = (limit / ready.len().max(1)).max(1);
+        for id in ready {
+            self.act(batch, id, share)?;
+        }
+        batch.deliver_all(&mut self.tools())?;
+        self.come_out(batch);
+        Ok(())
+    }
+
+    /// Acts on the next targets of one bulk action, as far as its pace allows.
+    fn act(&mut self, batch: &mut Batch, id: BulkId, share: usize) -> Result<(), StoreError> {
+        let now = self.last;
+        let Some(bulk) = batch.bulks.get(&id).map(|change| &change.bulk).or(self.bulks.open.get(&id)) else {
+            return Ok(());
+        };
+        let count = usize::try_from(bulk.allowance(now, share as u64)).unwrap_or(share);
+        if count == 0 {
+            return Ok(());
+        }
+        let targets = self.store.next_targets(id, bulk.next, count)?;
+        let runs: Vec<RunId> = targets.iter().map(|target| target.run).collect();
+        let change = BulkChange { bulk: bulk.clone(), results: Vec::new() };
+        batch.bulks.entry(id).or_insert(change);
+        batch.lock(&mut self.tools(), runs)?;
+        for target in targets {
+            let Some(change) = batch.bulks.get(&id) else { break };
+            if change.bulk.state != BulkState::Running {
+                break;
+            }
+            let command = command_for(&change.bulk, &target);
+            let Some(result) = self.act_on(batch, &target, command)? else { break };
+            if let Some(change) = batch.bulks.get_mut(&id) {
+                change.bulk.acted(&result, now);
+                change.results.push((target.place, result));
+            }
+            self.come_out(batch);
+        }
+        Ok(())
+    }
+
+    /// Acts on one target; `None` where somebody else has its run, so that it waits for the next batch.
+    fn act_on(
+        &mut self,
+        batch: &mut Batch,
+        target: &Target,
+        command: Option<Command>,
+    ) -> Result<Option<TargetResult>, StoreError> {
+        let Some(command) = command else {
+            let why = "none of its steps was in error when this was ordered".into();
+            return Ok(Some(TargetResult::Refused { why }));
+        };
+        let (done, already) = match &command {
+            Command::Acknowledge { .. } => (TargetResult::Acknowledged, "it was acknowledged already"),
+            Command::Cancel { .. } => (TargetResult::Cancelled, "it was cancelled already"),
+            _ => (TargetResult::Resumed, "it is no longer in error"),
+        };
+        Ok(Some(match batch.decide(&mut self.tools(), target.run, command, None) {
+            Ok(Answer::Already) => TargetResult::Refused { why: already.into() },
+            Ok(_) => done,
+            Err(Undecided::Busy) => return Ok(None),
+            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
+            Err(Undecided::Error(error)) => TargetResult::Refused { why: error.to_string().into() },
+        }))
+    }
+
+    /// Bulk actions learn how what they have resumed came out. One that is not there any more has nobody to tell.
+    fn come_out(&self, batch: &mut Batch) {
+        for BulkOutcome { target: BulkRef { bulk: id, place }, result } in std::mem::take(&mut batch.outcomes)
+        {
+            if !batch.bulks.contains_key(&id) {
+                let Some(bulk) = self.bulks.open.get(&id).cloned() else { continue };
+                batch.bulks.insert(id, BulkChange { bulk, results: Vec::new() });
+            }
+            if let Some(change) = batch.bulks.get_mut(&id) {
+                change.bulk.settled(&result);
+                change.results.push((place, result));
+            }
+        }
+    }
+}
+
+/// What is asked of a target; `None` where it had nothing in error to begin with.
+fn command_for(bulk: &Bulk, target: &Target) -> Option<Command> {
+    let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
+    let unit = target.unit;
+    match &bulk.action {
+        BulkAction::Resume { .. } | BulkAction::Acknowledge if unit.is_none() => None,
+        BulkAction::Resume { input, step_input } => {
+            let changes = Changes {
+                input: input.clone(),
+                step_input: step_input.clone(),
+                bulk: Some(BulkRef { bulk: bulk.id, place: target.place }),
+            };
+            Some(Command::Resume { unit, by, reason, changes: Box::new(changes) })
+        }
+        BulkAction::Acknowledge => Some(Command::Acknowledge { unit, by, reason }),
+        BulkAction::Cancel => Some(Command::Cancel { by, reason }),
+    }
+}

@@ -1,0 +1,210 @@
+//! Ordering a bulk action: what is selected is found page by page, between batches, and frozen as a list.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Actor;
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_store::contract::{Filter, OpenFilter, Store, StoreError};
+
+use crate::bulk::{BulkDeed, BulkPut};
+use crate::request::EngineError;
+use crate::runtime::Handle;
+
+/// So much is read or put between two batches.
+const PAGE: usize = 1_000;
+/// So many targets does a plan show.
+const SHOWN: usize = 100;
+
+/// An order for many runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BulkOrder {
+    /// What is done.
+    pub action: BulkAction,
+    /// To what.
+    pub selection: Selection,
+    /// What was selected, in the words of whoever selected it.
+    pub words: Arc<str>,
+    /// How fast.
+    pub pace: Pace,
+    /// Who orders it.
+    pub by: Actor,
+    /// In their words.
+    pub reason: Option<Arc<str>>,
+}
+
+/// What is selected.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Selection {
+    /// These runs: whatever is in error in them, or they themselves where they are cancelled.
+    Runs(Vec<RunId>),
+    /// Open errors of this kind, without those that somebody has acknowledged.
+    Errors(OpenFilter),
+    /// Runs that are not final, and nobody's children, of this flow and in this state: to be cancelled.
+    Open {
+        /// Of this flow.
+        flow: Option<Arc<str>>,
+        /// In this state.
+        state: Option<RunState>,
+    },
+}
+
+/// What an order would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkPlan {
+    /// How many targets there are.
+    pub total: u64,
+    /// The first of them.
+    pub first: Vec<(RunId, Option<UnitRef>)>,
+}
+
+impl Handle {
+    /// What an order would do now. Nothing is changed.
+    pub fn plan_bulk(&self, order: &BulkOrder) -> Result<BulkPlan, EngineError> {
+        let mut found = self.select(order)?;
+        let total = found.len() as u64;
+        found.truncate(SHOWN);
+        Ok(BulkPlan { total, first: found })
+    }
+
+    /// Begins a bulk action, durable on return; `None` where nothing is selected.
+    pub fn start_bulk(&self, order: BulkOrder) -> Result<Option<Bulk>, EngineError> {
+        let found = self.select(&order)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let (sender, receiver) = sync_channel(1);
+        self.put_bulk(BulkPut::Id(sender));
+        let (id, now) = receiver.recv().map_err(|_| EngineError::Stopped)?;
+        let total = found.len() as u64;
+        let mut targets = (0..).zip(found).map(|(place, (run, unit))| {
+            let result = TargetResult::Pending;
+            Target { place, run, unit, result }
+        });
+        loop {
+            let part: Vec<Target> = targets.by_ref().take(PAGE).collect();
+            if part.is_empty() {
+                break;
+            }
+            self.put(|reply| BulkPut::Targets(id, part, reply))?;
+        }
+        let BulkOrder { action, words, pace, by, reason, .. } = order;
+        let bulk = Bulk::new(id, action, (by, reason), words, pace, total, now);
+        self.put(|reply| BulkPut::Begin(Box::new(bulk.clone()), reply))?;
+        Ok(Some(bulk))
+    }
+
+    /// Pauses a bulk action, lets it go on, or cancels what is left of it.
+    pub fn change_bulk(&self, bulk: BulkId, deed: BulkDeed) -> Result<Answer, EngineError> {
+        let known = self.read(move |store, _| store.bulk(bulk))??;
+        let Some(mut known) = known else {
+            return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
+        };
+        if known.is_over() {
+            let at = known.credited_at;
+            return deed.apply(&mut known, at);
+        }
+        self.ask_bulk(bulk, deed)
+    }
+
+    fn put(
+        &self,
+        part: impl FnOnce(SyncSender<Result<(), EngineError>>) -> BulkPut,
+    ) -> Result<(), EngineError> {
+        let (sender, receiver) = sync_channel(1);
+        self.put_bulk(part(sender));
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// What is selected now, in the order in which it will be acted on.
+    fn select(&self, order: &BulkOrder) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+        match (&order.action, &order.selection) {
+            (BulkAction::Cancel, Selection::Runs(runs)) => {
+                Ok(each_once(runs).into_iter().map(|run| (run, None)).collect())
+            }
+            (BulkAction::Cancel, Selection::Open { flow, state }) => self.select_runs(flow.as_ref(), *state),
+            (BulkAction::Cancel, Selection::Errors(_)) => Err(EngineError::BadBulk(
+                "runs are cancelled by their flow or state, not by their errors; name the runs".to_owned(),
+            )),
+            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Open { .. }) => {
+                Err(EngineError::BadBulk(
+                    "errors are selected by group, flow or policy, not by the state of their runs".to_owned(),
+                ))
+            }
+            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Errors(filter)) => {
+                self.select_errors(filter)
+            }
+            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Runs(runs)) => {
+                self.select_errors_of(&each_once(runs))
+            }
+        }
+    }
+
+    fn select_errors(&self, filter: &OpenFilter) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let filter = filter.clone();
+            let page = self.read(move |store, _| store.open_errors(&filter, after, PAGE))??;
+            after = page.last().map(|error| (error.record.run, error.record.unit));
+            let open = page.iter().filter(|error| !error.acknowledged);
+            found.extend(open.map(|error| (error.record.run, Some(error.record.unit))));
+            if page.len() < PAGE {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// All that is in error in these runs; one with nothing in error is a target all the same, and will be told so.
+    fn select_errors_of(&self, runs: &[RunId]) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+        let mut found = Vec::new();
+        for page in runs.chunks(PAGE) {
+            let page = page.to_vec();
+            let errors = move |store: &mut dyn Store| -> Result<Vec<_>, StoreError> {
+                let mut found = Vec::new();
+                for run in page {
+                    let filter = OpenFilter { run: Some(run), ..OpenFilter::default() };
+                    let errors = store.open_errors(&filter, None, usize::MAX)?;
+                    if errors.is_empty() {
+                        found.push((run, None));
+                    }
+                    found.extend(errors.iter().map(|error| (run, Some(error.record.unit))));
+                }
+                Ok(found)
+            };
+            found.extend(self.read(move |store, _| errors(store))??);
+        }
+        Ok(found)
+    }
+
+    fn select_runs(
+        &self,
+        flow: Option<&Arc<str>>,
+        state: Option<RunState>,
+    ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+        let filter = Filter { state, flow: flow.cloned(), parent: None, roots_only: true };
+        let mut found = Vec::new();
+        let mut before = None;
+        loop {
+            let filter = filter.clone();
+            let page: Vec<Run> = self.read(move |store, _| store.list(&filter, before, PAGE))??;
+            before = page.last().map(|run| run.id);
+            found.extend(page.iter().filter(|run| !run.is_final()).map(|run| (run.id, None)));
+            if page.len() < PAGE {
+                found.reverse();
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Without those that come again.
+fn each_once(runs: &[RunId]) -> Vec<RunId> {
+    let mut seen = HashSet::new();
+    runs.iter().copied().filter(|run| seen.insert(*run)).collect()
+}
