@@ -84,6 +84,11 @@ impl MemoryStore {
         self.refuse_next = Some(error);
     }
 
+    /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
+    pub fn lose_open_errors(&mut self) {
+        self.state.lose_open_errors();
+    }
+
     fn with(state: State, deferred: Option<Box<Deferred>>) -> MemoryStore {
         MemoryStore {
             state,
@@ -358,10 +363,9 @@ impl Store for MemoryStore {
         Ok(self.state.errors.groups(filter, limit))
     }
 
-    /// It has always kept open errors.
-    fn unexamined(&mut self, _after: Option<RunId>, _limit: usize) -> Result<Vec<RunId>, StoreError> {
+    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.usable()?;
-        Ok(Vec::new())
+        Ok(self.state.errors.unexamined(after, limit))
     }
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.between_transactions("targets are put")?;

@@ -1,6 +1,6 @@
 //! Errors in memory: all that were recorded, what is open, the groups, and what policies have taken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub(super) struct Errors {
     groups: BTreeMap<Arc<str>, Group>,
     /// How often a policy has taken an error, and when it last did.
     hits: HashMap<Arc<str>, (u64, Time)>,
+    /// Runs whose open errors are not known.
+    unexamined: BTreeSet<RunId>,
 }
 
 /// What is counted of a group, whoever is forgotten.
@@ -63,7 +65,25 @@ impl Errors {
         }
     }
 
+    /// Nothing is known any more of what is open of these runs.
+    pub(super) fn lose_open(&mut self, runs: impl Iterator<Item = RunId>) {
+        self.open.clear();
+        self.unexamined = runs.collect();
+    }
+
+    pub(super) fn examined(&mut self, runs: &[RunId]) {
+        for run in runs {
+            self.unexamined.remove(run);
+        }
+    }
+
+    pub(super) fn unexamined(&self, after: Option<RunId>, limit: usize) -> Vec<RunId> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.unexamined.range((after, Bound::Unbounded)).take(limit).copied().collect()
+    }
+
     pub(super) fn forget(&mut self, run: RunId) {
+        self.unexamined.remove(&run);
         self.records.retain(|_, record| record.run != run);
         self.open.retain(|(id, _), _| *id != run);
     }

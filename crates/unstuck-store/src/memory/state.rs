@@ -130,6 +130,7 @@ impl State {
         }
         self.locked.clear();
         self.errors.record(stage.errors);
+        self.errors.examined(&stage.examined);
         for change in stage.runs {
             self.change(change, stage.at);
         }
@@ -350,6 +351,11 @@ impl State {
         self.ready.set_all(id, std::iter::empty());
         self.slots.set(id, &SlotUse::None, Time::default());
         self.errors.forget(id);
+    }
+
+    /// Open errors are forgotten, as if they had never been kept.
+    pub(super) fn lose_open_errors(&mut self) {
+        self.errors.lose_open(self.order.iter().copied());
     }
 
     /// The attempts that executors of an engine have.

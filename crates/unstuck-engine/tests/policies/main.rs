@@ -1,0 +1,6 @@
+//! Policies in an engine: orders, what they do to errors, and whether trials say what really happens.
+
+mod orders;
+mod resumes;
+mod support;
+mod trials;
