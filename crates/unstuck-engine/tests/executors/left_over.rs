@@ -53,7 +53,7 @@ fn left(token: &str) -> LeftOver {
 fn every_process_with_the_token_is_ended_and_no_other() {
     // What was started, how many processes that is, and how many of them have the token.
     let cases = [
-        ("sleep 1000", 1),
+        ("exec sleep 1000", 1),
         ("sleep 1000 & sleep 1000 & wait", 3),
         // Deaf to SIGTERM: they are killed.
         ("trap '' TERM; sleep 1000 & while true; do sleep 1000; done", 3),
@@ -69,7 +69,6 @@ fn every_process_with_the_token_is_ended_and_no_other() {
         let (mine, other) = (format!("mine-{here}-{place}"), format!("other-{here}-{place}"));
         let mut child = start(&mine, line);
         let mut bystander = start(&other, "sleep 1000 & wait");
-        // `sleep` alone replaces the shell.
         wait_for(&mine, size);
         wait_for(&other, 2);
         ProcessExecutor::new(0).clean_up(&[left(&mine), left("nobody")]);
