@@ -5,7 +5,7 @@ mod write;
 use std::sync::Arc;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
@@ -72,16 +72,12 @@ pub(crate) fn list(
     limit: usize,
 ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
     let ErrorFilter { since, until, group, flow, action } = filter;
-    let mut query = Query::new("SELECT id, body FROM error WHERE id > ?");
-    query.values.push(after.map_or(Ok(0), |after| number(after.0))?.into());
-    // Ids grow with time, so a span of time is a span of ids, and reading ends where it does.
-    let first = "(SELECT id FROM error WHERE at >= ? ORDER BY at, id LIMIT 1)";
-    if let Some(since) = since {
-        query.add(&format!(" AND id >= {first}"), [since.0.into()]);
-    }
-    if let Some(until) = until {
-        query.add(&format!(" AND id < coalesce({first}, {})", i64::MAX), [until.0.into()]);
-    }
+    // Ids grow with time, so a span of time is a span of ids, and nothing outside of it is read.
+    let next = after.map_or(Ok(0), |after| number(after.0 + 1))?;
+    let first = since.map_or(Ok(0), |since| first_at(connection, since))?;
+    let end = until.map_or(Ok(i64::MAX), |until| first_at(connection, until))?;
+    let mut query = Query::new("SELECT id, body FROM error WHERE id >= ? AND id < ?");
+    query.values.extend([next.max(first).into(), end.into()]);
     query.text(" AND grp = ?", group.as_ref());
     query.text(" AND flow = ?", flow.as_ref());
     query.text(" AND action = ?", action.as_ref());
@@ -90,6 +86,14 @@ pub(crate) fn list(
         let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
         Ok((id, body(row, 1, "an error")?))
     })
+}
+
+/// The first error at this time or later; beyond all, if there is none.
+fn first_at(connection: &Connection, time: Time) -> Result<i64, StoreError> {
+    let sql = "SELECT id FROM error WHERE at >= ?1 ORDER BY at, id LIMIT 1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let found = statement.query_row([time.0], |row| row.get(0)).optional().map_err(store_error)?;
+    Ok(found.unwrap_or(i64::MAX))
 }
 
 /// What is in error now, by run and unit.
