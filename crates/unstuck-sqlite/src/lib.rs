@@ -26,6 +26,7 @@ mod recent;
 mod record;
 mod rows;
 mod schema;
+mod settling;
 mod stage;
 mod state;
 pub mod stats;

@@ -29,13 +29,11 @@ use unstuck_store::contract::{
 };
 
 use crate::bulks;
-use crate::error::broken;
 use crate::errors;
 use crate::hot::Whereabouts;
 use crate::job::Job;
 use crate::open;
 use crate::options::Options;
-use crate::pen::keep_log;
 use crate::policies;
 use crate::rows;
 use crate::stage::conflict;
@@ -65,9 +63,9 @@ pub struct SqliteStore {
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
     /// A stage has failed: memory is to be read again from what is durable.
-    must_start_over: bool,
+    pub(crate) must_start_over: bool,
     /// There was no room: it is looked for before the next transaction.
-    full: bool,
+    pub(crate) full: bool,
     pub(crate) broken: Option<StoreError>,
 }
 
@@ -139,7 +137,7 @@ impl SqliteStore {
         self.state.hot.len()
     }
 
-    fn usable(&self) -> Result<(), StoreError> {
+    pub(crate) fn usable(&self) -> Result<(), StoreError> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
@@ -157,104 +155,6 @@ impl SqliteStore {
             return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
         }
         self.catch_up()
-    }
-
-    /// Takes in a report of the writer.
-    fn take_in(&mut self, settled: Settled) {
-        match &settled.result {
-            Ok(()) => self.durable = settled.stage.0,
-            Err(error) => {
-                self.must_start_over = true;
-                self.full |= matches!(error, StoreError::Full(_));
-                if !error.may_pass() {
-                    self.stop(error.clone());
-                }
-            }
-        }
-        self.settled.push(settled);
-    }
-
-    /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
-    /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
-    fn stop(&mut self, error: StoreError) {
-        keep_log(&self.reader);
-        self.broken.get_or_insert(error);
-    }
-
-    /// What came of writing something that is no stage.
-    fn has_written<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error) = &written
-            && !error.may_pass()
-        {
-            self.stop(error.clone());
-        }
-        written
-    }
-
-    /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
-    fn catch_up(&mut self) -> Result<(), StoreError> {
-        while let Some(settled) = self.writer.next(true) {
-            self.take_in(settled);
-        }
-        if self.writer.outstanding() > 0 {
-            self.stop(broken("the writer has stopped"));
-        }
-        if self.must_start_over {
-            self.start_over();
-        }
-        self.usable()
-    }
-
-    /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
-    fn start_over(&mut self) {
-        while let Some(settled) = self.writer.next(true) {
-            self.take_in(settled);
-        }
-        self.must_start_over = false;
-        self.leaving.clear();
-        self.locked.clear();
-        self.in_transaction = false;
-        if self.broken.is_none() {
-            match open::load(&self.reader) {
-                Ok(state) => {
-                    self.state = state;
-                    self.writer.reset();
-                }
-                Err(error) => self.stop(error),
-            }
-        }
-    }
-
-    /// Looks whether there is room again. It is looked for here rather than with the next stage, whose failure would cost
-    /// reading all of memory again.
-    fn look_for_room(&mut self) -> Result<(), StoreError> {
-        match self.writer.probe() {
-            Ok(()) => self.full = false,
-            Err(error) if error.may_pass() => return Err(error),
-            Err(error) => self.stop(error),
-        }
-        self.usable()
-    }
-
-    /// Runs whose rows are in the file leave memory, unless something has happened to them since.
-    fn let_go(&mut self) {
-        while let Some((stage, run, seq)) = self.leaving.front().copied() {
-            if stage > self.durable {
-                return;
-            }
-            self.leaving.pop_front();
-            let rests = self.state.hot.get(run).is_some_and(|hot| match &hot.run {
-                Whereabouts::Here(run) => run.seq == seq && hot.behind_since.is_none(),
-                Whereabouts::Out(_) => false,
-            });
-            if rests {
-                self.state.hot.remove(run);
-                self.state.timers.park(run);
-                self.state.ready.park(run);
-            }
-        }
-        self.state.payloads.trim(self.durable, self.options.payload_bytes);
-        self.state.keys.trim(self.durable);
     }
 }
 
