@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Fact, UnitFact};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{FINGERPRINT_VERSION, Fingerprint};
 use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::Error;
@@ -53,11 +53,23 @@ pub struct ErrorRecord {
     pub group: Arc<str>,
     /// That, as people read it.
     pub pattern: Arc<str>,
+    /// The rules that these two were made by.
+    #[serde(default = "first_rules", skip_serializing_if = "are_first_rules")]
+    pub fingerprint_version: u32,
     /// What came of it.
     pub led_to: LedTo,
     /// The policy that took it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
+}
+
+fn first_rules() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn are_first_rules(version: &u32) -> bool {
+    *version == first_rules()
 }
 
 /// The rung of the ladder that acted on an error.
@@ -146,6 +158,7 @@ pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
             minimum_delay: step.limits.minimum_delay,
             group,
             pattern,
+            fingerprint_version: FINGERPRINT_VERSION,
             led_to,
             policy,
         });
@@ -262,6 +275,7 @@ pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
         minimum_delay: step.limits.minimum_delay,
         group,
         pattern,
+        fingerprint_version: FINGERPRINT_VERSION,
         led_to: if resume.is_some() { LedTo::Policy } else { LedTo::Rest },
         policy: resume.as_ref().map(|resume| resume.policy.clone()),
     };

@@ -42,6 +42,7 @@ fn error(cause: &str, rounds: u32, at_s: i64) -> ErrorRecord {
         minimum_delay: Millis(1_000),
         group: "err_1".into(),
         pattern: cause.into(),
+        fingerprint_version: 1,
         led_to: LedTo::Rest,
         policy: None,
     }

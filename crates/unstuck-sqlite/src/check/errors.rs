@@ -107,7 +107,11 @@ pub(crate) fn compare_open(
             (None, Ok(kept)) => {
                 add(format!("step `{}` is kept as being in error, and is not", kept.record.step));
             }
-            (Some(wanted), Ok(kept)) => {
+            (Some(mut wanted), Ok(kept)) => {
+                if kept.record.fingerprint_version != wanted.record.fingerprint_version {
+                    let ErrorRecord { group, pattern, fingerprint_version, .. } = kept.record.clone();
+                    wanted.record = ErrorRecord { group, pattern, fingerprint_version, ..wanted.record };
+                }
                 let OpenError { record, resume, acknowledged } = &kept;
                 let policy = resume.as_ref().map(|(_, policy)| policy);
                 let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
