@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use unstuck_core::command::Says;
 use unstuck_core::event::Fact;
 use unstuck_core::json::Json;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, Next, Settings};
 use unstuck_engine::executor::Word;
 use unstuck_engine::request::{Output, Request};
@@ -47,7 +47,9 @@ impl Load {
 
 /// An engine on the store in a folder.
 pub struct Bench {
-    engine: Engine<SqliteStore>,
+    pub(crate) engine: Engine<SqliteStore>,
+    /// Its clock is so much ahead.
+    pub(crate) skew: Millis,
 }
 
 /// What came of driving runs.
@@ -64,7 +66,8 @@ impl Bench {
     pub fn open(directory: &Path) -> Bench {
         let store = SqliteStore::open(directory).expect("the store opens");
         let compile = Box::new(|_: &_| Err("every flow is at hand".to_owned()));
-        Bench { engine: Engine::new(store, compile, Settings::default()).expect("the engine opens") }
+        let engine = Engine::new(store, compile, Settings::default()).expect("the engine opens");
+        Bench { engine, skew: Millis::ZERO }
     }
 
     /// The store, for its statistics.
@@ -129,8 +132,8 @@ impl Bench {
     }
 
     /// What has become durable next.
-    fn next(&mut self) -> Vec<Output> {
-        let mut outputs = self.engine.step(now());
+    pub(crate) fn next(&mut self) -> Vec<Output> {
+        let mut outputs = self.engine.step(now() + self.skew);
         match self.engine.what_next() {
             Next::Now => {}
             Next::Settling => outputs.extend(self.engine.wait()),
@@ -150,7 +153,8 @@ fn is_reply(output: &Output) -> bool {
     }
 }
 
-fn now() -> Time {
+/// What the clock says.
+pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
     Time(i64::try_from(since.as_millis()).expect("the clock is right"))
 }

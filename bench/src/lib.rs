@@ -7,3 +7,4 @@ pub mod flows;
 pub mod in_memory;
 pub mod limits;
 pub mod line;
+pub mod recovery;

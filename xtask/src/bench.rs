@@ -23,6 +23,11 @@ const BENCHES: &[Bench] = &[
         measures: "durable runs a second on the embedded store, beside what the disk and SQLite could do",
         binaries: &["bench_engine"],
     },
+    Bench {
+        name: "recovery",
+        measures: "matching, previewing and resuming errors, with many runs in the store",
+        binaries: &["bench_recovery"],
+    },
 ];
 
 /// Runs the benchmark that the first argument names, with the other arguments passed on.
