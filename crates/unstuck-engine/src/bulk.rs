@@ -3,6 +3,7 @@
 mod order;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::mpsc::SyncSender;
 
 use unstuck_core::bulk::{
@@ -236,14 +237,15 @@ impl<S: Store> Engine<S> {
     fn come_out(&self, batch: &mut Batch) {
         for BulkOutcome { target: BulkRef { bulk: id, place }, result } in std::mem::take(&mut batch.outcomes)
         {
-            if !batch.bulks.contains_key(&id) {
-                let Some(bulk) = self.bulks.open.get(&id).cloned() else { continue };
-                batch.bulks.insert(id, BulkChange { bulk, results: Vec::new() });
-            }
-            if let Some(change) = batch.bulks.get_mut(&id) {
-                change.bulk.settled(&result);
-                change.results.push((place, result));
-            }
+            let change = match batch.bulks.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(vacant) => {
+                    let Some(bulk) = self.bulks.open.get(&id).cloned() else { continue };
+                    vacant.insert(BulkChange { bulk, results: Vec::new() })
+                }
+            };
+            change.bulk.settled(&result);
+            change.results.push((place, result));
         }
     }
 }
