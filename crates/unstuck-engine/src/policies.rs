@@ -115,38 +115,39 @@ pub(crate) fn kept(store: &mut impl Store) -> Result<Policies, StoreError> {
     in_force(store.policies()?)
 }
 
-fn in_force(policies: Vec<Policy>) -> Result<Policies, StoreError> {
+pub(crate) fn in_force(policies: Vec<Policy>) -> Result<Policies, StoreError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
         StoreError::Broken(format!("its policies do not go together: {}", said.join("; ")))
     })
 }
 
-/// The policies with this one among them, in force, in the place of the one that it would replace.
-pub(crate) fn with_draft(
+/// The policies with these among them, in force, in the place of those that they would replace.
+pub(crate) fn with_drafts(
     policies: &Policies,
-    draft: &PolicyDraft,
+    drafts: &[PolicyDraft],
     at: Time,
-) -> Result<(Policies, Arc<Policy>), EngineError> {
+) -> Result<(Policies, Vec<Arc<Policy>>), EngineError> {
     let mut number = 0..;
     let mut plan = Plan::new(policies, at, || format!("new-{}", number.next().unwrap_or(0)).into());
-    let draft = PolicyDraft { enabled: Some(true), ..draft.clone() };
-    let tried = plan.load(std::slice::from_ref(&draft), true, &Actor::Engine)?.swap_remove(0);
-    Ok((in_force(plan.policies)?, Arc::new(tried)))
+    let drafts: Vec<PolicyDraft> =
+        drafts.iter().map(|draft| PolicyDraft { enabled: Some(true), ..draft.clone() }).collect();
+    let tried = plan.load(&drafts, true, &Actor::Engine)?;
+    Ok((in_force(plan.policies)?, tried.into_iter().map(Arc::new).collect()))
 }
 
 /// The policies with this one among them, in force.
 pub(crate) fn with_named(
     policies: &Policies,
     name: &Arc<str>,
-) -> Result<(Policies, Arc<Policy>), EngineError> {
+) -> Result<(Policies, Vec<Arc<Policy>>), EngineError> {
     let mut all: Vec<Policy> = policies.iter().map(|policy| (**policy).clone()).collect();
     let Some(found) = all.iter_mut().find(|policy| policy.name == *name) else {
         return Err(EngineError::BadPolicies(vec![unknown(0, name)]));
     };
     found.enabled = true;
     let tried = Arc::new(found.clone());
-    Ok((in_force(all)?, tried))
+    Ok((in_force(all)?, vec![tried]))
 }
 
 /// That there is no policy of this name.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
-use unstuck_core::errors::OpenError;
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policies, Policy, PolicyDraft, Trial, Trying};
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{ErrorFilter, OpenFilter};
+use unstuck_store::contract::{ErrorFilter, ErrorId, OpenFilter, Store};
 
-use crate::policies::{unknown, with_draft, with_named};
+use crate::policies::{in_force, unknown, with_drafts, with_named};
 use crate::request::EngineError;
 use crate::runtime::Handle;
 
@@ -47,20 +48,153 @@ pub struct Applied {
     pub unchanged: u64,
 }
 
+/// Policies to be tried.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TryPolicies {
+    /// As somebody wrote them, each as if all of them were loaded; those of the same id or name would be replaced.
+    Drafts(Vec<PolicyDraft>),
+    /// One that is kept, as if it were enabled.
+    Named(Arc<str>),
+}
+
+/// Which errors a policy is tried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryOn {
+    /// What is in error now, as if the policy were applied.
+    Open,
+    /// What was recorded in a span of time, each judged as it stood then.
+    Past {
+        /// From then on.
+        since: Time,
+        /// Before then, if it has an end.
+        until: Option<Time>,
+    },
+}
+
+/// Where errors are read from, a page at a time.
+pub trait Errors {
+    /// The policies, and the time.
+    fn policies(&mut self) -> Result<(Policies, Time), EngineError>;
+
+    /// What is in error now, after this place.
+    fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError>;
+
+    /// What was recorded, after this one.
+    fn past(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError>;
+}
+
+/// A store without an engine.
+pub struct StoreErrors<'a> {
+    /// The store.
+    pub store: &'a mut dyn Store,
+    /// The time.
+    pub now: Time,
+}
+
+impl Errors for StoreErrors<'_> {
+    fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
+        Ok((in_force(self.store.policies()?)?, self.now))
+    }
+
+    fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
+        Ok(self.store.open_errors(&OpenFilter::default(), after, PAGE)?)
+    }
+
+    fn past(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError> {
+        Ok(self.store.errors(filter, after, PAGE)?)
+    }
+}
+
+/// The engine goes on between the pages.
+impl Errors for &Handle {
+    fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
+        self.policies_now()
+    }
+
+    fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
+        Ok(self.read(move |store, _| store.open_errors(&OpenFilter::default(), after, PAGE))??)
+    }
+
+    fn past(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError> {
+        let filter = filter.clone();
+        Ok(self.read(move |store, _| store.errors(&filter, after, PAGE))??)
+    }
+}
+
+/// What policies would do, or would have done. Nothing is changed.
+pub fn try_policies(
+    errors: &mut impl Errors,
+    policies: TryPolicies,
+    on: TryOn,
+) -> Result<Vec<Tried>, EngineError> {
+    let (kept, now) = errors.policies()?;
+    let (all, tried) = match policies {
+        TryPolicies::Drafts(drafts) => with_drafts(&kept, &drafts, now)?,
+        TryPolicies::Named(name) => with_named(&kept, &name)?,
+    };
+    let mut trying: Vec<Trying<'_>> = tried.iter().map(|policy| Trying::new(&all, policy)).collect();
+    match on {
+        TryOn::Open => each_open(errors, |page| {
+            for error in page {
+                for trying in &mut trying {
+                    trying.open(error, now);
+                }
+            }
+            Ok(())
+        })?,
+        TryOn::Past { since, until } => {
+            let filter = ErrorFilter { since: Some(since), until, ..ErrorFilter::default() };
+            let mut after = None;
+            loop {
+                let page = errors.past(&filter, after)?;
+                for (_, record) in &page {
+                    for trying in &mut trying {
+                        trying.past(record);
+                    }
+                }
+                after = page.last().map(|(id, _)| *id);
+                if page.len() < PAGE {
+                    break;
+                }
+            }
+        }
+    }
+    let trials: Vec<Trial> = trying.into_iter().map(Trying::end).collect();
+    Ok(tried.into_iter().zip(trials).map(|(policy, trial)| Tried { policy, trial }).collect())
+}
+
+/// Everything that is in error, a page at a time.
+fn each_open(
+    errors: &mut impl Errors,
+    mut each: impl FnMut(&[OpenError]) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let mut after = None;
+    loop {
+        let page = errors.open(after)?;
+        each(&page)?;
+        after = page.last().map(|error| (error.record.run, error.record.unit));
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
 impl Handle {
     /// What a policy would do to what is in error now, if it were applied. Nothing is changed.
     pub fn preview(&self, policy: TryPolicy) -> Result<Tried, EngineError> {
-        let (policies, now) = self.policies_now()?;
-        let (policies, policy) = tried(&policies, policy, now)?;
-        let mut trying = Trying::new(&policies, &policy);
-        self.each_open(|page| {
-            for error in page {
-                trying.open(error, now);
-            }
-            Ok(())
-        })?;
-        let trial = trying.end();
-        Ok(Tried { policy, trial })
+        self.try_one(policy, TryOn::Open)
     }
 
     /// What a policy would have done to the errors of a span of time, each judged as it stood then. Nothing is changed.
@@ -70,23 +204,16 @@ impl Handle {
         since: Time,
         until: Option<Time>,
     ) -> Result<Tried, EngineError> {
-        let (policies, now) = self.policies_now()?;
-        let (policies, policy) = tried(&policies, policy, now)?;
-        let mut trying = Trying::new(&policies, &policy);
-        let filter = ErrorFilter { since: Some(since), until, ..ErrorFilter::default() };
-        let mut after = None;
-        loop {
-            let filter = filter.clone();
-            let page = self.read(move |store, _| store.errors(&filter, after, PAGE))??;
-            for (_, record) in &page {
-                trying.past(record);
-            }
-            after = page.last().map(|(id, _)| *id);
-            if page.len() < PAGE {
-                let trial = trying.end();
-                return Ok(Tried { policy, trial });
-            }
-        }
+        self.try_one(policy, TryOn::Past { since, until })
+    }
+
+    fn try_one(&self, policy: TryPolicy, on: TryOn) -> Result<Tried, EngineError> {
+        let policies = match policy {
+            TryPolicy::Draft(draft) => TryPolicies::Drafts(vec![*draft]),
+            TryPolicy::Named(name) => TryPolicies::Named(name),
+        };
+        let mut errors = self;
+        Ok(try_policies(&mut errors, policies, on)?.swap_remove(0))
     }
 
     /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
@@ -101,7 +228,8 @@ impl Handle {
         }
         let mut applying =
             Applying { policies, only, now, pace: pace.max(1), due: 0, applied: Applied::default() };
-        self.each_open(|page| {
+        let mut errors = self;
+        each_open(&mut errors, |page| {
             let planned: Vec<(bool, RunId, Command)> =
                 page.iter().filter_map(|error| applying.plan(error, by)).collect();
             let commands = planned.iter().map(|(_, run, command)| (*run, command.clone())).collect();
@@ -112,30 +240,6 @@ impl Handle {
             Ok(())
         })?;
         Ok(applying.applied)
-    }
-
-    /// Everything that is in error, a page at a time.
-    fn each_open(
-        &self,
-        mut each: impl FnMut(&[OpenError]) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let mut after = None;
-        loop {
-            let page =
-                self.read(move |store, _| store.open_errors(&OpenFilter::default(), after, PAGE))??;
-            each(&page)?;
-            after = page.last().map(|error| (error.record.run, error.record.unit));
-            if page.len() < PAGE {
-                return Ok(());
-            }
-        }
-    }
-}
-
-fn tried(policies: &Policies, policy: TryPolicy, now: Time) -> Result<(Policies, Arc<Policy>), EngineError> {
-    match policy {
-        TryPolicy::Draft(draft) => with_draft(policies, &draft, now),
-        TryPolicy::Named(name) => with_named(policies, &name),
     }
 }
 
