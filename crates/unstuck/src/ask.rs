@@ -10,7 +10,7 @@ use unstuck_engine::runtime::Runtime;
 use unstuck_sqlite::SqliteStore;
 use unstuck_store::contract::StoreError;
 
-use crate::desk::asked::{Asked, Change, Reading, What};
+use crate::desk::asked::{Asked, Change, PolicyWhat, PolicyWish, Reading, What};
 use crate::desk::{Desk, Unanswered};
 use crate::failure::Failure;
 use crate::place::Place;
@@ -50,10 +50,24 @@ impl Place {
         self.ask(&Asked::Change(Change { run: run.to_owned(), by: who::user(), what }))
     }
 
+    /// Asks something about policies.
+    pub(crate) fn change_policies(&self, what: PolicyWhat) -> Result<Answer, Failure> {
+        // They may be there before the first run is.
+        let makes_store = matches!(what, PolicyWhat::Load { .. });
+        if makes_store && !self.has_store() {
+            self.make()?;
+        }
+        self.ask_or_make(&Asked::Policies(PolicyWish { by: who::user(), what }), makes_store)
+    }
+
     fn ask(&self, asked: &Asked) -> Result<Answer, Failure> {
+        self.ask_or_make(asked, false)
+    }
+
+    fn ask_or_make(&self, asked: &Asked, makes_store: bool) -> Result<Answer, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
-            if !self.has_store() {
+            if !makes_store && !self.has_store() {
                 return Err(self.no_store());
             }
             match socket::ask(&self.directory, &self.option, asked) {
@@ -83,7 +97,7 @@ impl Place {
         let desk = Desk { serves: None, option: self.option.clone() };
         let answer = match asked {
             Asked::Read(reading) => desk.read(&mut store, &mut engine::flows(), reading),
-            Asked::Change(_) => {
+            Asked::Change(_) | Asked::Policies(_) => {
                 let engine = Engine::new(store, engine::compile(), engine::settings(None)?)
                     .map_err(|error| Failure::new(error.to_string()))?;
                 // It executes nothing, and ends what processes of an engine that was killed are left.
@@ -99,12 +113,12 @@ impl Place {
 }
 
 fn unknown_outcome(asked: &Asked) -> Failure {
-    let run = match asked {
-        Asked::Change(change) => change.run.as_str(),
-        Asked::Read(_) => "RUN",
+    let command = match asked {
+        Asked::Change(change) => format!("unstuck history {}", change.run),
+        Asked::Policies(_) => "unstuck policy audit".to_owned(),
+        Asked::Read(_) => "unstuck runs".to_owned(),
     };
     Failure::new(format!(
-        "the process that had the store open went away before it answered; `unstuck history {run}` tells whether it \
-         was done"
+        "the process that had the store open went away before it answered; `{command}` tells whether it was done"
     ))
 }

@@ -5,12 +5,16 @@
 
 pub(crate) mod asked;
 mod change;
+pub(crate) mod errors;
 pub(crate) mod explain;
 pub(crate) mod family;
 mod history;
 pub(crate) mod list;
 pub(crate) mod name;
+mod order;
+pub(crate) mod policies;
 pub(crate) mod show;
+pub(crate) mod trial;
 mod unit;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +33,7 @@ use self::asked::{Asked, Reading};
 pub(crate) use self::change::{Changed, Forgotten};
 pub(crate) use self::history::{HistoryPage, Told};
 pub(crate) use self::list::{RunLine, RunsPage};
+pub(crate) use self::order::{Applied, Ordered};
 pub(crate) use self::show::Shown;
 
 /// Where questions about runs are answered.
@@ -53,6 +58,7 @@ impl Desk {
     /// Answers by way of a running engine.
     pub(crate) fn answer(&self, handle: &Handle, asked: Asked) -> Result<String, Unanswered> {
         match asked {
+            Asked::Read(Reading::Trial(of)) => json(&trial::by_engine(handle, of)?),
             Asked::Read(reading) => {
                 let desk = self.clone();
                 handle.read(move |store, flows| desk.read(store, flows, &reading))?
@@ -61,6 +67,7 @@ impl Desk {
                 let done = change::change(self, handle, change)?;
                 json(&done)
             }
+            Asked::Policies(wish) => order::carry_out(handle, wish),
         }
     }
 
@@ -90,6 +97,15 @@ impl Desk {
             Reading::History { run, after, limit } => {
                 json(&history::history(store, flows, run, *after, *limit)?)
             }
+            Reading::Policies => json(&policies::list(store)?),
+            Reading::Policy { name } => json(&policies::show(store, name)?),
+            Reading::Kept { names } => json(&policies::kept(store, names)?),
+            Reading::Audit { name, before, limit } => {
+                json(&policies::audit(store, name.as_deref(), *before, *limit)?)
+            }
+            Reading::Trial(of) => json(&trial::by_store(store, of.clone())?),
+            Reading::Errors(wanted) => json(&errors::list(store, wanted)?),
+            Reading::ErrorGroup { group } => json(&errors::show(store, group)?),
         })
     }
 
@@ -97,8 +113,8 @@ impl Desk {
     fn go_on(&self, store: &mut dyn Store, run: &Run) -> Result<Option<String>, Unanswered> {
         let has_work = match run.state() {
             RunState::Queued | RunState::Running | RunState::Waiting => true,
-            RunState::Error
-            | RunState::Held
+            RunState::Error => family::is_scheduled(run),
+            RunState::Held
             | RunState::Paused
             | RunState::Completed
             | RunState::Failed

@@ -14,11 +14,11 @@ use crate::style;
 pub(crate) enum Failure {
     /// In a sentence: what is wrong, where, what to do.
     Sentence(String),
-    /// A flow file is refused.
-    Refused(Refused),
+    /// Files are refused.
+    Refused(Vec<Refused>),
 }
 
-/// A flow file with problems.
+/// A file with problems.
 pub(crate) struct Refused {
     /// The name of the file.
     pub(crate) file: String,
@@ -39,7 +39,7 @@ impl Failure {
         match format {
             Format::Json => stderr.line(&self.json().to_string()),
             Format::Text => {
-                if let Failure::Refused(refused) = self {
+                for refused in self.refused() {
                     for problem in &refused.problems {
                         stderr.line(&problems::show(problem, &refused.text, stderr.look));
                     }
@@ -54,16 +54,29 @@ impl Failure {
     pub(crate) fn sentence(&self) -> String {
         match self {
             Failure::Sentence(sentence) => sentence.clone(),
-            Failure::Refused(Refused { file, problems, .. }) => {
-                format!("{file} is refused: {}", Counts::of(problems))
+            Failure::Refused(refused) => {
+                let files: Vec<&str> = refused.iter().map(|refused| refused.file.as_str()).collect();
+                let is = if files.len() == 1 { "is" } else { "are" };
+                format!("{} {is} refused: {}", files.join(", "), Counts::of(&self.problems()))
             }
         }
+    }
+
+    fn refused(&self) -> &[Refused] {
+        match self {
+            Failure::Sentence(_) => &[],
+            Failure::Refused(refused) => refused,
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.refused().iter().flat_map(|refused| refused.problems.clone()).collect()
     }
 
     fn json(&self) -> serde_json::Value {
         match self {
             Failure::Sentence(sentence) => json!({ "error": sentence }),
-            Failure::Refused(refused) => json!({ "error": self.sentence(), "problems": refused.problems }),
+            Failure::Refused(_) => json!({ "error": self.sentence(), "problems": self.problems() }),
         }
     }
 }

@@ -1,22 +1,27 @@
 //! The `unstuck` command: what may be asked on the command line, and how an answer that failed is shown.
 
+mod ack;
 mod ask;
 mod cancel;
 mod changed;
 mod check;
 mod choose;
+mod complete;
 mod completions;
 mod desk;
 mod engine;
+mod errors;
 mod explain;
 mod failure;
 mod forget;
 mod history;
 mod json_input;
 mod json_text;
+mod moment;
 mod output;
 mod pause;
 mod place;
+mod policy;
 mod problems;
 mod rerun;
 mod resume;
@@ -25,6 +30,7 @@ mod runs;
 mod schema;
 mod show;
 mod signal;
+mod skip;
 mod socket;
 mod source;
 mod store;
@@ -73,12 +79,17 @@ enum Command {
     History(history::Arguments),
     Choose(choose::Arguments),
     Resume(resume::Arguments),
+    Ack(ack::Arguments),
+    Complete(complete::Arguments),
+    Skip(skip::Arguments),
     Pause(pause::Arguments),
     Unpause(unpause::Arguments),
     Cancel(cancel::Arguments),
     Signal(signal::Arguments),
     Rerun(rerun::Arguments),
     Forget(forget::Arguments),
+    Errors(errors::Arguments),
+    Policy(policy::Arguments),
     Store(store::Arguments),
     Check(check::Arguments),
     Schema(schema::Arguments),
@@ -103,12 +114,17 @@ fn main() -> ExitCode {
         Command::History(history) => history.execute(format),
         Command::Choose(choose) => choose.execute(format),
         Command::Resume(resume) => resume.execute(format),
+        Command::Ack(ack) => ack.execute(format),
+        Command::Complete(complete) => complete.execute(),
+        Command::Skip(skip) => skip.execute(format),
         Command::Pause(pause) => pause.execute(format),
         Command::Unpause(unpause) => unpause.execute(format),
         Command::Cancel(cancel) => cancel.execute(format),
         Command::Signal(signal) => signal.execute(format),
         Command::Rerun(rerun) => rerun.execute(format),
         Command::Forget(forget) => forget.execute(format),
+        Command::Errors(errors) => errors.execute(format),
+        Command::Policy(policy) => policy.execute(format),
         Command::Store(store) => store.execute(format),
         Command::Check(check) => check.execute(format),
         Command::Schema(schema) => schema.execute(),

@@ -27,6 +27,12 @@ impl Output {
         Output { stream: Box::new(stream), name, look, broken: None }
     }
 
+    /// How wide a table may be; as wide as it is where there is no terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let size = || terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+        self.look.live.then(size)
+    }
+
     /// Writes a line.
     pub(crate) fn line(&mut self, line: &str) {
         self.text(&format!("{line}\n"));

@@ -48,7 +48,7 @@ Examples:
   unstuck runs --state held
   unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
 
-fn state_parser() -> impl TypedValueParser<Value = RunState> {
+pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
     PossibleValuesParser::new(RunState::ALL.map(RunState::word)).map(|word| {
         let found = RunState::ALL.into_iter().find(|state| state.word() == word);
         found.unwrap_or(RunState::Running)
@@ -94,11 +94,7 @@ impl Arguments {
         for run in &page.runs {
             table.row(cells(run, has_keys));
         }
-        let width = stdout
-            .look
-            .live
-            .then(|| terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)));
-        for line in table.lines(width, stdout.look) {
+        for line in table.lines(stdout.width(), stdout.look) {
             stdout.line(&line);
         }
         if let Some(next) = &page.next {

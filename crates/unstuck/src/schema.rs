@@ -1,23 +1,29 @@
-//! `unstuck schema`: the JSON Schema of flow files.
+//! `unstuck schema`: the JSON Schemas of flow files and policy files.
 
 use std::process::ExitCode;
 
 use crate::Done;
 use crate::output::Output;
 
-/// Print the JSON Schema of flow files.
+/// Print the JSON Schema of flow files, or of policy files.
 ///
-/// Editors use it to complete and check flow files while they are written. A file can name it in its first line:
+/// Editors use it to complete and check files while they are written. A file can name it in its first line:
 /// `# yaml-language-server: $schema=flow.schema.json`
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  unstuck schema > flow.schema.json")]
-pub(crate) struct Arguments {}
+#[command(
+    after_help = "Example:\n  unstuck schema > flow.schema.json\n  unstuck schema --policies > policy.schema.json"
+)]
+pub(crate) struct Arguments {
+    /// Of policy files.
+    #[arg(long)]
+    policies: bool,
+}
 
 impl Arguments {
-    #[expect(clippy::unused_self, reason = "every command is called the same way")]
     pub(crate) fn execute(self) -> Done {
         let mut stdout = Output::stdout();
-        stdout.line(&format!("{:#}", unstuck_flow::schema()));
+        let schema = if self.policies { unstuck_flow::policies::schema() } else { unstuck_flow::schema() };
+        stdout.line(&format!("{schema:#}"));
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }

@@ -85,6 +85,11 @@ fn head(run: &api::Run, stdout: &mut Output) {
         let whose = error.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
         ("error", format!("{whose}{}", error.cause))
     }));
+    fields.extend(run.next_auto_resume.as_ref().map(|at| {
+        let policy = run.next_auto_resume_reason.as_ref();
+        let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
+        ("resumes", format!("{}{by}", time(at)))
+    }));
     for (name, value) in fields {
         let value: Vec<&str> = value.lines().collect();
         stdout.line(&format!(

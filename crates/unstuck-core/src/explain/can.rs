@@ -26,6 +26,7 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
             format!("resumes every step in error ({in_error})"),
         ));
     }
+    all.extend(instead(view));
     if let Some((handler, state)) = running_handler(view) {
         let what = format!("explains the exception handler, which is {}", state.word());
         all.push(possible(format!("unstuck explain {handler}"), what));
@@ -92,6 +93,36 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => Vec::new(),
     }
+}
+
+/// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all
+/// of them is said, so that the page stays short.
+fn instead(view: &View<'_>) -> Vec<Possible> {
+    let run = view.run.id;
+    let rests = |unit: &Unit| matches!(unit.state, UnitState::Error { .. } | UnitState::Held { .. });
+    let is_open = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: None, .. });
+    let open = view.units(is_open).len();
+    let mut all = Vec::new();
+    match (view.units(rests).as_slice(), open) {
+        ([(unit, state)], _) => {
+            let word = shell_word(&words::name(view.flow, *unit));
+            if is_open(state) {
+                let what = "leaves it in error: no policy resumes it, and it is not counted any more";
+                all.push(possible(format!("unstuck ack {run} {word} --reason known"), what));
+            }
+            let output = "counts it as done by hand; give what it would have put out";
+            all.push(possible(format!("unstuck complete {run} {word} --output null"), output));
+            let without = "goes on without it: its output is null";
+            all.push(possible(format!("unstuck skip {run} {word}"), without));
+        }
+        (_, 0) => {}
+        (_, _) => {
+            let what =
+                "leaves every step in error as it is: no policy resumes it, and it is not counted any more";
+            all.push(possible(format!("unstuck ack {run} --reason known"), what));
+        }
+    }
+    all
 }
 
 /// What a signal does to the step that waits for it.

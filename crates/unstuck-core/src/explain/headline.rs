@@ -186,22 +186,54 @@ fn resting(view: &View<'_>, state: RunState) -> String {
     if let Some((child, state)) = view.child_of(first) {
         return format!("child {child} of {} is {}", names(view, &units[..1]), state.word());
     }
-    let error = first.last_error().map_or(String::new(), |error| format!(" (\"{}\")", cause(error)));
-    let mut names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
-    names[0].push_str(&error);
-    let names = first_of(&names, NAMED);
-    match state {
-        RunState::Held => format!("an operator must choose for {names}"),
-        RunState::Queued
-        | RunState::Running
-        | RunState::Waiting
-        | RunState::Error
-        | RunState::Paused
-        | RunState::Completed
-        | RunState::Failed
-        | RunState::Cancelled
-        | RunState::Superseded => format!("somebody must resume {names}"),
+    if state == RunState::Held {
+        return format!("an operator must choose for {}", with_error(view, &units));
     }
+    in_error(view, units)
+}
+
+/// What comes of the steps in error: somebody resumes them, a policy does, or they are known.
+fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
+    let is_known = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: Some(_), .. });
+    let (known, open): (Vec<_>, Vec<_>) = units.into_iter().partition(|(_, unit)| is_known(unit));
+    let (mut scheduled, left): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, unit)| due(unit).is_some());
+    scheduled.sort_by_key(|(_, unit)| due(unit).map(|(at, _)| at));
+    let mut parts = Vec::new();
+    if !left.is_empty() {
+        parts.push(format!("somebody must resume {}", with_error(view, &left)));
+    }
+    if let Some((at, policy)) = scheduled.first().and_then(|(_, unit)| due(unit)) {
+        let first = with_error(view, &scheduled[..1]);
+        let more = match scheduled.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        let when =
+            if view.run.paused.is_some() { String::new() } else { format!(" {}", until(view.now, at)) };
+        parts.push(format!("policy `{policy}` resumes {first}{when}{more}"));
+    }
+    match known.len() {
+        0 => {}
+        1 => parts.push(format!("{} is acknowledged", with_error(view, &known))),
+        _ => parts.push(format!("{} are acknowledged", with_error(view, &known))),
+    }
+    parts.join("; ")
+}
+
+/// When a policy resumes a step, and which.
+fn due(unit: &Unit) -> Option<(Time, &str)> {
+    let UnitState::Error { resume: Some(resume), .. } = &unit.state else { return None };
+    Some((resume.due, &*resume.policy.name))
+}
+
+/// The names of steps, with the error of the first.
+fn with_error(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
+    let mut names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
+    if let (Some(name), Some((_, first))) = (names.first_mut(), units.first()) {
+        let error = first.last_error().map_or(String::new(), |error| format!(" (\"{}\")", cause(error)));
+        name.push_str(&error);
+    }
+    first_of(&names, NAMED)
 }
 
 /// What comes first of all that the run waits for.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::error;
 use crate::model::recovery::BackOff;
 use crate::policy::{Criteria, Policy};
@@ -18,7 +20,7 @@ const UNPREFIXED: [&str; 6] = [
 ];
 
 /// A policy as it was written: nothing is certain of it yet.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyDraft {
     /// Kept if given.
     pub id: Option<Arc<str>>,
@@ -39,7 +41,7 @@ pub struct PolicyDraft {
 }
 
 /// When to resume, as it was written. Durations are in milliseconds and may be negative here.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DraftBackOff {
     /// Required.
     pub delay: Option<i64>,

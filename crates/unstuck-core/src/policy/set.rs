@@ -143,7 +143,10 @@ fn collisions(policies: &[Policy]) -> Vec<(usize, PolicyProblem)> {
             let message = format!("the id {} is taken by policy `{}`", policy.id, other.name);
             tell("id", message, "leave the id out, and it gets one of its own; or load it with `--replace`");
         }
-        if let Some(other) = alike.insert((&policy.criteria, policy.max_attempts), policy) {
+        // Of one that is there already, that is told.
+        let is_itself = |other: &Policy| other.name == policy.name || other.id == policy.id;
+        let same = alike.insert((&policy.criteria, policy.max_attempts), policy);
+        if let Some(other) = same.filter(|other| !is_itself(other)) {
             let message =
                 format!("it matches the same as policy `{}`, with the same `maxAttempts`", other.name);
             tell("errorSubstring", message, "only one of the two can ever act: change or leave out one");

@@ -221,8 +221,8 @@ fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
     let then = "it rests in error until somebody resumes it";
     let Some(passed) = passed::in_this_event(moment, unit, step) else {
         return Told::new(Rung::Rest, "resume policy", then)
-            .because("the policy that would have resumed it is off or gone")
-            .because("no other takes it");
+            .because(matched_anew(moment))
+            .because("no policy takes it");
     };
     Told::new(Rung::Rest, rule::nothing_acts(step), then)
         .because(passed)
@@ -244,9 +244,17 @@ fn scheduled(
     let told = Told::new(Rung::ResumePolicy, rule, format!("resumed {delay} after it stopped"));
     let told = match passed::in_this_event(moment, unit, step) {
         Some(passed) => told.because(passed),
-        None => told.because("the policies were applied to it"),
+        None => told.because(matched_anew(moment)),
     };
-    told.because(format!("the policy takes it, with round {rounds} of {max}"))
+    told.because(format!("policy `{}` takes it, with round {rounds} of {max}", policy.name))
+}
+
+/// Why an error that was dealt with already is matched with the policies again.
+fn matched_anew(moment: &Moment<'_>) -> String {
+    match &moment.event.by {
+        by @ Actor::User(_) => format!("{} applied the policies to it", who(by)),
+        Actor::Engine | Actor::Worker => "the policy that would have resumed it is off or gone".to_owned(),
+    }
 }
 
 fn acknowledged(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
@@ -446,8 +454,12 @@ fn resumed(moment: &Moment<'_>, unit: UnitRef, by: ResumedBy, reason: Option<&Ar
         Some(round) => format!("round {round} starts, with every budget anew"),
         None => "a new round starts, with every budget anew".to_owned(),
     };
+    let told = Told::new(rung, "resume", then);
+    if let (ResumedBy::Policy, Some(policy)) = (by, reason) {
+        return told.because(format!("policy `{policy}` resumed it"));
+    }
     let words = in_their_words(reason.map(|reason| &**reason));
-    Told::new(rung, "resume", then).because(format!("{} resumed it{words}", who(&moment.event.by)))
+    told.because(format!("{} resumed it{words}", who(&moment.event.by)))
 }
 
 /// A worker that stops in good order gives its attempt back. In a failing run it just ends.

@@ -11,6 +11,7 @@ mod decisions;
 mod ladder;
 mod lines;
 mod page;
+mod policies;
 mod saying;
 mod states;
 mod worlds;

@@ -59,6 +59,10 @@ What you can do
       gives it up: the run is failed
   unstuck signal run_7 approved
       completes `approval`; JSON after the name becomes its output
+  unstuck complete run_7 encode --output null
+      counts it as done by hand; give what it would have put out
+  unstuck skip run_7 encode
+      goes on without it: its output is null
   unstuck pause run_7
       attempts under way finish, nothing more is dispatched
   unstuck cancel run_7

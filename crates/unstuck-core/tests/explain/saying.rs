@@ -5,8 +5,11 @@ use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
 use unstuck_core::explain::{Explanation, explain};
 use unstuck_core::id::RunId;
+use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::RunState;
+use unstuck_core::policy::{Criteria, Policy};
 use unstuck_core::reason;
+use unstuck_core::time::Millis;
 
 use crate::support::{World, operator};
 
@@ -67,4 +70,23 @@ pub(crate) fn choose(world: &mut World, run: RunId, step: &str, choice: Choice) 
 
 pub(crate) fn lacking_gpu() -> Says {
     Says::Defer { asked: None, lacking: Some("no GPU".into()) }
+}
+
+/// A policy that resumes what has this in its cause, after so many seconds, up to three rounds; fatal errors too if that is
+/// its name.
+pub(crate) fn policy(name: &str, text: &str, delay_s: u64) -> Policy {
+    let criteria = Criteria { error_substring: Some(text.into()), ..Criteria::default() };
+    Policy {
+        id: format!("id-{name}").into(),
+        name: name.into(),
+        priority: criteria.priority(),
+        criteria,
+        max_attempts: 3,
+        is_priority_set: false,
+        back_off: BackOff::fixed(Millis::seconds(delay_s)),
+        enabled: true,
+        include_fatal: name == "fatal",
+        version: 1,
+        age: 0,
+    }
 }

@@ -12,7 +12,7 @@ use crate::saying::{explained, lacking_gpu, named};
 use crate::support::{World, done, fatal, operator, remote, stall};
 
 /// `= headline`, `step state: why`, `> when: what`, `$ command: what`.
-fn told(flows: Vec<Flow>, happens: impl FnOnce(&mut World, RunId) -> RunId) -> Vec<String> {
+pub(crate) fn told(flows: Vec<Flow>, happens: impl FnOnce(&mut World, RunId) -> RunId) -> Vec<String> {
     let mut world = World::new(flows);
     let run = world.start("f");
     let about = happens(&mut world, run);
@@ -265,6 +265,8 @@ fn in_error() {
             "$ unstuck resume FIRST 'a[0]': tries it again in a new round, with every budget anew",
             "$ unstuck resume FIRST 'a[2]': tries it again in a new round, with every budget anew",
             "$ unstuck resume FIRST: resumes every step in error (2)",
+            "$ unstuck ack FIRST --reason known: leaves every step in error as it is: no policy resumes it, and it is not \
+             counted any more",
             "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
             "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
              cancelled",

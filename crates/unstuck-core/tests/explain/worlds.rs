@@ -11,11 +11,12 @@ use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{Doing, StepRun, UnitRef, UnitState};
+use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
 
 use crate::flows::{StepBuilder, child, expression, flow_with, reads_input, step, step_of};
-use crate::saying::{decisions, explained, log, log_of_a_stranger};
+use crate::saying::{decisions, explained, log, log_of_a_stranger, policy};
 use crate::support::{World, done, fatal, lacking, local, operator, remote, stall};
 
 const SEEDS: u64 = 300;
@@ -26,6 +27,10 @@ fn every_run_is_explained_at_any_time() {
     for seed in 0..SEEDS {
         let mut random = Random::new(seed);
         let mut world = World::new(flows(&mut random));
+        if seed % 2 == 0 {
+            let all = vec![policy("stalls", "stalled", 20), policy("fatal", "failed", 5)];
+            world.policies = Policies::new(all).expect("they do not collide");
+        }
         world.start("main");
         for _ in 0..COMMANDS {
             act(&mut world, &mut random);
@@ -98,6 +103,14 @@ fn typed(world: &World, run: RunId, words: &[String]) -> Option<Command> {
         "resume" => {
             Command::Resume { unit: (words.len() > 3).then(unit), by, reason: None, changes: Box::default() }
         }
+        "ack" => Command::Acknowledge { unit: (words[3] != "--reason").then(unit), by, reason: None },
+        "complete" => Command::Complete {
+            unit: unit(),
+            output: Json::parse(&words[5]).expect("JSON"),
+            by,
+            reason: None,
+        },
+        "skip" => Command::Skip { unit: unit(), by, reason: None },
         "signal" => Command::Signal { name: words[3].as_str().into(), payload: Json::NULL, by },
         "pause" => Command::Pause { by, reason: None },
         "unpause" => Command::Unpause { by },
@@ -219,11 +232,12 @@ fn answer(world: &mut World, random: &mut Random, run: &Run) {
 
 fn operate(world: &mut World, random: &mut Random, run: &Run) {
     let by = operator();
-    let command = match random.between(0, 4) {
+    let command = match random.between(0, 5) {
         0 => Command::Pause { by, reason: None },
         1 => Command::Unpause { by },
         2 => Command::Resume { unit: None, by, reason: Some("try".into()), changes: Box::default() },
         3 => Command::Rerun { what: Rerun::Continue, by },
+        4 => Command::Acknowledge { unit: None, by, reason: Some("known".into()) },
         _ => Command::Cancel { by, reason: None },
     };
     let _ = world.ask(run.id, command);

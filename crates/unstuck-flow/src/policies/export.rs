@@ -159,8 +159,8 @@ fn span(written: &Value) -> String {
 
 /// A text as a YAML scalar: plain where nothing could take it for something else, else in double quotes.
 fn scalar(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    let starts_as_word = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
+    let starts_as_word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.ends_with(' ');
     if text.chars().all(is_plain) && (is_uuid(text) || (starts_as_word && !is_reserved(text))) {
         return text.to_owned();
     }

@@ -62,6 +62,8 @@ fn texts_are_quoted_where_they_would_be_taken_for_something_else() {
     let cases = [
         ("plain", "plain"),
         ("smoke.Format-Action_2/x", "smoke.Format-Action_2/x"),
+        ("connection reset by peer - again", "connection reset by peer - again"),
+        ("open ", "\"open \""),
         ("503", "\"503\""),
         ("true", "\"true\""),
         ("No", "\"No\""),

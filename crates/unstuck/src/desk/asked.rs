@@ -1,6 +1,8 @@
 //! What may be asked, as it travels.
 
 use serde::{Deserialize, Serialize};
+use unstuck_core::policy::PolicyDraft;
+use unstuck_core::time::Time;
 
 /// A question or an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -10,6 +12,8 @@ pub(crate) enum Asked {
     Read(Reading),
     /// Something that changes a run.
     Change(Change),
+    /// Something that changes policies, or what they have scheduled.
+    Policies(PolicyWish),
 }
 
 /// What can be read.
@@ -28,6 +32,82 @@ pub(crate) enum Reading {
     ExplainPage { run: String },
     /// A page of a run's history.
     History { run: String, after: u64, limit: usize },
+    /// The policies, in the order in which they match, and what they have done.
+    Policies,
+    /// One of them, and what was changed of it.
+    Policy { name: String },
+    /// Policies as they are kept; all of them, or those of these names.
+    Kept { names: Vec<String> },
+    /// A page of what was changed of policies.
+    Audit { name: Option<String>, before: Option<u64>, limit: usize },
+    /// What a policy would do, or would have done.
+    Trial(TrialOf),
+    /// Groups of errors.
+    Errors(WantedErrors),
+    /// One of them, and what is in error now.
+    ErrorGroup { group: String },
+}
+
+/// Which policies to try on which errors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TrialOf {
+    pub(crate) policies: Tried,
+    /// The span of time of a backtest; without it, a preview on what is in error now.
+    pub(crate) past: Option<(Time, Option<Time>)>,
+}
+
+/// Policies that are tried.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Tried {
+    /// As they were written.
+    Drafts(Vec<PolicyDraft>),
+    /// One that is kept.
+    Named(String),
+}
+
+/// Which groups of errors to list.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WantedErrors {
+    pub(crate) flow: Option<String>,
+    pub(crate) action: Option<String>,
+    pub(crate) since: Option<Time>,
+    pub(crate) limit: usize,
+}
+
+/// Something that is asked about policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PolicyWish {
+    /// Who asks.
+    pub(crate) by: String,
+    pub(crate) what: PolicyWhat,
+}
+
+/// What is asked about policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum PolicyWhat {
+    Load {
+        drafts: Vec<PolicyDraft>,
+        replace: bool,
+    },
+    Enable {
+        names: Vec<String>,
+    },
+    Disable {
+        names: Vec<String>,
+    },
+    Delete {
+        names: Vec<String>,
+    },
+    /// All of them, where there are no names; so many steps a second.
+    Apply {
+        names: Vec<String>,
+        pace: u32,
+    },
 }
 
 /// Which runs to list.
@@ -62,8 +142,25 @@ pub(crate) enum What {
         step: String,
         choice: unstuck_core::event::Choice,
     },
+    /// Inputs are the texts of some JSON.
     Resume {
         step: Option<String>,
+        reason: Option<String>,
+        input: Option<String>,
+        step_input: Option<String>,
+    },
+    Acknowledge {
+        step: Option<String>,
+        reason: String,
+    },
+    /// The output is the text of some JSON.
+    Complete {
+        step: String,
+        output: String,
+        reason: Option<String>,
+    },
+    Skip {
+        step: String,
         reason: Option<String>,
     },
     Pause {
@@ -92,12 +189,31 @@ pub(crate) enum Again {
 }
 
 impl Asked {
+    /// Whether it may take long, however fast whoever is asked may be.
+    pub(crate) fn takes_long(&self) -> bool {
+        let applies = |wish: &PolicyWish| matches!(wish.what, PolicyWhat::Apply { .. });
+        match self {
+            Asked::Read(reading) => matches!(reading, Reading::Trial(_)),
+            Asked::Policies(wish) => applies(wish),
+            Asked::Change(_) => false,
+        }
+    }
+
     /// Whether it does no harm to ask again where nobody knows whether it was done.
     pub(crate) fn may_be_repeated(&self) -> bool {
         match self {
             Asked::Read(_) => true,
+            Asked::Policies(wish) => match wish.what {
+                PolicyWhat::Enable { .. } | PolicyWhat::Disable { .. } | PolicyWhat::Apply { .. } => true,
+                PolicyWhat::Load { .. } | PolicyWhat::Delete { .. } => false,
+            },
             Asked::Change(change) => match change.what {
-                What::Pause { .. } | What::Unpause | What::Cancel { .. } => true,
+                What::Pause { .. }
+                | What::Unpause
+                | What::Cancel { .. }
+                | What::Acknowledge { .. }
+                | What::Complete { .. }
+                | What::Skip { .. } => true,
                 What::Choose { .. }
                 | What::Resume { .. }
                 | What::Signal { .. }

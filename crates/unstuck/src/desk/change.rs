@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unstuck_core::command::{Command, Rerun};
+use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::RunState;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
@@ -76,29 +77,47 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
     let id = name::find(store, flows, &run)?;
     let command = match what {
         What::Choose { step, choice } => {
-            let unit = with_run(store, flows, id, |run, flow| unit::unit(run, flow, &step))?;
-            Command::Choose { unit, choice, by }
+            Command::Choose { unit: unit_of(store, flows, id, &step)?, choice, by }
         }
-        What::Resume { step, reason } => {
-            let unit = match step {
-                Some(step) => Some(with_run(store, flows, id, |run, flow| unit::unit(run, flow, &step))?),
-                None => None,
+        What::Resume { step, reason, input, step_input } => {
+            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            let changes = Changes {
+                input: input.map(|input| json(&input, "the input")).transpose()?,
+                step_input: step_input.map(|input| json(&input, "the input of the step")).transpose()?,
+                ..Changes::default()
             };
-            Command::Resume { unit, by, reason: words(reason), changes: Box::default() }
+            Command::Resume { unit, by, reason: words(reason), changes: Box::new(changes) }
+        }
+        What::Acknowledge { step, reason } => {
+            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            Command::Acknowledge { unit, by, reason: words(Some(reason)) }
+        }
+        What::Complete { step, output, reason } => {
+            let unit = unit_of(store, flows, id, &step)?;
+            Command::Complete { unit, output: json(&output, "the output")?, by, reason: words(reason) }
+        }
+        What::Skip { step, reason } => {
+            Command::Skip { unit: unit_of(store, flows, id, &step)?, by, reason: words(reason) }
         }
         What::Pause { reason } => Command::Pause { by, reason: words(reason) },
         What::Unpause => Command::Unpause { by },
         What::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
         What::Signal { name, payload } => {
-            let payload = Json::parse(&payload).map_err(|error| {
-                Unanswered::Refused(format!("what the signal carries is not JSON: {error}"))
-            })?;
-            Command::Signal { name: name.into(), payload, by }
+            Command::Signal { name: name.into(), payload: json(&payload, "what the signal carries")?, by }
         }
         What::Rerun(again) => Command::Rerun { what: rerun(store, flows, id, again)?, by },
         What::Forget => return Err(Unanswered::refused("to forget is no command of a run")),
     };
     Ok((id, command))
+}
+
+fn json(text: &str, what: &str) -> Result<Json, Unanswered> {
+    Json::parse(text).map_err(|error| Unanswered::Refused(format!("{what} is not JSON: {error}")))
+}
+
+/// The step or item of this name.
+fn unit_of(store: &mut dyn Store, flows: &mut Flows, run: RunId, name: &str) -> Result<UnitRef, Unanswered> {
+    with_run(store, flows, run, |run, flow| unit::unit(run, flow, name))
 }
 
 fn with_run<T>(

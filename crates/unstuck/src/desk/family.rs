@@ -34,8 +34,17 @@ pub(crate) fn under_way(store: &mut dyn Store, run: Run) -> Result<Vec<Run>, Sto
 
 /// Whether a person is needed in this very run.
 pub(crate) fn needs_a_person(run: &Run) -> bool {
-    let rests = |unit: &Unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. });
+    let rests = |unit: &Unit| {
+        let is_left = matches!(unit.state, UnitState::Error { resume: None, acknowledged: None, .. });
+        is_left || matches!(unit.state, UnitState::Held { .. })
+    };
     !run.is_final() && !run.units_where(rests).is_empty()
+}
+
+/// Whether a policy will resume a step of it.
+pub(crate) fn is_scheduled(run: &Run) -> bool {
+    let is_due = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
+    !run.is_final() && !run.units_where(is_due).is_empty()
 }
 
 /// The run that somebody started, of which this one is a part.

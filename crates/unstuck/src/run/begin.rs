@@ -211,7 +211,8 @@ fn owned(place: &Place, who: &str) -> Failure {
 /// Every flow of the file, or every problem of it.
 fn load(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, Failure> {
     source.load(known).map_err(|problems| {
-        Failure::Refused(Refused { file: source.file.clone(), text: source.text.clone(), problems })
+        let (file, text) = (source.file.clone(), source.text.clone());
+        Failure::Refused(vec![Refused { file, text, problems }])
     })
 }
 

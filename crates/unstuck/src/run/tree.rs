@@ -190,7 +190,9 @@ impl Tree {
     fn unit_rest(&self, run: &Run, flow: &Flow, name: UnitRef, unit: &Unit) -> UnitRest {
         match &unit.state {
             UnitState::Held { .. } => UnitRest::At(Rest::Held),
-            UnitState::Error { .. } => UnitRest::At(Rest::Error),
+            // A policy will resume it.
+            UnitState::Error { resume: Some(_), .. } => UnitRest::Moves,
+            UnitState::Error { resume: None, .. } => UnitRest::At(Rest::Error),
             UnitState::Ready(_) if !run.slot.lets_go_on() => UnitRest::Nothing,
             UnitState::Ready(_) => {
                 let step = flow.step(name.step);

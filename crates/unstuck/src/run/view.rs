@@ -170,7 +170,11 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
         UnitState::Active(live) => active(step, live, now),
         UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
         UnitState::Held { .. } => format!("an operator chooses ({})", last_cause(unit)),
-        UnitState::Error { .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
+        UnitState::Error { resume: Some(resume), .. } => {
+            let due = seconds(resume.due.since(now));
+            format!("policy {} resumes it in {due} ({})", resume.policy.name, last_cause(unit))
+        }
+        UnitState::Error { resume: None, .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
         UnitState::Failed { goes_on: true, .. } => format!("{}; the flow goes on", last_cause(unit)),
     };
     format!(": {detail}")

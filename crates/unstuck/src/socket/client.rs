@@ -11,6 +11,8 @@ use crate::failure::plain;
 
 /// So long an owner may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// And so long where there may be a hundred thousand errors to look at.
+const LONG_PATIENCE: Duration = Duration::from_mins(10);
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,8 +35,9 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     let question = Question { version: VERSION, option: option.to_owned(), asked: asked.clone() };
     let mut line = serde_json::to_vec(&question).map_err(|error| Unheard::Refused(error.to_string()))?;
     line.push(b'\n');
-    let heard = converse(&mut stream, &line).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Refused(silent(&stream)),
+    let patience = if asked.takes_long() { LONG_PATIENCE } else { PATIENCE };
+    let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Refused(silent(&stream, patience)),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unheard::HungUp,
         _ => Unheard::Refused(format!(
             "the process that has the store open cannot be asked: {}",
@@ -50,8 +53,8 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     }
 }
 
-fn converse(stream: &mut UnixStream, line: &[u8]) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn converse(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // Whoever does not want to listen hangs up, and may have said why.
     match stream.write_all(line) {
@@ -66,11 +69,11 @@ fn converse(stream: &mut UnixStream, line: &[u8]) -> io::Result<Vec<u8>> {
     Ok(heard)
 }
 
-fn silent(stream: &UnixStream) -> String {
+fn silent(stream: &UnixStream, patience: Duration) -> String {
     let who = process(stream).map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
     format!(
         "{who} has the store open and has not answered for {} seconds; look at what it is doing, or end it",
-        PATIENCE.as_secs()
+        patience.as_secs()
     )
 }
 

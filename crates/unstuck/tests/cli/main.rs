@@ -1,6 +1,7 @@
 //! The command as people use it: the real binary, its exit codes, and every sentence that it says.
 
 mod alone;
+mod by_hand;
 mod check;
 mod docs;
 mod docs_commands;
@@ -14,8 +15,10 @@ mod names;
 mod output;
 mod owner;
 mod pages;
+mod policy_stories;
 mod refusals;
 mod rest;
 mod socket;
 mod support;
 mod terminal;
+mod trials;

@@ -1,0 +1,204 @@
+//! Errors as things of their own: the groups that they fall into, and what is in error now.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenFilter, Store};
+
+use super::Unanswered;
+use super::asked::WantedErrors;
+
+/// So many groups are read at once, at most.
+const MOST: usize = 10_000;
+/// So many steps in error are shown with their group.
+const SHOWN_OPEN: usize = 20;
+/// How the names of groups begin.
+const PREFIX: &str = "err_";
+
+/// Errors that are the same kind of trouble.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GroupLine {
+    pub(crate) group: String,
+    /// The full name of the action.
+    pub(crate) action: String,
+    /// What their causes have in common.
+    pub(crate) pattern: String,
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+    /// How many there ever were.
+    pub(crate) count: u64,
+    /// By flow of the root run, the most frequent first.
+    pub(crate) flows: Vec<FlowCount>,
+    /// Steps in error now, and how many runs these belong to.
+    pub(crate) open: u64,
+    pub(crate) runs: u64,
+    pub(crate) acknowledged: u64,
+    /// How many of the open ones a policy will resume.
+    pub(crate) scheduled: Vec<PolicyCount>,
+    /// Newest first.
+    pub(crate) examples: Vec<ErrorLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FlowCount {
+    pub(crate) flow: String,
+    pub(crate) count: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PolicyCount {
+    pub(crate) policy: String,
+    pub(crate) count: u64,
+}
+
+/// One error.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ErrorLine {
+    pub(crate) run: String,
+    pub(crate) generation: u32,
+    pub(crate) step: String,
+    pub(crate) attempt: u32,
+    pub(crate) at: Timestamp,
+    /// Of the root run.
+    pub(crate) flow: String,
+    #[serde(default)]
+    pub(crate) action_type: Option<String>,
+    pub(crate) cause: String,
+    pub(crate) fatal: bool,
+    /// The policy that took it.
+    pub(crate) policy: Option<String>,
+}
+
+/// A group, and what is in error now.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GroupPage {
+    #[serde(flatten)]
+    pub(crate) line: GroupLine,
+    /// The first of them, in the order of their runs.
+    pub(crate) now: Vec<OpenLine>,
+}
+
+/// A step in error.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenLine {
+    pub(crate) run: String,
+    pub(crate) step: String,
+    /// Its rounds so far.
+    pub(crate) attempts: u32,
+    pub(crate) since: Timestamp,
+    pub(crate) cause: String,
+    pub(crate) acknowledged: bool,
+    /// When it is resumed by itself, and by which policy.
+    pub(crate) resume_at: Option<Timestamp>,
+    pub(crate) policy: Option<String>,
+}
+
+pub(super) fn list(store: &mut dyn Store, wanted: &WantedErrors) -> Result<Vec<GroupLine>, Unanswered> {
+    let filter = GroupFilter {
+        group: None,
+        flow: wanted.flow.as_deref().map(Into::into),
+        action: wanted.action.as_deref().map(Into::into),
+        since: wanted.since,
+    };
+    let groups = store.error_groups(&filter, wanted.limit.clamp(1, MOST))?;
+    Ok(groups.iter().map(line).collect())
+}
+
+pub(super) fn show(store: &mut dyn Store, name: &str) -> Result<GroupPage, Unanswered> {
+    let group = find(store, name)?;
+    let filter = OpenFilter { group: Some(group.group.clone()), ..OpenFilter::default() };
+    let now = store.open_errors(&filter, None, SHOWN_OPEN)?;
+    Ok(GroupPage { line: line(&group), now: now.iter().map(open_line).collect() })
+}
+
+/// The group of this name, or the one whose name begins like this, with or without `err_`.
+pub(super) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Unanswered> {
+    let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
+    if let Some(group) = store.error_groups(&exact, 1)?.pop() {
+        return Ok(group);
+    }
+    let digits = name.strip_prefix(PREFIX).unwrap_or(name);
+    let begins = |group: &ErrorGroup| {
+        !digits.is_empty() && group.group.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(digits))
+    };
+    let mut found = store.error_groups(&GroupFilter::default(), MOST)?;
+    found.retain(begins);
+    match found.len() {
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(Unanswered::Refused(format!(
+            "there is no group of errors `{name}`; `unstuck errors` lists them"
+        ))),
+        _ => {
+            let names: Vec<String> = found
+                .iter()
+                .take(5)
+                .map(|group| format!("  {}  {}: {}", group.group, group.action, group.pattern))
+                .collect();
+            Err(Unanswered::Refused(format!(
+                "`{name}` is the beginning of several groups; give more of it:\n{}",
+                names.join("\n")
+            )))
+        }
+    }
+}
+
+fn line(group: &ErrorGroup) -> GroupLine {
+    GroupLine {
+        group: group.group.to_string(),
+        action: group.action.to_string(),
+        pattern: group.pattern.to_string(),
+        first: group.first.timestamp(),
+        last: group.last.timestamp(),
+        count: group.count,
+        flows: group
+            .flows
+            .iter()
+            .map(|(flow, count)| FlowCount { flow: flow.to_string(), count: *count })
+            .collect(),
+        open: group.open,
+        runs: group.runs,
+        acknowledged: group.acknowledged,
+        scheduled: group
+            .scheduled
+            .iter()
+            .map(|(policy, count)| PolicyCount { policy: policy.to_string(), count: *count })
+            .collect(),
+        examples: group.examples.iter().map(error_line).collect(),
+    }
+}
+
+fn error_line(record: &ErrorRecord) -> ErrorLine {
+    ErrorLine {
+        run: record.run.to_string(),
+        generation: record.generation,
+        step: record.step.to_string(),
+        attempt: record.attempt,
+        at: record.at.timestamp(),
+        flow: record.root_flow.to_string(),
+        action_type: record.action_type.as_deref().map(str::to_owned),
+        cause: record.cause.to_string(),
+        fatal: record.fatal,
+        policy: record.policy.as_ref().map(|policy| policy.name.to_string()),
+    }
+}
+
+fn open_line(open: &OpenError) -> OpenLine {
+    let (resume_at, policy) = match &open.resume {
+        Some((at, policy)) => (Some(at.timestamp()), Some(policy.name.to_string())),
+        None => (None, None),
+    };
+    OpenLine {
+        run: open.record.run.to_string(),
+        step: open.record.step.to_string(),
+        attempts: open.record.rounds,
+        since: open.record.at.timestamp(),
+        cause: open.record.cause.to_string(),
+        acknowledged: open.acknowledged,
+        resume_at,
+        policy,
+    }
+}

@@ -1,0 +1,93 @@
+//! What a policy would do, or would have done, as it is told.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::policy::Taken;
+use unstuck_engine::runtime::Handle;
+use unstuck_engine::trials::{self, Errors, StoreErrors, TryOn, TryPolicies, try_policies};
+use unstuck_store::contract::Store;
+
+use super::Unanswered;
+use super::asked::{TrialOf, Tried};
+use crate::who;
+
+/// What one policy would do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Trial {
+    /// Its name.
+    pub(crate) policy: String,
+    /// How many errors it takes.
+    pub(crate) matched: u64,
+    /// The first of them.
+    pub(crate) runs: Vec<TrialRun>,
+    /// How many errors it would take if an earlier policy did not, by that policy's name.
+    pub(crate) shadowed_by: BTreeMap<String, u64>,
+    /// How many errors it would take if it were not spent on them.
+    pub(crate) exhausted: u64,
+}
+
+/// A step that it takes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TrialRun {
+    pub(crate) run: String,
+    pub(crate) step: String,
+    /// Its rounds so far, which `maxAttempts` bounds.
+    pub(crate) attempts: u32,
+    pub(crate) cause: String,
+    /// When it would be resumed; at the earliest, where the delay is drawn.
+    pub(crate) resume_at: Timestamp,
+    /// At the latest, where the delay is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resume_by: Option<Timestamp>,
+    /// The policy that has it now, or had it then.
+    pub(crate) taken_from: Option<String>,
+}
+
+/// Tries policies by way of a running engine, which goes on meanwhile.
+pub(super) fn by_engine(mut handle: &Handle, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
+    on(&mut handle, of)
+}
+
+/// Tries policies on a store that nobody else has.
+pub(super) fn by_store(store: &mut dyn Store, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
+    on(&mut StoreErrors { store, now: who::now() }, of)
+}
+
+fn on(errors: &mut impl Errors, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
+    let policies = match of.policies {
+        Tried::Drafts(drafts) => TryPolicies::Drafts(drafts),
+        Tried::Named(name) => TryPolicies::Named(name.into()),
+    };
+    let on = match of.past {
+        None => TryOn::Open,
+        Some((since, until)) => TryOn::Past { since, until },
+    };
+    Ok(try_policies(errors, policies, on)?.into_iter().map(told).collect())
+}
+
+fn told(tried: trials::Tried) -> Trial {
+    let trial = tried.trial;
+    Trial {
+        policy: tried.policy.name.to_string(),
+        matched: trial.matched,
+        runs: trial.errors.iter().map(taken).collect(),
+        shadowed_by: trial.shadowed_by.iter().map(|(name, count)| (name.to_string(), *count)).collect(),
+        exhausted: trial.exhausted,
+    }
+}
+
+fn taken(taken: &Taken) -> TrialRun {
+    TrialRun {
+        run: taken.record.run.to_string(),
+        step: taken.record.step.to_string(),
+        attempts: taken.record.rounds,
+        cause: taken.record.cause.to_string(),
+        resume_at: taken.resume_at.timestamp(),
+        resume_by: (taken.resume_by != taken.resume_at).then(|| taken.resume_by.timestamp()),
+        taken_from: taken.taken_from.as_deref().map(str::to_owned),
+    }
+}

@@ -1,0 +1,42 @@
+//! `unstuck policy export`: policies as a file that loads to the same.
+
+use std::process::ExitCode;
+
+use unstuck_core::policy::Policy;
+use unstuck_flow::policies::{export_json, export_yaml};
+
+use crate::desk::asked::Reading;
+use crate::output::Output;
+use crate::place::StoreArgument;
+use crate::{Done, Format};
+
+/// Write policies as a file that `unstuck policy load` takes: YAML, or JSON with `-o json`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The names of policies; without any, all of them.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy export > policies.yaml
+  unstuck policy export resume-connection-reset -o json";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> Done {
+        let answer = self.store.place()?.read(Reading::Kept { names: self.names })?;
+        let policies: Vec<Policy> = answer.read()?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&export_json(&policies)),
+            Format::Text => stdout.text(&export_yaml(&policies)),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

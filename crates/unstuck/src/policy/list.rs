@@ -1,0 +1,86 @@
+//! `unstuck policy list`: the policies, in the order in which they match.
+
+use std::process::ExitCode;
+
+use unstuck_core::time::Time;
+
+use super::words;
+use crate::desk::asked::Reading;
+use crate::desk::policies::PolicyLine;
+use crate::output::Output;
+use crate::place::StoreArgument;
+use crate::table::{Cell, Table};
+use crate::{Done, Format, style, who};
+
+/// List the policies in the order in which they match, with what they have done.
+///
+/// An error is given to the first that matches and is not spent on its step. A policy that can never match is told, with the
+/// earlier one that takes whatever it would.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy list
+  unstuck policy list -o json | jq '.[] | select(.hits == 0) | .name'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> Done {
+        let answer = self.store.place()?.read(Reading::Policies)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show(&answer.read::<Vec<PolicyLine>>()?, &mut stdout),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(lines: &[PolicyLine], stdout: &mut Output) {
+    if lines.is_empty() {
+        return stdout.line("There is no policy yet. `unstuck policy load FILE` adds some.");
+    }
+    let mut table = Table::new(&[
+        "PRIORITY",
+        "POLICY",
+        "MATCHES",
+        "RESUMES",
+        "UP TO",
+        "HITS",
+        "LAST HIT",
+        "SCHEDULED",
+        "",
+    ]);
+    for line in lines {
+        let is_off = line.policy.enabled == Some(false);
+        let plain = if is_off { style::DIM } else { anstyle::Style::new() };
+        let last = line
+            .last_hit
+            .map_or("-".to_owned(), |at| format!("{} ago", who::now().since(Time(at.as_millisecond()))));
+        let note = match (&line.shadowed_by, is_off) {
+            (_, true) => "disabled".to_owned(),
+            (Some(by), false) => format!("never matches: `{by}` takes whatever it would"),
+            (None, false) => String::new(),
+        };
+        let cell = |text: String| Cell::styled(text, plain);
+        table.row(vec![
+            cell(line.policy.priority.unwrap_or_default().to_string()),
+            cell(line.policy.name.clone()),
+            cell(words::matches(&line.policy)),
+            cell(words::resumes(&line.policy)),
+            cell(format!("{} rounds", line.policy.max_attempts)),
+            cell(line.hits.to_string()),
+            cell(last),
+            cell(line.scheduled.to_string()),
+            Cell::styled(note, style::LATER),
+        ]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}
