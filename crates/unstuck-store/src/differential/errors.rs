@@ -19,7 +19,7 @@ use crate::contract::{
 use crate::differential::life::Life;
 
 /// What policies look for: all of it happens.
-const TEXTS: [&str; 3] = ["broke", "for good", "nothing that happens"];
+const TEXTS: [&str; 4] = ["broke", "it broke", "for good", "nothing that happens"];
 const ACTIONS: [&str; 4] = ["steps.a", "parallel.x", "parallel.y", "family.own"];
 
 impl<A: TestStore, B: TestStore> Life<'_, A, B> {
@@ -29,7 +29,7 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
         let place = self.below(policies.len().max(1));
         let before = policies.get(place).cloned();
         let age = policies.iter().map(|policy| policy.age).max().unwrap_or(0) + 1;
-        let (what, after) = match (self.below(6), before.clone()) {
+        let (what, after) = match (self.below(10), before.clone()) {
             (0, Some(_)) => (PolicyDeed::Deleted, None),
             (1, Some(before)) => {
                 let enabled = !before.enabled;
@@ -73,13 +73,13 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
     fn some_policy(&mut self, age: u64) -> Policy {
         let name: Arc<str> = format!("p{age}").into();
         let back_off = BackOff {
-            delay: Millis([0, 500, 5_000][self.below(3)]),
-            max_delay: Some(Millis(9_000)),
+            delay: Millis([0, 500, 40_000][self.below(3)]),
+            max_delay: Some(Millis(90_000)),
             multiplier: self.chance(2).then_some(2.0),
             random: self.chance(3),
         };
-        let text = self.chance(2).then(|| Arc::from(TEXTS[self.below(3)]));
-        let action = self.chance(3).then(|| Arc::from(ACTIONS[self.below(4)]));
+        let text = (!self.chance(3)).then(|| Arc::from(TEXTS[self.below(4)]));
+        let action = self.chance(4).then(|| Arc::from(ACTIONS[self.below(4)]));
         let flow = (text.is_none() && action.is_none()).then(|| self.some_flow().name.clone());
         Policy {
             id: format!("id-{name}").into(),

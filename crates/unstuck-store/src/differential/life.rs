@@ -37,6 +37,9 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         for flow in flows() {
             life.driver.keep(flow);
         }
+        for _ in 0..life.below(5) {
+            life.change_policies();
+        }
         life
     }
 
@@ -148,8 +151,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             1..4 => Says::Start,
             4..7 => Says::Heartbeat { progress: None },
             7 => Says::Heartbeat { progress: Some(large("progress")) },
-            8..15 => Says::Complete { output: if self.chance(3) { large("output") } else { Json::NULL } },
-            15 | 16 => Says::Fail { error: Box::new(Error::new("it broke")), fatal: false },
+            8..14 => Says::Complete { output: if self.chance(3) { large("output") } else { Json::NULL } },
+            14..17 => Says::Fail { error: Box::new(Error::new("it broke")), fatal: false },
             17 => Says::Fail { error: Box::new(Error::new("it broke for good")), fatal: true },
             18 => Says::Defer { asked: None, lacking: None },
             _ => Says::Release,

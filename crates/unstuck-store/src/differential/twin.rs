@@ -435,6 +435,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        // Whoever is dead already keeps nothing.
+        if self.store.has_crashed() {
+            return self.oracle.put_policies(change);
+        }
         let (theirs, ours) = (change.clone(), change.clone());
         let result = self.both(|oracle| oracle.put_policies(theirs), |store| store.put_policies(ours));
         if result.is_ok() && self.store.has_crashed() {
