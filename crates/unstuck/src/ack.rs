@@ -1,20 +1,25 @@
 //! `unstuck ack`: steps in error are known, and left as they are.
 
-use crate::desk::asked::What;
+use crate::bulk::begin::{self, Errors, Named};
+use crate::desk::asked::{BulkAct, What};
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
 
 /// Acknowledge a step in error, or all of a run's: it is known, and left as it is.
 ///
 /// No policy resumes it, and it is not counted among the open errors any more, until somebody resumes it.
+/// Several runs, or what they have in common, are gone through by a bulk action: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
-    run: String,
+    /// The run: its id, the beginning of its id, or @latest. After it the step in error, `step[3]` for an item, or all of
+    /// the run's without it; or other runs, by their ids.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy"],
+        conflicts_with_all = ["group", "flow", "policy"])]
+    names: Vec<String>,
 
-    /// The step in error, `step[3]` for an item; without it all of the run's.
-    step: Option<String>,
+    #[command(flatten)]
+    errors: Errors,
 
     /// Why, for the history.
     #[arg(long, value_name = "TEXT")]
@@ -27,11 +32,20 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck ack @latest --reason 'the supplier delivers again on Monday'
-  unstuck ack run_0s86mke080000 'fetch[3]' --reason 'this file never existed'";
+  unstuck ack run_0s86mke080000 'fetch[3]' --reason 'this file never existed'
+  unstuck ack --group err_3f2a9c1e0b44 --reason 'known, and of no harm'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
-        let (done, already) = match &self.step {
+        let place = self.store.place()?;
+        let (run, step) = match Named::of(self.names) {
+            Named::One { run, step } if !self.errors.is_given() => (run, step),
+            named => {
+                let order = self.errors.order(BulkAct::Acknowledge, named, None, Some(self.reason))?;
+                return begin::execute(&place, order, format);
+            }
+        };
+        let (done, already) = match &step {
             Some(step) => {
                 (format!("`{step}` is acknowledged."), format!("`{step}` was acknowledged already."))
             }
@@ -40,8 +54,7 @@ impl Arguments {
                 "Every step in error was acknowledged already.".to_owned(),
             ),
         };
-        let what = What::Acknowledge { step: self.step, reason: self.reason };
-        let answer = self.store.place()?.change(&self.run, what)?;
+        let answer = place.change(&run, What::Acknowledge { step, reason: self.reason })?;
         changed::tell(&answer, format, &done, &already)
     }
 }

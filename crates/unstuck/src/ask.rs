@@ -10,7 +10,7 @@ use unstuck_engine::runtime::Runtime;
 use unstuck_sqlite::SqliteStore;
 use unstuck_store::contract::StoreError;
 
-use crate::desk::asked::{Asked, Change, PolicyWhat, PolicyWish, Reading, What};
+use crate::desk::asked::{Asked, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
 use crate::desk::{Desk, Unanswered};
 use crate::failure::Failure;
 use crate::place::Place;
@@ -60,6 +60,11 @@ impl Place {
         self.ask_or_make(&Asked::Policies(PolicyWish { by: who::user(), what }), makes_store)
     }
 
+    /// Asks something about bulk actions.
+    pub(crate) fn change_bulk(&self, what: BulkWhat) -> Result<Answer, Failure> {
+        self.ask(&Asked::Bulk(BulkWish { by: who::user(), what }))
+    }
+
     fn ask(&self, asked: &Asked) -> Result<Answer, Failure> {
         self.ask_or_make(asked, false)
     }
@@ -97,7 +102,7 @@ impl Place {
         let desk = Desk { serves: None, option: self.option.clone() };
         let answer = match asked {
             Asked::Read(reading) => desk.read(&mut store, &mut engine::flows(), reading),
-            Asked::Change(_) | Asked::Policies(_) => {
+            Asked::Change(_) | Asked::Policies(_) | Asked::Bulk(_) => {
                 let engine = Engine::new(store, engine::compile(), engine::settings(None)?)
                     .map_err(|error| Failure::new(error.to_string()))?;
                 // It executes nothing, and ends what processes of an engine that was killed are left.
@@ -116,6 +121,7 @@ fn unknown_outcome(asked: &Asked) -> Failure {
     let command = match asked {
         Asked::Change(change) => format!("unstuck history {}", change.run),
         Asked::Policies(_) => "unstuck policy audit".to_owned(),
+        Asked::Bulk(_) => "unstuck bulk list".to_owned(),
         Asked::Read(_) => "unstuck runs".to_owned(),
     };
     Failure::new(format!(

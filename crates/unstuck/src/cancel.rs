@@ -1,17 +1,23 @@
 //! `unstuck cancel`: a run ends for good.
 
+use crate::bulk::begin::{self, Runs};
 use crate::desk::asked::What;
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
 
 /// Cancel a run: its attempts are void, its processes are ended, its children are cancelled.
 ///
-/// A cancelled run is final; `unstuck rerun` starts its next generation.
+/// A cancelled run is final; `unstuck rerun` starts its next generation. Several runs, or what they have in common, are
+/// cancelled by a bulk action: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
-    run: String,
+    /// The run: its id, the beginning of its id, or @latest; or several.
+    #[arg(value_name = "RUN", required_unless_present_any = ["flow", "state"], conflicts_with_all = ["flow", "state"])]
+    runs: Vec<String>,
+
+    #[command(flatten)]
+    common: Runs,
 
     /// Why, for the history.
     #[arg(long, value_name = "TEXT")]
@@ -24,12 +30,17 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck cancel @latest
-  unstuck cancel run_0s86mke080000 --reason 'the order was withdrawn'";
+  unstuck cancel run_0s86mke080000 --reason 'the order was withdrawn'
+  unstuck cancel --flow nightly --state held --dry-run";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
-        let what = What::Cancel { reason: self.reason };
-        let answer = self.store.place()?.change(&self.run, what)?;
+        let place = self.store.place()?;
+        let run = match self.runs.as_slice() {
+            [run] if !self.common.is_given() => run,
+            _ => return begin::execute(&place, self.common.order(self.runs, self.reason), format),
+        };
+        let answer = place.change(run, What::Cancel { reason: self.reason })?;
         changed::tell(&answer, format, "The run is cancelled.", "The run was cancelled already.")
     }
 }

@@ -4,6 +4,7 @@
 //! and asks a desk of its own. What is asked and answered is JSON either way.
 
 pub(crate) mod asked;
+pub(crate) mod bulk;
 mod change;
 pub(crate) mod errors;
 pub(crate) mod explain;
@@ -68,6 +69,7 @@ impl Desk {
                 json(&done)
             }
             Asked::Policies(wish) => order::carry_out(handle, wish),
+            Asked::Bulk(wish) => bulk::carry_out(self, handle, wish),
         }
     }
 
@@ -106,6 +108,11 @@ impl Desk {
             Reading::Trial(of) => json(&trial::by_store(store, of.clone())?),
             Reading::Errors(wanted) => json(&errors::list(store, wanted)?),
             Reading::ErrorGroup { group } => json(&errors::show(store, group)?),
+            Reading::Bulks { open_only, limit } => json(&bulk::list(store, *open_only, *limit)?),
+            Reading::Bulk { bulk } => json(&bulk::show(self, store, bulk)?),
+            Reading::BulkTargets { bulk, from, limit } => {
+                json(&bulk::targets(store, flows, bulk, *from, *limit)?)
+            }
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod ack;
 mod ask;
+mod bulk;
 mod cancel;
 mod changed;
 mod check;
@@ -88,6 +89,7 @@ enum Command {
     Signal(signal::Arguments),
     Rerun(rerun::Arguments),
     Forget(forget::Arguments),
+    Bulk(bulk::Arguments),
     Errors(errors::Arguments),
     Policy(policy::Arguments),
     Store(store::Arguments),
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Signal(signal) => signal.execute(format),
         Command::Rerun(rerun) => rerun.execute(format),
         Command::Forget(forget) => forget.execute(format),
+        Command::Bulk(bulk) => bulk.execute(format),
         Command::Errors(errors) => errors.execute(format),
         Command::Policy(policy) => policy.execute(format),
         Command::Store(store) => store.execute(format),

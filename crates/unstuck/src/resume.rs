@@ -1,6 +1,7 @@
 //! `unstuck resume`: steps in error are tried again.
 
-use crate::desk::asked::What;
+use crate::bulk::begin::{self, Errors, Named};
+use crate::desk::asked::{BulkAct, What};
 use crate::failure::Failure;
 use crate::place::StoreArgument;
 use crate::source::STDIN;
@@ -8,15 +9,24 @@ use crate::{Done, Format, changed, json_input};
 
 /// Try a step in error again, or all of them.
 ///
-/// It starts a new round, with every budget anew. A held step has a choice instead.
+/// It starts a new round, with every budget anew. A held step has a choice instead. Several runs, or what they have in
+/// common, are resumed by a bulk action, which is kept in the store: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
-    run: String,
+    /// The run: its id, the beginning of its id, or @latest. After it the step in error, `step[3]` for an item, or all of
+    /// the run's without it; or other runs, by their ids.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy"],
+        conflicts_with_all = ["group", "flow", "policy"])]
+    names: Vec<String>,
 
-    /// The step in error, `step[3]` for an item; without it all of the run's.
-    step: Option<String>,
+    #[command(flatten)]
+    errors: Errors,
+
+    /// Begin with so many, go on with twice as many while all of them pass the step that had failed, and stop if one does
+    /// not.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    canary: Option<u32>,
 
     /// Change the input of the run to this: JSON, `@FILE`, or `-` for stdin. The step is given what follows from it.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
@@ -38,7 +48,9 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck resume @latest
   unstuck resume run_0s86mke080000 upload --reason 'the archive has room again'
-  unstuck resume @latest fetch --step-input '{\"url\": \"https://mirror.example.org/a\"}'";
+  unstuck resume @latest fetch --step-input '{\"url\": \"https://mirror.example.org/a\"}'
+  unstuck resume --group err_3f2a9c1e0b44 --canary 10 --reason 'the archive has room again'
+  unstuck resume --flow nightly --dry-run";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
@@ -49,12 +61,20 @@ impl Arguments {
             given.map(|given| Ok(json_input::parse(&given, what)?.text().to_owned())).transpose()
         };
         let (input, step_input) = (json(self.input, "--input")?, json(self.step_input, "--step-input")?);
-        let done = match &self.step {
+        let place = self.store.place()?;
+        let (run, step) = match Named::of(self.names) {
+            Named::One { run, step } if !self.errors.is_given() && self.canary.is_none() => (run, step),
+            named => {
+                let action = BulkAct::Resume { input, step_input };
+                let order = self.errors.order(action, named, self.canary, self.reason)?;
+                return begin::execute(&place, order, format);
+            }
+        };
+        let done = match &step {
             Some(step) => format!("`{step}` is tried again, in a new round."),
             None => "Every step in error is tried again, in a new round.".to_owned(),
         };
-        let what = What::Resume { step: self.step, reason: self.reason, input, step_input };
-        let answer = self.store.place()?.change(&self.run, what)?;
+        let answer = place.change(&run, What::Resume { step, reason: self.reason, input, step_input })?;
         changed::tell(&answer, format, &done, &done)
     }
 }

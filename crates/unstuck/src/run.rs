@@ -7,7 +7,7 @@ mod processes;
 mod screen;
 mod seed;
 mod show;
-mod signals;
+pub(crate) mod signals;
 mod tree;
 mod view;
 mod watch;

@@ -14,6 +14,8 @@ pub(crate) enum Asked {
     Change(Change),
     /// Something that changes policies, or what they have scheduled.
     Policies(PolicyWish),
+    /// Something that is done to many runs, or to what does it.
+    Bulk(BulkWish),
 }
 
 /// What can be read.
@@ -46,6 +48,56 @@ pub(crate) enum Reading {
     Errors(WantedErrors),
     /// One of them, and what is in error now.
     ErrorGroup { group: String },
+    /// Bulk actions, newest first.
+    Bulks { open_only: bool, limit: usize },
+    /// One of them, as it stands.
+    Bulk { bulk: String },
+    /// A page of its targets.
+    BulkTargets { bulk: String, from: u64, limit: usize },
+}
+
+/// Something that is asked about bulk actions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BulkWish {
+    /// Who asks.
+    pub(crate) by: String,
+    pub(crate) what: BulkWhat,
+}
+
+/// What is asked about bulk actions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum BulkWhat {
+    Begin(BulkBegin),
+    Pause { bulk: String },
+    Unpause { bulk: String },
+    Cancel { bulk: String },
+}
+
+/// An order for many runs: named, or by what they have in common.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BulkBegin {
+    pub(crate) action: BulkAct,
+    pub(crate) runs: Vec<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) flow: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) state: Option<unstuck_core::model::run::RunState>,
+    pub(crate) rate: Option<u32>,
+    pub(crate) canary: Option<u32>,
+    pub(crate) reason: Option<String>,
+    pub(crate) dry_run: bool,
+}
+
+/// What is done to each. Inputs are the texts of some JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum BulkAct {
+    Resume { input: Option<String>, step_input: Option<String> },
+    Acknowledge,
+    Cancel,
 }
 
 /// Which policies to try on which errors.
@@ -195,6 +247,7 @@ impl Asked {
         match self {
             Asked::Read(reading) => matches!(reading, Reading::Trial(_)),
             Asked::Policies(wish) => applies(wish),
+            Asked::Bulk(wish) => matches!(wish.what, BulkWhat::Begin(_)),
             Asked::Change(_) => false,
         }
     }
@@ -206,6 +259,10 @@ impl Asked {
             Asked::Policies(wish) => match wish.what {
                 PolicyWhat::Enable { .. } | PolicyWhat::Disable { .. } | PolicyWhat::Apply { .. } => true,
                 PolicyWhat::Load { .. } | PolicyWhat::Delete { .. } => false,
+            },
+            Asked::Bulk(wish) => match &wish.what {
+                BulkWhat::Begin(begin) => begin.dry_run,
+                BulkWhat::Pause { .. } | BulkWhat::Unpause { .. } | BulkWhat::Cancel { .. } => true,
             },
             Asked::Change(change) => match change.what {
                 What::Pause { .. }

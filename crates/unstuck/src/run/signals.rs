@@ -12,11 +12,11 @@ const SAME: Duration = Duration::from_millis(250);
 
 /// A wish to end, from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Signal(i32);
+pub(crate) struct Signal(i32);
 
 impl Signal {
     /// Why the run is interrupted.
-    pub(super) fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self.0 {
             SIGINT => "Ctrl-C",
             SIGHUP => "its terminal was closed",
@@ -25,7 +25,7 @@ impl Signal {
     }
 
     /// As shells tell it.
-    pub(super) fn exit_code(self) -> ExitCode {
+    pub(crate) fn exit_code(self) -> ExitCode {
         ExitCode::from(self.number())
     }
 
@@ -36,7 +36,7 @@ impl Signal {
 
 /// Calls `first` for the first signal, on a thread of its own, and `second` for the next one, after which the process
 /// ends: whoever asks twice does not want to wait, whatever the other threads are doing.
-pub(super) fn listen(
+pub(crate) fn listen(
     first: impl FnOnce(Signal) + Send + 'static,
     second: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The page on the commands: what stands there is what they say.
+//! The pages on the commands: what stands there is what they say.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
@@ -12,7 +12,17 @@ const SHOWN: &str = "/srv/unstuck";
 
 #[test]
 fn every_example_says_what_the_page_says() {
-    let page = std::fs::read_to_string(repository().join("docs/commands.md")).expect("the page is there");
+    all_said("docs/commands.md", 20);
+}
+
+#[test]
+fn bulk_actions_say_what_the_page_says() {
+    all_said("docs/bulk-actions.md", 10);
+}
+
+/// Everything that is typed on this page says what stands there; there is more of it than `least`.
+fn all_said(page: &str, least: usize) {
+    let page = std::fs::read_to_string(repository().join(page)).expect("the page is there");
     let store = Store::new();
     symlink(repository().join("examples"), format!("{}/examples", store.folder())).expect("it can be linked");
     let mut count = 0;
@@ -33,7 +43,7 @@ fn every_example_says_what_the_page_says() {
             _ => panic!("line {line}: what is {kind}?"),
         }
     }
-    assert!(count > 20, "{count} commands were run");
+    assert!(count > least, "{count} commands were run");
 }
 
 /// The commands of a block, each with what follows it.

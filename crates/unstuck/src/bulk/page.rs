@@ -1,0 +1,72 @@
+//! A bulk action as people read it: what it does, how far it is, and what became of its targets.
+
+use crate::desk::bulk::{BulkPage, CauseCount};
+use crate::output::Output;
+use crate::{changed, style, text};
+
+/// Where it stands, what has come of it, and what can be done now.
+pub(crate) fn show(page: &BulkPage, stdout: &mut Output, option: &str) {
+    let name = stdout.look.paint(style::BOLD, &page.bulk);
+    let state = stdout.look.paint(style::style_of_word(&page.state), state_words(page));
+    stdout.line(&format!("{name}  {} of {}: {state}", page.action, text::visible(&page.selection)));
+    let by = match &page.reason {
+        Some(reason) => format!("{}, at {:.0}: {reason}", page.by, page.created_at),
+        None => format!("{}, at {:.0}", page.by, page.created_at),
+    };
+    let speed = match page.canary {
+        Some(canary) => format!("{} a second, in waves from {canary} on; wave {}", page.rate, page.wave),
+        None => format!("{} a second", page.rate),
+    };
+    for (name, value) in [("by", by), ("pace", speed), ("targets", page.total.to_string())] {
+        let name = stdout.look.paint(style::DIM, format!("{name:8}"));
+        stdout.line(&format!("  {name} {}", text::visible(&value)));
+    }
+    stdout.line("");
+    for counted in &page.results {
+        stdout.line(&format!("{:>8}  {}", counted.count, counted.result.word()));
+        for CauseCount { cause, count, run } in &counted.causes {
+            let one = if *count == 1 { run.clone() } else { format!("{count}, such as {run}") };
+            stdout.line(&text::visible(&format!("            {cause} ({one})")));
+        }
+    }
+    next(page, stdout, option);
+}
+
+/// What it has come to, on one line.
+pub(crate) fn in_short(page: &BulkPage) -> String {
+    let parts: Vec<String> =
+        page.results.iter().map(|counted| format!("{} {}", counted.count, counted.result.word())).collect();
+    parts.join(", ")
+}
+
+fn state_words(page: &BulkPage) -> String {
+    match page.state.as_str() {
+        "acted" => "every target was acted on, and not all results are known".to_owned(),
+        "running" if !page.acts => "waiting for the results of its wave".to_owned(),
+        state => state.to_owned(),
+    }
+}
+
+/// What will happen next, or who has to do what.
+fn next(page: &BulkPage, stdout: &mut Output, option: &str) {
+    let bulk = &page.bulk;
+    if let Some(why) = &page.why {
+        stdout.line("");
+        changed::wrapped(stdout, &format!("It has stopped: {why}."));
+        stdout.line("Go on all the same, or leave the rest for good:");
+        stdout.line(&text::visible(&format!("  unstuck bulk unpause {bulk}{option}")));
+        stdout.line(&text::visible(&format!("  unstuck bulk cancel {bulk}{option}")));
+    }
+    if page.state == "paused" {
+        stdout.line(&text::visible(&format!("\nGo on with: unstuck bulk unpause {bulk}{option}")));
+    }
+    if !page.go_on.is_empty() {
+        let sentence = "Resumed steps wait for whoever goes on with their runs, and nobody does now. Each of these \
+                        commands goes on with one:";
+        stdout.line("");
+        changed::wrapped(stdout, sentence);
+        for command in &page.go_on {
+            stdout.line(&format!("  {}", text::visible(command)));
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Bulk actions: begun from names, changed, and told as they stand.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Pace, ResultKind, Target};
+use unstuck_core::decide::{Answer, unit_name};
+use unstuck_core::event::Actor;
+use unstuck_core::fingerprint::pattern;
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_engine::bulk::{BulkDeed, BulkOrder, BulkPlan, Selection};
+use unstuck_engine::flows::Flows;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::{OpenFilter, Store};
+
+use super::asked::{BulkAct, BulkBegin, BulkWhat, BulkWish};
+use super::{Desk, Unanswered, errors, json, name};
+
+/// So many results are looked through for what they have in common.
+const LOOKED_THROUGH: usize = 10_000;
+/// So many causes are told.
+const MOST_CAUSES: usize = 10;
+/// So many commands are told that go on with runs that wait.
+const MOST_GO_ON: usize = 3;
+/// How the ids of bulk actions begin.
+const PREFIX: &str = "bulk_";
+
+/// What came of an order: a bulk action, or what it would do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Begun {
+    /// None where nothing is selected, or nothing was to be done.
+    pub(crate) bulk: Option<String>,
+    pub(crate) dry_run: bool,
+    /// What was selected, in words.
+    pub(crate) selection: String,
+    pub(crate) total: u64,
+    /// The first targets, of a dry run.
+    pub(crate) targets: Vec<TargetLine>,
+}
+
+/// A bulk action, as it stands.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BulkPage {
+    pub(crate) bulk: String,
+    /// `resume`, `ack` or `cancel`.
+    pub(crate) action: String,
+    pub(crate) state: String,
+    /// Why it has stopped.
+    pub(crate) why: Option<String>,
+    pub(crate) selection: String,
+    pub(crate) by: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) rate: u32,
+    pub(crate) canary: Option<u32>,
+    pub(crate) wave: u32,
+    pub(crate) total: u64,
+    /// What it has come to, in the order in which it is told; a kind that nothing has come to is left out.
+    pub(crate) results: Vec<KindCount>,
+    /// The commands that go on with runs whose resumed steps nobody executes; some of them.
+    pub(crate) go_on: Vec<String>,
+    /// Whether it acts on more targets by itself, as long as somebody has the store open.
+    pub(crate) acts: bool,
+    /// Whether nothing can happen to it any more.
+    pub(crate) is_over: bool,
+}
+
+/// How many targets have come to what.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KindCount {
+    pub(crate) result: ResultKind,
+    pub(crate) count: u64,
+    /// Why, the most frequent first, with what changes from one to the next taken out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) causes: Vec<CauseCount>,
+}
+
+/// How often something was the cause.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CauseCount {
+    pub(crate) cause: String,
+    pub(crate) count: u64,
+    /// One of the runs.
+    pub(crate) run: String,
+}
+
+/// One target.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TargetLine {
+    pub(crate) place: u64,
+    pub(crate) run: String,
+    pub(crate) step: Option<String>,
+    pub(crate) result: ResultKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
+
+/// A bulk action that somebody has changed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ChangedBulk {
+    /// Whether it had been so before.
+    pub(crate) already: bool,
+    #[serde(flatten)]
+    pub(crate) page: BulkPage,
+}
+
+/// Carries out what is wished, and tells what came of it as JSON.
+pub(super) fn carry_out(desk: &Desk, handle: &Handle, wish: BulkWish) -> Result<String, Unanswered> {
+    let BulkWish { by, what } = wish;
+    let (bulk, deed) = match what {
+        BulkWhat::Begin(begin) => return json(&begin_bulk(handle, begin, Actor::User(by.into()))?),
+        BulkWhat::Pause { bulk } => (bulk, BulkDeed::Pause),
+        BulkWhat::Unpause { bulk } => (bulk, BulkDeed::Unpause),
+        BulkWhat::Cancel { bulk } => (bulk, BulkDeed::Cancel),
+    };
+    let id = handle.read(move |store, _| find(store, &bulk))??.id;
+    let answer = handle.change_bulk(id, deed)?;
+    let desk = desk.clone();
+    let page = handle.read(move |store, _| show(&desk, store, &id.to_string()))??;
+    json(&ChangedBulk { already: answer == Answer::Already, page })
+}
+
+fn begin_bulk(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<Begun, Unanswered> {
+    let dry_run = begin.dry_run;
+    let order = order_of(handle, begin, by)?;
+    let selection = order.words.to_string();
+    if !dry_run {
+        let bulk = handle.start_bulk(order)?;
+        let total = bulk.as_ref().map_or(0, |bulk| bulk.total);
+        let bulk = bulk.map(|bulk| bulk.id.to_string());
+        return Ok(Begun { bulk, dry_run, selection, total, targets: Vec::new() });
+    }
+    let BulkPlan { total, first } = handle.plan_bulk(&order)?;
+    let targets = handle.read(move |store, flows| {
+        let mut names = StepNames::default();
+        let found = (0..).zip(first).map(|(place, (run, unit))| {
+            let step = names.of(store, flows, run, unit);
+            TargetLine { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
+        });
+        found.collect()
+    })?;
+    Ok(Begun { bulk: None, dry_run, selection, total, targets })
+}
+
+/// The order, with every name looked up.
+fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, Unanswered> {
+    let words = words_of(&begin);
+    let parse = |text: Option<String>| -> Result<Option<Json>, Unanswered> {
+        let parsed = text.map(|text| Json::parse(&text)).transpose();
+        parsed.map_err(|error| Unanswered::Refused(format!("the input is not JSON: {error}")))
+    };
+    let action = match begin.action {
+        BulkAct::Resume { input, step_input } => {
+            BulkAction::Resume { input: parse(input)?, step_input: parse(step_input)? }
+        }
+        BulkAct::Acknowledge => BulkAction::Acknowledge,
+        BulkAct::Cancel => BulkAction::Cancel,
+    };
+    let arc = |text: Option<String>| text.map(Arc::<str>::from);
+    let selection = if !begin.runs.is_empty() {
+        let (runs, group) = (begin.runs, begin.group);
+        if group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some() {
+            return Err(Unanswered::refused("give runs, or what they have in common, and not both"));
+        }
+        let find = move |store: &mut dyn Store, flows: &mut Flows| {
+            runs.iter().map(|run| name::find(store, flows, run)).collect::<Result<Vec<_>, _>>()
+        };
+        Selection::Runs(handle.read(find)??)
+    } else if matches!(action, BulkAction::Cancel) {
+        if begin.flow.is_none() && begin.state.is_none() {
+            return Err(Unanswered::refused("say which runs: name them, or give --flow or --state"));
+        }
+        Selection::Open { flow: arc(begin.flow), state: begin.state }
+    } else {
+        if begin.group.is_none() && begin.flow.is_none() && begin.policy.is_none() {
+            return Err(Unanswered::refused("say which: name runs, or give --group, --flow or --policy"));
+        }
+        let group = match begin.group {
+            Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
+            None => None,
+        };
+        let policy = begin.policy.map(|name| policy_id(handle, &name)).transpose()?;
+        Selection::Errors(OpenFilter { group, flow: arc(begin.flow), policy, ..OpenFilter::default() })
+    };
+    let rate = begin.rate.unwrap_or(Pace::default().rate);
+    let pace = Pace { rate, canary: begin.canary };
+    Ok(BulkOrder { action, selection, words: words.into(), pace, by, reason: arc(begin.reason) })
+}
+
+fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, Unanswered> {
+    let policies = handle.policies()?;
+    let found = policies.named(name).map(|policy| policy.id.clone());
+    found.ok_or_else(|| {
+        Unanswered::Refused(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
+    })
+}
+
+/// What is selected, as people read it.
+fn words_of(begin: &BulkBegin) -> String {
+    match begin.runs.as_slice() {
+        [] => {}
+        [run] => return run.clone(),
+        runs => return format!("{} runs", runs.len()),
+    }
+    let part = |what: &str, given: Option<&str>| given.map(|given| format!("{what} {given}"));
+    let parts = [
+        part("group", begin.group.as_deref()),
+        part("flow", begin.flow.as_deref()),
+        part("policy", begin.policy.as_deref()),
+        part("state", begin.state.map(unstuck_core::model::run::RunState::word)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Bulk actions, newest first.
+pub(super) fn list(
+    store: &mut dyn Store,
+    open_only: bool,
+    limit: usize,
+) -> Result<Vec<BulkPage>, Unanswered> {
+    Ok(store.bulks(open_only, None, limit)?.iter().map(page).collect())
+}
+
+/// One of them, with its causes and with what must be done for those that wait.
+pub(super) fn show(desk: &Desk, store: &mut dyn Store, given: &str) -> Result<BulkPage, Unanswered> {
+    let bulk = find(store, given)?;
+    let mut page = page(&bulk);
+    for counted in &mut page.results {
+        if matches!(counted.result, ResultKind::FailedAgain | ResultKind::Refused) {
+            let found = store.targets(bulk.id, Some(counted.result), 0, LOOKED_THROUGH)?;
+            counted.causes = causes(&found);
+        }
+    }
+    if bulk.counts.under_way > 0 {
+        for target in store.targets(bulk.id, Some(ResultKind::Resumed), 0, MOST_GO_ON)? {
+            if let Some(run) = store.run(target.run)? {
+                page.go_on.extend(desk.go_on(store, &run)?);
+            }
+        }
+        page.go_on.dedup();
+    }
+    Ok(page)
+}
+
+/// A page of targets.
+pub(super) fn targets(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    given: &str,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<TargetLine>, Unanswered> {
+    let bulk = find(store, given)?;
+    let mut names = StepNames::default();
+    let found = store.targets(bulk.id, None, from, limit)?;
+    let line = |target: Target| TargetLine {
+        place: target.place,
+        run: target.run.to_string(),
+        step: names.of(store, flows, target.run, target.unit),
+        result: target.result.kind(),
+        why: target.result.why().map(ToString::to_string),
+    };
+    Ok(found.into_iter().map(line).collect())
+}
+
+/// The bulk action of this id, or whose id begins like this, or the latest.
+fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, Unanswered> {
+    if let Ok(id) = given.parse::<BulkId>()
+        && let Some(bulk) = store.bulk(id)?
+    {
+        return Ok(bulk);
+    }
+    let lower = given.to_ascii_lowercase();
+    let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
+    let mut found = store.bulks(false, None, LOOKED_THROUGH)?;
+    if given == name::LATEST {
+        found.truncate(1);
+    } else {
+        found.retain(|bulk| !digits.is_empty() && bulk.id.to_string()[PREFIX.len()..].starts_with(digits));
+    }
+    match found.len() {
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(Unanswered::Refused(format!(
+            "there is no bulk action `{given}`; `unstuck bulk list` lists them"
+        ))),
+        _ => Err(Unanswered::Refused(format!(
+            "`{given}` is the beginning of several ids of bulk actions; give more of it"
+        ))),
+    }
+}
+
+fn page(bulk: &Bulk) -> BulkPage {
+    let (action, passed) = match &bulk.action {
+        BulkAction::Resume { .. } => ("resume", ResultKind::Passed),
+        BulkAction::Acknowledge => ("ack", ResultKind::Acknowledged),
+        BulkAction::Cancel => ("cancel", ResultKind::Cancelled),
+    };
+    let counts = [
+        (passed, bulk.counts.passed),
+        (ResultKind::FailedAgain, bulk.counts.failed),
+        (ResultKind::Refused, bulk.counts.refused),
+        (ResultKind::Resumed, bulk.counts.under_way),
+        (ResultKind::Pending, bulk.total - bulk.next.min(bulk.total)),
+    ];
+    let count = |(result, count)| KindCount { result, count, causes: Vec::new() };
+    let by = match &bulk.by {
+        Actor::User(name) => name.to_string(),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    BulkPage {
+        bulk: bulk.id.to_string(),
+        action: action.to_owned(),
+        state: bulk.state.word().to_owned(),
+        why: match &bulk.state {
+            BulkState::Stopped { why } => Some(why.to_string()),
+            _ => None,
+        },
+        selection: bulk.selection.to_string(),
+        by,
+        reason: bulk.reason.as_ref().map(ToString::to_string),
+        created_at: bulk.created_at.timestamp(),
+        rate: bulk.pace.rate,
+        canary: bulk.pace.canary,
+        wave: bulk.wave.number,
+        total: bulk.total,
+        results: counts.into_iter().filter(|(_, count)| *count > 0).map(count).collect(),
+        go_on: Vec::new(),
+        acts: bulk.due().is_some(),
+        is_over: bulk.is_over(),
+    }
+}
+
+/// What results have in common.
+fn causes(targets: &[Target]) -> Vec<CauseCount> {
+    let mut counted: HashMap<String, (u64, RunId)> = HashMap::new();
+    for target in targets {
+        let cause = target.result.why().map(|why| pattern(why)).unwrap_or_default();
+        counted.entry(cause).or_insert((0, target.run)).0 += 1;
+    }
+    let mut causes: Vec<CauseCount> = counted
+        .into_iter()
+        .map(|(cause, (count, run))| CauseCount { cause, count, run: run.to_string() })
+        .collect();
+    causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
+    causes.truncate(MOST_CAUSES);
+    causes
+}
+
+/// Steps by name; a run of several targets is read once.
+#[derive(Default)]
+struct StepNames {
+    last: Option<(RunId, Option<Arc<unstuck_core::model::flow::Flow>>)>,
+}
+
+impl StepNames {
+    fn of(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        run: RunId,
+        of: Option<UnitRef>,
+    ) -> Option<String> {
+        let of = of?;
+        if self.last.as_ref().is_none_or(|(last, _)| *last != run) {
+            let found = store.run(run).ok().flatten();
+            self.last = Some((run, found.and_then(|found| flows.get(store, found.flow).ok())));
+        }
+        let (_, flow) = self.last.as_ref()?;
+        Some(unit_name(flow.as_ref()?, of))
+    }
+}

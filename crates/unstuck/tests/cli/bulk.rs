@@ -1,0 +1,170 @@
+//! Bulk actions as operators use them, from the first word to the last.
+
+use serde_json::{Value, json};
+
+use crate::support::under_way::{UnderWay, wait_until};
+use crate::support::{Ran, Store};
+
+/// A step that passes once there is a file `room` beside it.
+const UPLOAD: &str = "flow: upload\nsteps:\n  - id: upload\n    run: >-\n      \
+    test -e room || { echo 'the archive is full' >&2; exit 1; }\n";
+const WAIT: &str = "flow: wait\nsteps:\n  - {id: go, signal: go}\n";
+
+/// A store with so many runs whose upload has failed, and their ids, oldest first.
+fn with_failed(count: usize) -> (Store, Vec<String>) {
+    let store = Store::new();
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        assert_eq!(store.run_flow(UPLOAD, &[]).code, 1);
+        runs.push(store.latest());
+    }
+    (store, runs)
+}
+
+fn done(ran: &Ran) -> &str {
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    &ran.stdout
+}
+
+/// The latest bulk action: its state, and what became of each target.
+fn latest(store: &Store) -> (String, Vec<Value>) {
+    let document = store.unstuck(&["bulk", "show", "@latest", "-o", "json"]).json();
+    let targets = document["targets"].as_array().expect("a list").iter();
+    let state = document["state"].as_str().expect("a word").to_owned();
+    (state, targets.map(|target| target["result"].clone()).collect())
+}
+
+fn go_on_with(store: &Store, run: &str) -> i32 {
+    store.unstuck(&["run", "--continue", run]).code
+}
+
+#[test]
+fn a_bulk_resume_whose_canary_fails() {
+    let (store, runs) = with_failed(4);
+    let plan = store.unstuck(&["resume", "--flow", "upload", "--dry-run"]);
+    assert!(done(&plan).ends_with("This would have 4 targets; it was a dry run, and nothing was done.\n"));
+    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "There is no bulk action.\n");
+
+    let begun = store.unstuck(&["resume", "--flow", "upload", "--canary", "1", "--reason", "it has room"]);
+    assert!(done(&begun).contains("has begun, with 4 targets"), "{}", begun.stdout);
+    assert!(begun.stdout.contains("waiting for the results of its wave"), "{}", begun.stdout);
+    assert!(begun.stdout.contains(&format!("  unstuck run --continue {}\n", runs[0])), "{}", begun.stdout);
+    assert_eq!(latest(&store), ("running".into(), results(["resumed", "pending", "pending", "pending"])));
+
+    // Resumed is not passed: whoever goes on with the run finds that it fails again.
+    assert_eq!(go_on_with(&store, &runs[0]), 1);
+    assert_eq!(latest(&store), ("stopped".into(), results(["failedAgain", "pending", "pending", "pending"])));
+    let shown = store.unstuck(&["bulk", "show", "@latest"]);
+    for line in [
+        "1  failed again\n            the archive is full (run_",
+        "3  pending\n",
+        "It has stopped: 1 step of wave 1 has failed again; 3 were not acted on.",
+        "  unstuck bulk unpause bulk_",
+    ] {
+        assert!(done(&shown).contains(line), "{line} in\n{}", shown.stdout);
+    }
+
+    // Somebody has made room, and lets it go on.
+    store.write("room", "");
+    done(&store.unstuck(&["bulk", "unpause", "@latest"]));
+    done(&store.unstuck(&["bulk", "watch", "@latest"]));
+    assert_eq!(latest(&store).1, results(["failedAgain", "resumed", "resumed", "pending"]));
+    for run in &runs[1..3] {
+        assert_eq!(go_on_with(&store, run), 0);
+    }
+    done(&store.unstuck(&["bulk", "watch", "@latest"]));
+    assert_eq!(go_on_with(&store, &runs[3]), 0);
+    assert_eq!(latest(&store), ("done".into(), results(["failedAgain", "passed", "passed", "passed"])));
+    done(&store.unstuck(&["store", "check"]));
+}
+
+#[test]
+fn whoever_has_the_store_goes_on_with_it() {
+    let (store, runs) = with_failed(3);
+    // It goes away with the test.
+    let _owner = UnderWay::start(&store, WAIT, &[]);
+    wait_until(|| std::fs::exists(format!("{}/socket", store.path())).is_ok_and(|there| there));
+    let begun = store.unstuck(&[&["ack", "--reason", "known"], &ids(&runs)[..]].concat());
+    assert!(
+        done(&begun).contains("The process that has the store open goes on with it."),
+        "{}",
+        begun.stdout
+    );
+    assert!(begun.stdout.contains("Watch it with: unstuck bulk watch bulk_"), "{}", begun.stdout);
+    let watched = store.unstuck(&["bulk", "watch", "@latest"]);
+    assert!(done(&watched).contains("3  acknowledged"), "{}", watched.stdout);
+    assert_eq!(latest(&store), ("done".into(), results(["acknowledged"; 3])));
+    // Those are left out of what errors have in common, and named ones are not.
+    let nothing = store.unstuck(&["resume", "--flow", "upload"]);
+    assert_eq!(done(&nothing), "Nothing is selected by flow upload: nothing is to be done.\n");
+    done(&store.unstuck(&[&["resume", "--canary", "1"], &ids(&runs)[..]].concat()));
+    wait_until(|| latest(&store).1 == results(["resumed", "pending", "pending"]));
+    done(&store.unstuck(&["bulk", "pause", "@latest"]));
+    assert_eq!(latest(&store).0, "paused");
+    let again = store.unstuck(&["bulk", "pause", "@latest"]);
+    assert!(done(&again).starts_with("It was paused already.\n"), "{}", again.stdout);
+    done(&store.unstuck(&["bulk", "cancel", "@latest"]));
+    assert_eq!(latest(&store), ("cancelled".into(), results(["resumed", "pending", "pending"])));
+    let refused = store.unstuck(&["bulk", "unpause", "@latest"]);
+    assert_eq!(refused.stderr, "error: the bulk action is cancelled, so it cannot go on\n");
+}
+
+#[test]
+fn runs_are_cancelled_by_what_they_have_in_common() {
+    let (store, runs) = with_failed(3);
+    let cancelled = store.unstuck(&["cancel", "--state", "error", "--rate", "1000", "-o", "json"]);
+    assert_eq!(cancelled.code, 0, "{}", cancelled.stderr);
+    let document = cancelled.json();
+    assert_eq!(document["results"], json!([{ "result": "cancelled", "count": 3 }]), "{document:#}");
+    let again = store.unstuck(&[&["cancel"], &ids(&runs)[..]].concat());
+    assert!(
+        done(&again).contains("3  refused\n            it was cancelled already (3, such as run_"),
+        "{}",
+        again.stdout
+    );
+    let listed = store.unstuck(&["bulk", "list"]);
+    assert_eq!(done(&listed).lines().count(), 3, "{}", listed.stdout);
+    assert_eq!(
+        store.unstuck(&["bulk", "list", "--open"]).stdout,
+        "There is no bulk action that is not over.\n"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_in_a_sentence() {
+    let (store, runs) = with_failed(1);
+    let run = runs[0].as_str();
+    let cases: [(&[&str], &str); 7] = [
+        (&["resume", "--group", "nope"], "there is no group of errors `nope`"),
+        (&["resume", "--policy", "nope"], "there is no policy `nope`; `unstuck policy list` lists them"),
+        (&["resume", run, "upload", "--dry-run"], "a bulk action is about runs, each by its id"),
+        (&["ack", run, "run_7zzzzzzzzzzzz", "--reason", "x"], "there is no run `run_7zzzzzzzzzzzz`"),
+        (&["bulk", "show", "bulk_0"], "there is no bulk action `bulk_0`; `unstuck bulk list` lists them"),
+        (&["bulk", "pause", "@latest"], "there is no bulk action `@latest`"),
+        (&["cancel", "--flow", "upload", "--state", "completed"], ""),
+    ];
+    for (arguments, said) in cases {
+        let ran = store.unstuck(arguments);
+        assert_eq!(ran.code, i32::from(!said.is_empty()), "{arguments:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains(said), "{arguments:?}: {}", ran.stderr);
+    }
+    // What clap refuses has another exit code.
+    for arguments in [
+        &["resume"][..],
+        &["cancel"],
+        &["resume", run, "--flow", "upload"],
+        &["resume", "--flow", "upload", "--rate", "0"],
+        &["resume", "--flow", "upload", "--canary", "0"],
+    ] {
+        assert_eq!(store.unstuck(arguments).code, 2, "{arguments:?}");
+    }
+    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "There is no bulk action.\n", "nothing was begun");
+}
+
+fn results<const N: usize>(words: [&str; N]) -> Vec<Value> {
+    words.iter().map(|word| json!(word)).collect()
+}
+
+fn ids(runs: &[String]) -> Vec<&str> {
+    runs.iter().map(String::as_str).collect()
+}
