@@ -168,7 +168,10 @@ impl<S: Store> Engine<S> {
         ready.extend(batch.bulks.keys());
         ready.sort_unstable();
         ready.dedup();
-        let share = (limit / ready.len().max(1)).max(1);
+        if ready.is_empty() {
+            return Ok(());
+        }
+        let share = (limit / ready.len()).max(1);
         for id in ready {
             self.act(batch, id, share)?;
         }

@@ -132,6 +132,8 @@ impl Runs {
 
 /// Begins it. Where nobody else has the store, this goes on with it as long as it acts.
 pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
+    // Before anybody is told that it can be interrupted.
+    let is_interrupted = watch::interrupts()?;
     let answer = place.change_bulk(BulkWhat::Begin(order))?;
     let begun: Begun = answer.read()?;
     let mut stdout = Output::stdout();
@@ -151,7 +153,6 @@ pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
         let name = stdout.look.paint(style::BOLD, bulk);
         stdout.line(&format!("{name} has begun, with {}.", targets(begun.total)));
     }
-    let is_interrupted = watch::interrupts()?;
     if let Some(page) = watch::go_on(place, bulk, &is_interrupted)? {
         stdout.finish()?;
         return watch::end(&page, place, format, is_interrupted.load(Ordering::Relaxed));

@@ -1,5 +1,6 @@
 //! Bulk actions as operators use them, from the first word to the last.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::under_way::{UnderWay, wait_until};
@@ -128,6 +129,62 @@ fn runs_are_cancelled_by_what_they_have_in_common() {
         store.unstuck(&["bulk", "list", "--open"]).stdout,
         "There is no bulk action that is not over.\n"
     );
+}
+
+#[test]
+fn errors_are_selected_by_what_they_have_in_common() {
+    let (store, runs) = with_failed(3);
+    let group =
+        store.unstuck(&["errors", "-o", "json"]).json()[0]["group"].as_str().expect("a name").to_owned();
+    let policy = store.write("policy.yaml", "{name: later, flow: upload, maxAttempts: 9, backOff: 1d}");
+    done(&store.unstuck(&["policy", "load", &policy]));
+    done(&store.unstuck(&["ack", &runs[2], "--reason", "known"]));
+    done(&store.unstuck(&["policy", "apply"]));
+    done(&store.unstuck(&["resume", &runs[1]]));
+    let digits = group.trim_start_matches("err_");
+    let cases: [(&[&str], u64); 8] = [
+        (&["--group", &group], 1),
+        (&["--group", digits], 1),
+        (&["--policy", "later"], 1),
+        (&["--group", &group, "--flow", "upload", "--policy", "later"], 1),
+        (&["--flow", "other"], 0),
+        (&["--group", &group, "--flow", "other"], 0),
+        (&[&runs[0], &runs[2]], 2),
+        (&[&runs[0], &runs[0], &runs[1]], 2),
+    ];
+    for (selected, total) in cases {
+        let plan = store.unstuck(&[&["resume", "--dry-run", "-o", "json"], selected].concat());
+        assert_eq!(plan.json()["total"], json!(total), "{selected:?}: {}", plan.stdout);
+    }
+}
+
+#[test]
+fn it_goes_on_with_somebody_else_after_ctrl_c() {
+    let (store, runs) = with_failed(20);
+    let begun =
+        UnderWay::command(&store, &[&["ack", "--rate", "1", "--reason", "known"], &ids(&runs)[..]].concat());
+    begun.until("has begun, with 20 targets");
+    begun.send(Signal::INT);
+    let ran = begun.wait();
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("it goes on with whatever process has the store open next"),
+        "{}",
+        ran.stdout
+    );
+    let (state, found) = latest(&store);
+    assert_eq!((state.as_str(), found.last()), ("running", Some(&json!("pending"))));
+    // It is killed in the middle, which is no matter.
+    let watching = UnderWay::command(&store, &["bulk", "watch", "@latest"]);
+    let acted = |found: &[Value]| found.iter().filter(|result| **result == json!("acknowledged")).count();
+    wait_until(|| acted(&latest(&store).1) > acted(&found));
+    watching.send(Signal::KILL);
+    watching.wait();
+    done(&store.unstuck(&["store", "check"]));
+    done(&store.unstuck(&["bulk", "cancel", "@latest"]));
+    let (_, found) = latest(&store);
+    let errors = store.unstuck(&["errors", "-o", "json"]).json();
+    assert_eq!(errors[0]["acknowledged"], json!(acted(&found)), "what is counted is what was done");
 }
 
 #[test]
