@@ -2,6 +2,7 @@
 
 mod export;
 mod loading;
+mod page;
 mod refused;
 mod robustness;
 

@@ -20,6 +20,11 @@ fn bulk_actions_say_what_the_page_says() {
     all_said("docs/bulk-actions.md", 10);
 }
 
+#[test]
+fn policies_say_what_the_page_says() {
+    all_said("docs/policies.md", 25);
+}
+
 /// Everything that is typed on this page says what stands there; there is more of it than `least`.
 fn all_said(page: &str, least: usize) {
     let page = std::fs::read_to_string(repository().join(page)).expect("the page is there");
