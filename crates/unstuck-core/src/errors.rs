@@ -86,8 +86,10 @@ pub enum LedTo {
     Policy,
     /// It rests in error.
     Rest,
-    /// The run fails, or was failing already.
+    /// The run fails.
     Failed,
+    /// The run was failing already.
+    Nothing,
 }
 
 impl LedTo {
@@ -95,7 +97,7 @@ impl LedTo {
     pub fn was_judged(self) -> bool {
         match self {
             LedTo::Policy | LedTo::Rest | LedTo::Failed => true,
-            LedTo::Retry | LedTo::Hold | LedTo::WentOn => false,
+            LedTo::Retry | LedTo::Hold | LedTo::WentOn | LedTo::Nothing => false,
         }
     }
 }
@@ -186,7 +188,9 @@ fn what_followed(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
             return (led_to, None);
         }
     }
-    (LedTo::Failed, None)
+    // The run fails with this step, or was failing before it: then nobody was asked any more.
+    let fails = |fact: &Fact| matches!(fact, Fact::Failing { error, .. } if error.unit == Some(of));
+    (if facts.iter().any(fails) { LedTo::Failed } else { LedTo::Nothing }, None)
 }
 
 /// A step that is in error now.

@@ -295,3 +295,15 @@ fn what_is_recorded_of_an_error_is_what_a_policy_saw() {
     assert_eq!(open.record, *error, "what is open is what was recorded");
     assert_eq!(open.resume.map(|(due, _)| due), Some(BEGIN + Millis::seconds(60)));
 }
+
+#[test]
+fn what_goes_wrong_in_a_run_that_is_failing_says_nothing_about_policies() {
+    let steps = vec![step("a").needs(&[]), step("b").needs(&[])];
+    let (mut world, run) = world(steps, vec![policy("p", "x", 5, 60)]);
+    let late = world.begin(run, "b");
+    world.attempt(run, "a", fatal("gone"));
+    world.say(late, stall("x")).expect("it is recorded");
+    let led_to: Vec<LedTo> = world.errors.iter().map(|error| error.led_to).collect();
+    assert_eq!(led_to, [LedTo::Failed, LedTo::Nothing]);
+    assert!(!LedTo::Nothing.was_judged());
+}
