@@ -119,8 +119,15 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     if has_keys {
         cells.push(Cell::new(run.key.as_deref().unwrap_or("-")));
     }
+    let resumed = match (&run.next_auto_resume, &run.next_auto_resume_reason) {
+        (Some(at), Some(policy)) => {
+            let due = Time(at.as_millisecond()).since(who::now());
+            format!(" (resumed by `{policy}` in {due})")
+        }
+        _ => String::new(),
+    };
     let note = match (&run.cause, &run.parent) {
-        (Some(cause), _) => cause.clone(),
+        (Some(cause), _) => format!("{cause}{resumed}"),
         (None, Some(parent)) => format!("a part of {parent}"),
         (None, None) => String::new(),
     };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{End, Phase, Run};
-use unstuck_core::model::unit::UnitState;
+use unstuck_core::model::unit::{AutoResume, UnitState};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
@@ -39,6 +39,10 @@ pub(crate) struct RunLine {
     pub(crate) updated_at: Timestamp,
     /// The cause of the first open error.
     pub(crate) cause: Option<String>,
+    /// The earliest automatic resume.
+    pub(crate) next_auto_resume: Option<Timestamp>,
+    /// The policy behind it.
+    pub(crate) next_auto_resume_reason: Option<String>,
 }
 
 pub(super) fn list(
@@ -66,6 +70,7 @@ pub(super) fn list(
     found.truncate(limit);
     let mut runs = Vec::new();
     for run in found {
+        let resume = next_resume(&run);
         let flow = flows.get(store, run.flow)?;
         runs.push(RunLine {
             id: run.id.to_string(),
@@ -78,9 +83,27 @@ pub(super) fn list(
             created_at: run.created_at.timestamp(),
             updated_at: run.updated_at.timestamp(),
             cause: cause(&run),
+            next_auto_resume: resume.as_ref().map(|resume| resume.due.timestamp()),
+            next_auto_resume_reason: resume.map(|resume| resume.policy.name.to_string()),
         });
     }
     Ok(RunsPage { runs, next })
+}
+
+/// What a policy resumes first.
+fn next_resume(run: &Run) -> Option<AutoResume> {
+    let mut first: Option<AutoResume> = None;
+    if run.is_final() {
+        return None;
+    }
+    run.each_unit(|_, unit| {
+        if let UnitState::Error { resume: Some(resume), .. } = &unit.state
+            && first.as_ref().is_none_or(|first| resume.due < first.due)
+        {
+            first = Some(resume.clone());
+        }
+    });
+    first
 }
 
 /// What it fails of, or why its first step that needs a person does.

@@ -54,7 +54,9 @@ pub(super) fn by_engine(mut handle: &Handle, of: TrialOf) -> Result<Vec<Trial>, 
 
 /// Tries policies on a store that nobody else has.
 pub(super) fn by_store(store: &mut dyn Store, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
-    on(&mut StoreErrors { store, now: who::now() }, of)
+    // No clock goes below the last thing that is kept.
+    let now = store.last_time()?.map_or_else(who::now, |last| last.max(who::now()));
+    on(&mut StoreErrors { store, now }, of)
 }
 
 fn on(errors: &mut impl Errors, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {

@@ -119,17 +119,27 @@ fn a_run_that_is_acknowledged_while_it_is_scheduled() {
 }
 
 #[test]
-fn a_scheduled_run_that_was_interrupted_goes_on_when_it_is_continued() {
-    let store = store_with("{name: soon, flow: nightly, maxAttempts: 9, backOff: 1s}");
-    let run = UnderWay::start(&store, &flow("stall, pass"), &[]);
-    run.until("policy `soon` takes it");
-    run.send(Signal::INT);
-    assert_eq!(run.wait().code, 130);
-    let explained = store.unstuck(&["explain", "@latest"]).stdout;
-    assert!(explained.contains("Nobody executes its steps now. Go on with:"), "{explained}");
-    let continued = store.unstuck(&["run", "--continue"]);
-    assert_eq!(continued.code, 0, "{}{}", continued.stdout, continued.stderr);
-    assert!(continued.stdout.contains("policy `soon` resumed it: round 2 starts"), "{}", continued.stdout);
+fn a_scheduled_run_that_was_interrupted_or_killed_goes_on_when_it_is_continued() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::KILL, -1)] {
+        let store = store_with("{name: soon, flow: nightly, maxAttempts: 9, backOff: 1s}");
+        let run = UnderWay::start(&store, &flow("stall, pass"), &[]);
+        run.until("policy `soon` takes it");
+        run.send(signal);
+        assert_eq!(run.wait().code, code);
+        let listed = store.unstuck(&["runs"]).stdout;
+        assert!(listed.contains("connection reset by 10.0.0.7 (resumed by `soon` in "), "{listed}");
+        let shown = store.unstuck(&["show", "@latest"]).stdout;
+        assert!(shown.contains("\n  resumes    2") && shown.contains(", by policy `soon`\n"), "{shown}");
+        let explained = store.unstuck(&["explain", "@latest"]).stdout;
+        assert!(explained.contains("Nobody executes its steps now. Go on with:"), "{explained}");
+        let continued = store.unstuck(&["run", "--continue"]);
+        assert_eq!(continued.code, 0, "{}{}", continued.stdout, continued.stderr);
+        assert!(
+            continued.stdout.contains("policy `soon` resumed it: round 2 starts"),
+            "{}",
+            continued.stdout
+        );
+    }
 }
 
 #[test]

@@ -24,7 +24,16 @@ struct Shown {
     last: String,
 }
 
-fn run(arguments: &[&str], (columns, rows): (u16, u16), environment: &[(&str, &str)]) -> Shown {
+fn run(arguments: &[&str], size: (u16, u16), environment: &[(&str, &str)]) -> Shown {
+    run_on(&Store::new(), arguments, size, environment)
+}
+
+fn run_on(
+    store: &Store,
+    arguments: &[&str],
+    (columns, rows): (u16, u16),
+    environment: &[(&str, &str)],
+) -> Shown {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
     grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("it is ours");
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -32,7 +41,6 @@ fn run(arguments: &[&str], (columns, rows): (u16, u16), environment: &[(&str, &s
     let name = ptsname(&terminal, Vec::new()).expect("it has a name");
     let end = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("it can be opened");
     let share = |end: &OwnedFd| end.as_fd().try_clone_to_owned().expect("a terminal can be shared");
-    let store = Store::new();
     let mut child = store
         .command()
         .args(arguments)
@@ -162,4 +170,21 @@ fn problems_are_coloured_on_a_terminal() {
     let shown = run(&["check", "Cargo.toml"], (80, 24), &[]);
     assert_eq!(shown.code, 1);
     assert!(shown.bytes.contains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m"), "{:?}", shown.bytes);
+}
+
+#[test]
+fn a_resume_that_a_policy_has_scheduled_is_counted_down() {
+    let store = Store::new();
+    let policy = store.write("p.yaml", "{name: resets, flow: a, maxAttempts: 3, backOff: 1s}");
+    assert_eq!(store.unstuck(&["policy", "load", &policy]).code, 0);
+    let flow = store.write(
+        "a.yaml",
+        "flow: a\nsteps: [{id: one, emulate: {sequence: [stall, pass], cause: no room}, timeout: 5s, minimumDelay: 0}]\n",
+    );
+    let shown = run_on(&store, &["run", &flow], (80, 24), &[]);
+    assert_eq!(shown.code, 0, "{}", shown.last);
+    let counting = |frame: &&String| {
+        frame.contains("error: policy resets resumes it in 0.") && frame.contains("(no room)")
+    };
+    assert!(shown.frames.iter().filter(counting).count() > 1, "{:#?}", shown.frames);
 }
