@@ -110,17 +110,17 @@ impl Bulks {
 impl<S: Store> Engine<S> {
     /// Puts a part of a new bulk action, between two batches.
     pub(crate) fn put_bulk(&mut self, put: BulkPut, now: Time) {
-        self.last = self.last.max(now);
         // Whoever has hung up does not want to know.
         match put {
-            BulkPut::Id(reply) => drop(reply.send((self.new_bulk_id(), self.last))),
+            BulkPut::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.last))),
             BulkPut::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
             BulkPut::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
         }
     }
 
     /// An id for a bulk action.
-    pub fn new_bulk_id(&mut self) -> BulkId {
+    pub fn new_bulk_id(&mut self, now: Time) -> BulkId {
+        self.last = self.last.max(now);
         BulkId(self.ids.next(self.last))
     }
 

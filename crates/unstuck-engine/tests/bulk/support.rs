@@ -155,7 +155,7 @@ impl Bench {
 
     /// Begins a bulk action on the first steps of these runs.
     pub(crate) fn begin(&mut self, action: BulkAction, runs: &[RunId], pace: Pace) -> BulkId {
-        let id = self.engine.new_bulk_id();
+        let id = self.engine.new_bulk_id(self.now);
         let unit = (!matches!(action, BulkAction::Cancel)).then(|| UnitRef::step(StepIx(0)));
         let target = |(place, run): (u64, &RunId)| {
             let result = TargetResult::Pending;
