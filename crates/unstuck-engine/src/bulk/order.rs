@@ -44,7 +44,12 @@ pub enum Selection {
     /// These runs: whatever is in error in them, or they themselves where they are cancelled.
     Runs(Vec<RunId>),
     /// Open errors of this kind, without those that somebody has acknowledged.
-    Errors(OpenFilter),
+    Errors {
+        /// Which errors.
+        filter: OpenFilter,
+        /// Only of runs that are in this state themselves: a run that goes on beside an error is running.
+        state: Option<RunState>,
+    },
     /// Runs that are not final, and nobody's children, of this flow and in this state: to be cancelled.
     Open {
         /// Of this flow.
@@ -128,16 +133,16 @@ impl Handle {
                 Ok(each_once(runs).into_iter().map(|run| (run, None)).collect())
             }
             (BulkAction::Cancel, Selection::Open { flow, state }) => self.select_runs(flow.as_ref(), *state),
-            (BulkAction::Cancel, Selection::Errors(_)) => Err(EngineError::BadBulk(
+            (BulkAction::Cancel, Selection::Errors { .. }) => Err(EngineError::BadBulk(
                 "runs are cancelled by their flow or state, not by their errors; name the runs".to_owned(),
             )),
             (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Open { .. }) => {
                 Err(EngineError::BadBulk(
-                    "errors are selected by group, flow or policy, not by the state of their runs".to_owned(),
+                    "what is resumed or acknowledged is selected by its errors, not as runs".to_owned(),
                 ))
             }
-            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Errors(filter)) => {
-                self.select_errors(filter)
+            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Errors { filter, state }) => {
+                self.select_errors(filter, *state)
             }
             (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Runs(runs)) => {
                 self.select_errors_of(&each_once(runs))
@@ -145,16 +150,20 @@ impl Handle {
         }
     }
 
-    fn select_errors(&self, filter: &OpenFilter) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+    fn select_errors(
+        &self,
+        filter: &OpenFilter,
+        state: Option<RunState>,
+    ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
         let mut found = Vec::new();
         let mut after = None;
         loop {
             let filter = filter.clone();
-            let page = self.read(move |store, _| store.open_errors(&filter, after, PAGE))??;
-            after = page.last().map(|error| (error.record.run, error.record.unit));
-            let open = page.iter().filter(|error| !error.acknowledged);
-            found.extend(open.map(|error| (error.record.run, Some(error.record.unit))));
-            if page.len() < PAGE {
+            let (page, last, is_end) =
+                self.read(move |store, _| page_of_errors(store, &filter, state, after))??;
+            after = last;
+            found.extend(page);
+            if is_end {
                 return Ok(found);
             }
         }
@@ -201,6 +210,31 @@ impl Handle {
             }
         }
     }
+}
+
+/// Targets, the place of the last error that was looked at, and whether there is no more.
+type Page = (Vec<(RunId, Option<UnitRef>)>, Option<(RunId, UnitRef)>, bool);
+
+fn page_of_errors(
+    store: &mut dyn Store,
+    filter: &OpenFilter,
+    state: Option<RunState>,
+    after: Option<(RunId, UnitRef)>,
+) -> Result<Page, StoreError> {
+    let page = store.open_errors(filter, after, PAGE)?;
+    let last = page.last().map(|error| (error.record.run, error.record.unit));
+    let mut found = Vec::new();
+    for error in page.iter().filter(|error| !error.acknowledged) {
+        let run = error.record.run;
+        let is_wanted = match state {
+            None => true,
+            Some(wanted) => store.run(run)?.is_some_and(|run| run.state() == wanted),
+        };
+        if is_wanted {
+            found.push((run, Some(error.record.unit)));
+        }
+    }
+    Ok((found, last, page.len() < PAGE))
 }
 
 /// Without those that come again.

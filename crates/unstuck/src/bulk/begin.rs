@@ -38,6 +38,10 @@ pub(crate) struct Errors {
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
+    /// Every open error of runs in this state; one that goes on beside an error is running.
+    #[arg(long, value_parser = crate::runs::state_parser())]
+    state: Option<unstuck_core::model::run::RunState>,
+
     #[command(flatten)]
     manner: Manner,
 }
@@ -84,7 +88,8 @@ impl Manner {
 impl Errors {
     /// Whether it takes a bulk action to do this.
     pub(crate) fn is_given(&self) -> bool {
-        self.group.is_some() || self.flow.is_some() || self.policy.is_some() || self.manner.is_given()
+        let is_said = self.group.is_some() || self.flow.is_some() || self.policy.is_some();
+        is_said || self.state.is_some() || self.manner.is_given()
     }
 
     /// The order.
@@ -95,8 +100,8 @@ impl Errors {
         canary: Option<u32>,
         reason: Option<String>,
     ) -> Result<BulkBegin, Failure> {
-        let Errors { group, flow, policy, manner: Manner { rate, dry_run } } = self;
-        let (runs, state) = (named.runs()?, None);
+        let Errors { group, flow, policy, state, manner: Manner { rate, dry_run } } = self;
+        let runs = named.runs()?;
         Ok(BulkBegin { action, runs, group, flow, policy, state, rate, canary, reason, dry_run })
     }
 }

@@ -182,15 +182,19 @@ fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, U
         }
         Selection::Open { flow: arc(begin.flow), state: begin.state }
     } else {
-        if begin.group.is_none() && begin.flow.is_none() && begin.policy.is_none() {
-            return Err(Unanswered::refused("say which: name runs, or give --group, --flow or --policy"));
+        let is_said = begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some();
+        if !is_said && begin.state.is_none() {
+            return Err(Unanswered::refused(
+                "say which: name runs, or give --group, --flow, --policy or --state",
+            ));
         }
         let group = match begin.group {
             Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
             None => None,
         };
         let policy = begin.policy.map(|name| policy_id(handle, &name)).transpose()?;
-        Selection::Errors(OpenFilter { group, flow: arc(begin.flow), policy, ..OpenFilter::default() })
+        let filter = OpenFilter { group, flow: arc(begin.flow), policy, ..OpenFilter::default() };
+        Selection::Errors { filter, state: begin.state }
     };
     let rate = begin.rate.unwrap_or(Pace::default().rate);
     let pace = Pace { rate, canary: begin.canary };

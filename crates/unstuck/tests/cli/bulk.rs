@@ -142,7 +142,9 @@ fn errors_are_selected_by_what_they_have_in_common() {
     done(&store.unstuck(&["policy", "apply"]));
     done(&store.unstuck(&["resume", &runs[1]]));
     let digits = group.trim_start_matches("err_");
-    let cases: [(&[&str], u64); 8] = [
+    let cases: [(&[&str], u64); 10] = [
+        (&["--state", "error"], 1),
+        (&["--group", &group, "--state", "held"], 0),
         (&["--group", &group], 1),
         (&["--group", digits], 1),
         (&["--policy", "later"], 1),
