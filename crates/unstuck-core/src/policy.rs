@@ -1,6 +1,8 @@
 //! Resume policies: which errors are resumed by themselves, when, and how often.
 
+mod audit;
 mod draft;
+mod order;
 mod set;
 mod trial;
 
@@ -13,7 +15,9 @@ use crate::random::Random;
 use crate::recovery::backoff;
 use crate::time::Millis;
 
+pub use audit::{PolicyAudit, PolicyDeed};
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
+pub use order::{BadPolicy, PolicyOrder, PolicyOutcome, carry_out, unknown, with_drafts, with_named};
 pub use set::{Policies, Shadow};
 pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
 

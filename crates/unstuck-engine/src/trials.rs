@@ -8,11 +8,11 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::{Policies, Policy, PolicyDraft, Trial, Trying};
+use unstuck_core::policy::{Policies, Policy, PolicyDraft, Trial, Trying, unknown, with_drafts, with_named};
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{ErrorFilter, ErrorId, OpenFilter, Store};
 
-use crate::policies::{in_force, unknown, with_drafts, with_named};
+use crate::policies::in_force;
 use crate::request::EngineError;
 use crate::runtime::Handle;
 
@@ -141,8 +141,8 @@ pub fn try_policies(
 ) -> Result<Vec<Tried>, EngineError> {
     let (kept, now) = errors.policies()?;
     let (all, tried) = match policies {
-        TryPolicies::Drafts(drafts) => with_drafts(&kept, &drafts, now)?,
-        TryPolicies::Named(name) => with_named(&kept, &name)?,
+        TryPolicies::Drafts(drafts) => with_drafts(&kept, &drafts, now).map_err(EngineError::BadPolicies)?,
+        TryPolicies::Named(name) => with_named(&kept, &name).map_err(EngineError::BadPolicies)?,
     };
     let mut trying: Vec<Trying<'_>> = tried.iter().map(|policy| Trying::new(&all, policy)).collect();
     match on {

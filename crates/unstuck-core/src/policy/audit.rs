@@ -1,0 +1,60 @@
+//! Who changed what about a policy.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Actor;
+use crate::policy::Policy;
+use crate::time::Time;
+
+/// The change of one policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyAudit {
+    /// When.
+    pub at: Time,
+    /// By whom.
+    pub by: Actor,
+    /// The id of the policy.
+    pub policy: Arc<str>,
+    /// Its name, after the change if it is still there.
+    pub name: Arc<str>,
+    /// What was done to it.
+    pub what: PolicyDeed,
+    /// As it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Policy>,
+    /// As it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Policy>,
+}
+
+/// What is done to a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PolicyDeed {
+    /// It is new.
+    Added,
+    /// It says something else.
+    Changed,
+    /// It takes part again.
+    Enabled,
+    /// It takes part no more.
+    Disabled,
+    /// It is gone.
+    Deleted,
+}
+
+impl PolicyDeed {
+    /// As people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PolicyDeed::Added => "added",
+            PolicyDeed::Changed => "changed",
+            PolicyDeed::Enabled => "enabled",
+            PolicyDeed::Disabled => "disabled",
+            PolicyDeed::Deleted => "deleted",
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Orders about policies: what becomes of the set, as a whole or not at all, and who is told to have done it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event::Actor;
+use crate::policy::{Policies, Policy, PolicyAudit, PolicyDeed, PolicyDraft, PolicyProblem};
+use crate::time::Time;
+
+/// Something that is ordered about policies. It is done as a whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicyOrder {
+    /// Keep these.
+    Load {
+        /// As they were written.
+        drafts: Vec<PolicyDraft>,
+        /// Whether one whose id or name is there takes its place. It keeps its id and its age then; and whether it is
+        /// enabled, and a priority that somebody set, where the draft says nothing about that.
+        replace: bool,
+        /// Who.
+        by: Actor,
+    },
+    /// Let these take part.
+    Enable {
+        /// Their names.
+        names: Vec<Arc<str>>,
+        /// Who.
+        by: Actor,
+    },
+    /// Let these take part no more.
+    Disable {
+        /// Their names.
+        names: Vec<Arc<str>>,
+        /// Who.
+        by: Actor,
+    },
+    /// Remove these.
+    Delete {
+        /// Their names.
+        names: Vec<Arc<str>>,
+        /// Who.
+        by: Actor,
+    },
+}
+
+/// What came of an order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicyOutcome {
+    /// What was changed, in order.
+    pub changes: Vec<PolicyAudit>,
+    /// The names of those that were as ordered already.
+    pub unchanged: Vec<Arc<str>>,
+}
+
+/// What is wrong with one policy of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPolicy {
+    /// Its place in the order, from 0.
+    pub place: usize,
+    /// Its name, if it has one.
+    pub name: Option<Arc<str>>,
+    /// What is wrong.
+    pub problem: PolicyProblem,
+}
+
+impl fmt::Display for BadPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "policy `{name}`: ")?,
+            None => write!(f, "policy {} of the list: ", self.place + 1)?,
+        }
+        let PolicyProblem { message, hint, .. } = &self.problem;
+        write!(f, "{message}; {hint}")
+    }
+}
+
+/// The policies as an order leaves them, and what came of it. `fresh_id` gives ids for those that have none.
+pub fn carry_out(
+    policies: &Policies,
+    order: PolicyOrder,
+    at: Time,
+    fresh_id: impl FnMut() -> Arc<str>,
+) -> Result<(Vec<Policy>, PolicyOutcome), Vec<BadPolicy>> {
+    let mut plan = Plan::new(policies, at, fresh_id);
+    match order {
+        PolicyOrder::Load { drafts, replace, by } => drop(plan.load(&drafts, replace, &by)?),
+        PolicyOrder::Enable { names, by } => plan.switch(&names, true, &by)?,
+        PolicyOrder::Disable { names, by } => plan.switch(&names, false, &by)?,
+        PolicyOrder::Delete { names, by } => plan.delete(&names, &by)?,
+    }
+    Ok((plan.policies, plan.outcome))
+}
+
+/// These policies in force; what is wrong with them together is told of the one that comes later.
+fn together(policies: Vec<Policy>) -> Result<Policies, Vec<BadPolicy>> {
+    let names: Vec<Arc<str>> = policies.iter().map(|policy| policy.name.clone()).collect();
+    Policies::new(policies).map_err(|problems| {
+        let told = |(place, problem)| BadPolicy { place, name: names.get(place).cloned(), problem };
+        problems.into_iter().map(told).collect()
+    })
+}
+
+/// The policies with these among them, in force, in the place of those that they would replace.
+pub fn with_drafts(
+    policies: &Policies,
+    drafts: &[PolicyDraft],
+    at: Time,
+) -> Result<(Policies, Vec<Arc<Policy>>), Vec<BadPolicy>> {
+    let mut number = 0..;
+    let mut plan = Plan::new(policies, at, || format!("new-{}", number.next().unwrap_or(0)).into());
+    let drafts: Vec<PolicyDraft> =
+        drafts.iter().map(|draft| PolicyDraft { enabled: Some(true), ..draft.clone() }).collect();
+    let tried = plan.load(&drafts, true, &Actor::Engine)?;
+    Ok((together(plan.policies)?, tried.into_iter().map(Arc::new).collect()))
+}
+
+/// The policies with this one among them, in force.
+pub fn with_named(
+    policies: &Policies,
+    name: &Arc<str>,
+) -> Result<(Policies, Vec<Arc<Policy>>), Vec<BadPolicy>> {
+    let mut all: Vec<Policy> = policies.iter().map(|policy| (**policy).clone()).collect();
+    let Some(found) = all.iter_mut().find(|policy| policy.name == *name) else {
+        return Err(vec![unknown(0, name)]);
+    };
+    found.enabled = true;
+    let tried = Arc::new(found.clone());
+    Ok((together(all)?, vec![tried]))
+}
+
+/// That there is no policy of this name.
+pub fn unknown(place: usize, name: &Arc<str>) -> BadPolicy {
+    let message = "there is no such policy".to_owned();
+    let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` shows their names" };
+    BadPolicy { place, name: Some(name.clone()), problem }
+}
+
+/// The policies as an order would leave them.
+struct Plan<F> {
+    policies: Vec<Policy>,
+    outcome: PolicyOutcome,
+    at: Time,
+    fresh_id: F,
+}
+
+impl<F: FnMut() -> Arc<str>> Plan<F> {
+    fn new(policies: &Policies, at: Time, fresh_id: F) -> Plan<F> {
+        let policies = policies.iter().map(|policy| (**policy).clone()).collect();
+        Plan { policies, outcome: PolicyOutcome::default(), at, fresh_id }
+    }
+
+    /// Loads drafts, and gives each as it is kept; or tells everything that is wrong with them.
+    fn load(
+        &mut self,
+        drafts: &[PolicyDraft],
+        replace: bool,
+        by: &Actor,
+    ) -> Result<Vec<Policy>, Vec<BadPolicy>> {
+        let mut problems: Vec<BadPolicy> = Vec::new();
+        let mut loaded: Vec<(usize, Policy, Option<Policy>)> = Vec::new();
+        let mut age = self.policies.iter().map(|policy| policy.age).max().unwrap_or(0);
+        for (place, draft) in drafts.iter().enumerate() {
+            age += 1;
+            match self.check(draft, replace, age) {
+                Ok((policy, before)) => loaded.push((place, policy, before)),
+                Err(found) => problems.extend(found.into_iter().map(|problem| BadPolicy {
+                    place,
+                    name: draft.name.clone(),
+                    problem,
+                })),
+            }
+        }
+        let is_replaced = |policy: &Policy| {
+            loaded.iter().any(|(_, _, before)| before.as_ref().is_some_and(|before| before.id == policy.id))
+        };
+        let stay: Vec<Policy> = self.policies.iter().filter(|policy| !is_replaced(policy)).cloned().collect();
+        let all: Vec<Policy> =
+            stay.iter().cloned().chain(loaded.iter().map(|(_, policy, _)| policy.clone())).collect();
+        for (index, problem) in Policies::new(all.clone()).err().unwrap_or_default() {
+            let (place, policy) = match loaded.get(index.wrapping_sub(stay.len())) {
+                Some((place, policy, _)) => (*place, policy),
+                None => (0, &all[index]),
+            };
+            problems.push(BadPolicy { place, name: Some(policy.name.clone()), problem });
+        }
+        if !problems.is_empty() {
+            problems.sort_by_key(|problem| problem.place);
+            return Err(problems);
+        }
+        let after = all[stay.len()..].to_vec();
+        for (_, policy, before) in loaded {
+            self.note(before, Some(policy), by);
+        }
+        self.policies = all;
+        Ok(after)
+    }
+
+    /// A draft as it would be kept, with the policy that it replaces.
+    fn check(
+        &mut self,
+        draft: &PolicyDraft,
+        replace: bool,
+        age: u64,
+    ) -> Result<(Policy, Option<Policy>), Vec<PolicyProblem>> {
+        let fresh = self.free_id();
+        let policy = draft.check(&fresh, age)?;
+        let has_own_id = policy.id != fresh;
+        let same_id = self.policies.iter().find(|known| known.id == policy.id);
+        let same_name = self.policies.iter().find(|known| known.name == policy.name);
+        let Some(before) = same_id.or(same_name).filter(|_| replace).cloned() else {
+            return Ok((policy, None));
+        };
+        if has_own_id && before.id != policy.id {
+            let message =
+                format!("it has the id {}, and the policy of that name is {}", policy.id, before.id);
+            let hint = "leave the id out, or give it another name";
+            return Err(vec![PolicyProblem { field: "id", message, hint }]);
+        }
+        let keeps_priority = before.is_priority_set && !policy.is_priority_set;
+        let after = Policy {
+            id: before.id.clone(),
+            age: before.age,
+            version: before.version,
+            priority: if keeps_priority { before.priority } else { policy.priority },
+            is_priority_set: policy.is_priority_set || keeps_priority,
+            enabled: draft.enabled.unwrap_or(before.enabled),
+            ..policy
+        };
+        let version = if after == before { before.version } else { before.version.saturating_add(1) };
+        Ok((Policy { version, ..after }, Some(before)))
+    }
+
+    /// An id that no policy has.
+    fn free_id(&mut self) -> Arc<str> {
+        loop {
+            let id = (self.fresh_id)();
+            if self.policies.iter().all(|policy| policy.id != id) {
+                return id;
+            }
+        }
+    }
+
+    fn switch(&mut self, names: &[Arc<str>], enabled: bool, by: &Actor) -> Result<(), Vec<BadPolicy>> {
+        for place in self.places(names)? {
+            let before = self.policies[place].clone();
+            let version = before.version.saturating_add(u32::from(before.enabled != enabled));
+            let after = Policy { enabled, version, ..before.clone() };
+            self.policies[place] = after.clone();
+            self.note(Some(before), Some(after), by);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, names: &[Arc<str>], by: &Actor) -> Result<(), Vec<BadPolicy>> {
+        let places = self.places(names)?;
+        for place in &places {
+            self.note(Some(self.policies[*place].clone()), None, by);
+        }
+        let mut place = 0..;
+        self.policies.retain(|_| place.next().is_none_or(|place| !places.contains(&place)));
+        Ok(())
+    }
+
+    /// Where the policies of these names are, each once.
+    fn places(&self, names: &[Arc<str>]) -> Result<Vec<usize>, Vec<BadPolicy>> {
+        let mut places = Vec::new();
+        let mut problems = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            match self.policies.iter().position(|policy| policy.name == *name) {
+                Some(found) if places.contains(&found) => {}
+                Some(found) => places.push(found),
+                None => problems.push(unknown(place, name)),
+            }
+        }
+        if problems.is_empty() { Ok(places) } else { Err(problems) }
+    }
+
+    /// Notes what becomes of one policy.
+    fn note(&mut self, before: Option<Policy>, after: Option<Policy>, by: &Actor) {
+        let Some(policy) = after.as_ref().or(before.as_ref()) else { return };
+        let (id, name) = (policy.id.clone(), policy.name.clone());
+        let what = match (&before, &after) {
+            (Some(before), Some(after)) if before == after => return self.outcome.unchanged.push(name),
+            (Some(before), Some(after)) => changed(before, after),
+            (None, _) => PolicyDeed::Added,
+            (Some(_), None) => PolicyDeed::Deleted,
+        };
+        let (at, by) = (self.at, by.clone());
+        self.outcome.changes.push(PolicyAudit { at, by, policy: id, name, what, before, after });
+    }
+}
+
+/// What was done, where something was.
+fn changed(before: &Policy, after: &Policy) -> PolicyDeed {
+    let is_only_switched =
+        Policy { enabled: before.enabled, version: before.version, ..after.clone() } == *before;
+    match (is_only_switched, after.enabled) {
+        (true, true) => PolicyDeed::Enabled,
+        (true, false) => PolicyDeed::Disabled,
+        (false, _) => PolicyDeed::Changed,
+    }
+}
