@@ -65,17 +65,7 @@ impl Life {
     }
 
     fn start(&mut self, flow: &str) -> RunId {
-        let start = StartRun {
-            flow: flow.into(),
-            key: None,
-            input: Json::NULL,
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            home: None,
-            by: Actor::Engine,
-        };
-        self.engine.submit(Request::Start { ticket: 0, start });
+        self.engine.submit(Request::Start { ticket: 0, start: start_of(flow) });
         self.go();
         match self.replies.pop() {
             Some(Ok(Answer::Started(run))) => run,
@@ -200,7 +190,7 @@ fn a_store_that_is_full_for_a_while_is_a_downtime_once() {
     life.pass(Millis::seconds(4));
     for _ in 0..50 {
         life.engine.store().refuse_stage(StoreError::Full("no room".into()));
-        life.start_nothing();
+        life.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
         life.pass(Millis::seconds(1));
     }
     life.pass(Millis::seconds(1));
@@ -212,21 +202,31 @@ fn a_store_that_is_full_for_a_while_is_a_downtime_once() {
     assert_eq!(life.state(run), RunState::Error);
 }
 
-impl Life {
-    /// Something that is refused while the store is full.
-    fn start_nothing(&mut self) {
-        let start = StartRun {
-            flow: "waits".into(),
-            key: None,
-            input: Json::NULL,
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            home: None,
-            by: Actor::Engine,
-        };
-        self.engine.submit(Request::Start { ticket: 0, start });
+fn start_of(flow: &str) -> StartRun {
+    StartRun {
+        flow: flow.into(),
+        key: None,
+        input: Json::NULL,
+        priority: 0,
+        deadline: None,
+        on_duplicate: OnDuplicate::Return,
+        home: None,
+        by: Actor::Engine,
     }
+}
+
+#[test]
+fn what_is_wrong_with_the_store_is_told_until_it_is_well_again() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    life.start("waits");
+    let full = StoreError::Full("no room".into());
+    life.engine.store().refuse_stage(full.clone());
+    life.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
+    life.go();
+    assert_eq!(life.engine.trouble(), Some(&full));
+    assert!(matches!(life.replies.pop(), Some(Err(EngineError::Store(StoreError::Full(_))))));
+    life.pass(Millis::seconds(2));
+    assert_eq!(life.engine.trouble(), None, "it goes on by itself");
 }
 
 #[test]
@@ -257,20 +257,10 @@ fn forgetting_removes_a_final_run_and_its_children() {
     let work = FunctionExecutor::new("work", 4).on("work", |_| Ok(Json::NULL));
     let runtime = Runtime::start(engine, vec![Box::new(work)], None);
     let handle = runtime.handle();
-    let start = |flow: &str| StartRun {
-        flow: flow.into(),
-        key: None,
-        input: Json::NULL,
-        priority: 0,
-        deadline: None,
-        on_duplicate: OnDuplicate::Return,
-        home: None,
-        by: Actor::Engine,
-    };
-    let Ok(Answer::Started(waits)) = handle.start(start("waits")) else { panic!("starts") };
+    let Ok(Answer::Started(waits)) = handle.start(start_of("waits")) else { panic!("starts") };
     let refused = handle.forget(waits);
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::WrongRunState { .. }))), "{refused:?}");
-    let Ok(Answer::Started(parent)) = handle.start(start("parent")) else { panic!("starts") };
+    let Ok(Answer::Started(parent)) = handle.start(start_of("parent")) else { panic!("starts") };
     while !handle.read(move |store, _| store.run(parent)).unwrap().unwrap().unwrap().is_final() {
         std::thread::yield_now();
     }

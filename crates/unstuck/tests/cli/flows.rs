@@ -37,6 +37,17 @@ fn the_same_version_keeps_its_content_and_what_has_none_is_numbered() {
 }
 
 #[test]
+fn the_flows_of_a_file_are_kept_all_together_or_not_at_all() {
+    let store = Store::new();
+    assert_eq!(store.run_flow(&flow("second", "version: 7\n", 1), &[]).code, 0);
+    let both = format!("{}---\n{}", flow("first", "", 1), flow("second", "version: 7\n", 2));
+    let refused = store.run_flow(&both, &[]);
+    assert!(refused.code == 1 && refused.stderr.contains("version 7 of flow `second`"), "{}", refused.stderr);
+    let info = store.unstuck(&["store", "info", "-o", "json"]).json();
+    assert_eq!(info["flows"], json!([{"flow": "second", "versions": ["7"]}]));
+}
+
+#[test]
 fn a_child_or_handler_may_be_in_the_store_already() {
     let store = Store::new();
     let parent = "flow: parent\nsteps:\n  - {id: ask, flow: child}\n  - {id: bad, emulate: fail, exceptionHandler: child, timeout: 5s}\n";

@@ -4,6 +4,7 @@ mod alone;
 mod bulk;
 mod by_hand;
 mod check;
+mod copies;
 mod docs;
 mod docs_commands;
 mod document;
