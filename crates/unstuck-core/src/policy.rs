@@ -4,6 +4,7 @@ mod audit;
 mod draft;
 mod order;
 mod set;
+mod suggest;
 mod trial;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use audit::{PolicyAudit, PolicyDeed};
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
 pub use order::{BadPolicy, PolicyOrder, PolicyOutcome, carry_out, unknown, with_drafts, with_named};
 pub use set::{Policies, Shadow};
+pub use suggest::suggest;
 pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
 
 /// One policy, checked.
