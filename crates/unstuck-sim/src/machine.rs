@@ -1,0 +1,63 @@
+//! An engine on a virtual clock: nothing passes unless it is told to.
+
+use unstuck_core::time::Time;
+use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::flows::Compile;
+use unstuck_engine::request::Output;
+use unstuck_store::contract::{Store, StoreError};
+
+/// An engine, and the time that it is told.
+pub struct Machine<S> {
+    /// The engine: requests are submitted to it, executors registered with it.
+    pub engine: Engine<S>,
+    now: Time,
+}
+
+impl<S: Store> Machine<S> {
+    /// An engine on this store, started at this time.
+    pub fn start(
+        store: S,
+        compile: Compile,
+        settings: Settings,
+        now: Time,
+    ) -> Result<Machine<S>, StoreError> {
+        Ok(Machine { engine: Engine::new(store, compile, settings)?, now })
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The clock is set. A clock may go back: the engine must cope.
+    pub fn set_clock(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// One batch, and what has become durable meanwhile.
+    pub fn step(&mut self) -> Vec<Output> {
+        self.engine.step(self.now)
+    }
+
+    /// Works until there is nothing more to do at this time, with everything durable; gives what came out, in order.
+    pub fn work(&mut self) -> Vec<Output> {
+        let mut outputs = self.step();
+        loop {
+            match self.engine.what_next() {
+                Next::Now => outputs.extend(self.engine.step(self.now)),
+                Next::Settling => outputs.extend(self.engine.wait()),
+                Next::At(time) if time <= self.now => outputs.extend(self.engine.step(self.now)),
+                Next::At(_) | Next::Idle => return outputs,
+            }
+        }
+    }
+
+    /// When the engine has something to do by itself, if nobody asks anything of it.
+    pub fn next_at(&mut self) -> Option<Time> {
+        match self.engine.what_next() {
+            Next::Now | Next::Settling => Some(self.now),
+            Next::At(time) => Some(time),
+            Next::Idle => None,
+        }
+    }
+}
