@@ -2,3 +2,4 @@
 
 pub mod agenda;
 pub mod machine;
+pub mod simulate;
