@@ -126,6 +126,36 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     found
 }
 
+/// A sentence of a history, and the decision that it tells of, if it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// When it became true.
+    pub at: Time,
+    /// The number of its event.
+    pub seq: u64,
+    /// In words.
+    pub what: String,
+    /// What decided, and the rule as it is written.
+    pub decided: Option<(Rung, String)>,
+}
+
+/// The sentences of a whole history: all that a log of it would show. It starts with the run's first event.
+pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
+    let mut found = Vec::new();
+    let mut run: Option<Run> = None;
+    for event in events {
+        evolve::evolve(&mut run, event);
+        for place in 0..event.facts.len() {
+            let moment = Moment { flow, run: run.as_ref(), event, place };
+            if let Some(what) = line::line(&moment).filter(|what| !what.is_empty()) {
+                let decided = decision::told(&moment).map(|told| (told.rung, told.rule));
+                found.push(Sentence { at: event.at, seq: event.seq, what, decided });
+            }
+        }
+    }
+    found
+}
+
 /// A sentence with the time that it became true, and the generation it belongs to.
 pub(crate) struct Told {
     pub(crate) at: Time,

@@ -13,11 +13,11 @@ use crate::tree::Content;
 
 /// How long an attempt drags where nothing else is said: longer than a worker's lease, so that it is seen to be
 /// kept alive.
-const DRAG: Millis = Millis::seconds(45);
+pub(crate) const DRAG: Millis = Millis::seconds(45);
 /// How many attempts a sequence may list.
-const MAX_SEQUENCE: usize = 1_000;
+pub(crate) const MAX_SEQUENCE: usize = 1_000;
 
-const WORDS: [(&str, Behaviour); 7] = [
+pub(crate) const WORDS: [(&str, Behaviour); 7] = [
     ("pass", Behaviour::Pass),
     ("stall", Behaviour::Stall),
     ("fail", Behaviour::Fail),
@@ -117,7 +117,8 @@ fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> 
     spot.one_of(&WORDS, problems)
 }
 
-fn wait(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
+/// How long a `wait` blocks.
+pub(crate) fn wait(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
     let until = match moment::read(spot, problems)? {
         Moment::After(span) => WaitUntil::After(span),
         Moment::At(time) => WaitUntil::At(time),
@@ -125,7 +126,8 @@ fn wait(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
     Some(Behaviour::Wait { until })
 }
 
-fn odds(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<(Behaviour, f64)>> {
+/// Weights of behaviours.
+pub(crate) fn odds(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<(Behaviour, f64)>> {
     let Content::Map(entries) = &spot.node.content else {
         spot.expected(problems, "a map such as `{stall: 0.1, pass: 0.9}`");
         return None;

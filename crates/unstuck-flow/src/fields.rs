@@ -1,4 +1,4 @@
-//! The names of flow files and policy files: every field there is, with the other names that it goes by.
+//! The names of flow files, policy files and plan files: every field there is, with the other names that it goes by.
 
 /// A field that may be given.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +121,77 @@ pub(crate) const EMULATE: &[Field] = &[
     field("cause"),
     field("output"),
 ];
+
+/// The fields of a plan.
+pub(crate) const PLAN: &[Field] = &[
+    field("plan"),
+    field("description"),
+    field("start"),
+    field("every"),
+    field("until"),
+    field("input"),
+    field("steps"),
+    field("actions"),
+    field("actionTypes"),
+    field("outages"),
+    field("workers"),
+    field("signals"),
+    field("operator"),
+];
+
+/// The fields of what a plan says of a step.
+pub(crate) const PLAN_RULE: &[Field] = &[
+    field("sequence"),
+    field("odds"),
+    field("duration"),
+    field("drag"),
+    field("cause"),
+    field("context"),
+    field("reason"),
+    field("output"),
+];
+
+/// The fields of one attempt in a plan: one behaviour, and what goes with it.
+pub(crate) const PLAN_ACT: &[Field] = &[
+    field("pass"),
+    field("stall"),
+    field("fail"),
+    field("crash"),
+    field("drag"),
+    field("stick"),
+    field("choke"),
+    field("wait"),
+    field("after"),
+    field("cause"),
+    field("context"),
+    field("reason"),
+    field("output"),
+    field("times"),
+];
+
+/// The fields of an outage.
+pub(crate) const OUTAGE: &[Field] = &[
+    field("steps"),
+    field("actions"),
+    field("actionTypes"),
+    field("from"),
+    field("to"),
+    field("for"),
+    field("does"),
+];
+
+/// The fields of `workers`.
+pub(crate) const WORKERS: &[Field] =
+    &[field("count"), field("maxLoad"), field("restartAfter"), field("deaths")];
+
+/// The fields of a worker's death.
+pub(crate) const DEATH: &[Field] = &[field("at"), field("every"), field("worker"), field("restartAfter")];
+
+/// The fields of a signal that a plan sends.
+pub(crate) const PLAN_SIGNAL: &[Field] = &[field("name"), field("after"), field("payload")];
+
+/// The fields of `operator`.
+pub(crate) const OPERATOR: &[Field] = &[field("after"), field("choose"), field("resume"), field("times")];
 
 /// The kinds of steps, as a step names them.
 pub(crate) const KINDS: &[&str] = &["action", "run", "flow", "wait", "signal", "set", "emulate"];

@@ -1,8 +1,8 @@
-//! Flow files and policy files: from text to the model, with every problem and its place.
+//! Flow files, policy files and plan files: from text to the model, with every problem and its place.
 //!
 //! [`load`] parses a file into a tree that knows where everything is written, reads the outline of each flow (ids,
 //! kinds, needs), compiles its steps, and checks what the flows of the file say about each other.
-//! [`policies`] reads resume policies, and writes them.
+//! [`policies`] reads resume policies, and writes them. [`plan`] reads plans of rehearsals.
 
 mod canonical;
 mod command;
@@ -18,6 +18,7 @@ mod load;
 mod moment;
 mod outline;
 mod parse;
+pub mod plan;
 pub mod policies;
 mod problem;
 mod read;

@@ -1,4 +1,4 @@
-//! The published JSON Schemas of flow files and policy files.
+//! The published JSON Schemas of flow files, policy files and plan files.
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,17 @@ const FLOW: Objects = &[
 
 const POLICY: Objects = &[("/$defs/policy", fields::POLICY), ("/$defs/backOff", fields::BACK_OFF)];
 
+const PLAN: Objects = &[
+    ("", fields::PLAN),
+    ("/$defs/rule", fields::PLAN_RULE),
+    ("/$defs/attempt", fields::PLAN_ACT),
+    ("/$defs/outage", fields::OUTAGE),
+    ("/$defs/workers", fields::WORKERS),
+    ("/$defs/death", fields::DEATH),
+    ("/$defs/signal", fields::PLAN_SIGNAL),
+    ("/$defs/operator", fields::OPERATOR),
+];
+
 /// The JSON Schema (draft 2020-12) of one flow document, with every name that a field goes by.
 pub fn schema() -> Value {
     with_other_names(written(include_str!("../schema/flow.json")), FLOW)
@@ -28,6 +39,11 @@ pub fn schema() -> Value {
 /// The JSON Schema (draft 2020-12) of a policy file, with every name that a field goes by.
 pub fn policy_schema() -> Value {
     with_other_names(written(include_str!("../schema/policy.json")), POLICY)
+}
+
+/// The JSON Schema (draft 2020-12) of a plan file, with every name that a field goes by.
+pub fn plan_schema() -> Value {
+    with_other_names(written(include_str!("../schema/plan.json")), PLAN)
 }
 
 fn with_other_names(mut schema: Value, objects: Objects) -> Value {
@@ -58,10 +74,11 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn written_schemas() -> [(Value, Objects); 2] {
+    fn written_schemas() -> [(Value, Objects); 3] {
         [
             (written(include_str!("../schema/flow.json")), FLOW),
             (written(include_str!("../schema/policy.json")), POLICY),
+            (written(include_str!("../schema/plan.json")), PLAN),
         ]
     }
 
@@ -80,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_field_is_described() {
-        for (schema, objects) in [(schema(), FLOW), (policy_schema(), POLICY)] {
+        for (schema, objects) in [(schema(), FLOW), (policy_schema(), POLICY), (plan_schema(), PLAN)] {
             for (place, _) in objects {
                 let properties = schema.pointer(place).expect("the object is there")["properties"].clone();
                 for (name, field) in properties.as_object().expect("it has fields") {
@@ -94,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_schemas_are_schemas() {
-        for schema in [schema(), policy_schema()] {
+        for schema in [schema(), policy_schema(), plan_schema()] {
             jsonschema::draft202012::meta::validate(&schema).expect("valid");
             jsonschema::draft202012::options().offline().build(&schema).expect("compiles");
         }

@@ -1,6 +1,9 @@
 //! Emulated steps: every condition that recovery is made for, brought about on purpose.
 
+use std::sync::Arc;
+
 use crate::json::Json;
+use crate::model::error::Reason;
 use crate::time::{Millis, Time};
 
 /// What an emulated attempt does.
@@ -36,6 +39,53 @@ pub enum WaitUntil {
     At(Time),
 }
 
+impl Behaviour {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Behaviour::Pass => "pass",
+            Behaviour::Stall => "stall",
+            Behaviour::Fail => "fail",
+            Behaviour::Crash => "crash",
+            Behaviour::Drag => "drag",
+            Behaviour::Stick => "stick",
+            Behaviour::Choke => "choke",
+            Behaviour::Wait { .. } => "wait",
+        }
+    }
+}
+
+/// What one emulated attempt does, with all that it says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// How long it takes before that shows.
+    pub after: Millis,
+    /// The cause of `stall` and `fail`, and what is lacking where it chokes; else something that says that it is emulated.
+    pub cause: Option<Arc<str>>,
+    /// The long text of an error.
+    pub context: Option<Arc<str>>,
+    /// Who is to blame for an error.
+    pub reason: Reason,
+    /// What `pass`, `drag` and `wait` put out; by default the step's input.
+    pub output: Option<Json>,
+}
+
+impl Turn {
+    /// It does this at once, and says nothing of its own.
+    pub fn of(behaviour: Behaviour) -> Turn {
+        Turn {
+            behaviour,
+            after: Millis::ZERO,
+            cause: None,
+            context: None,
+            reason: Reason::default(),
+            output: None,
+        }
+    }
+}
+
 /// How an emulated step behaves over its attempts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulation {
@@ -66,6 +116,21 @@ pub enum Plan {
 }
 
 impl Emulation {
+    /// What the given attempt does, with all that it says.
+    pub fn turn(&self, attempt: u32, salt: u64) -> Turn {
+        let behaviour = self.behaviour(attempt, salt);
+        let (after, cause) = match behaviour {
+            Behaviour::Drag => (self.drag, None),
+            Behaviour::Stall | Behaviour::Fail => (self.duration, self.cause.as_deref().map(Into::into)),
+            Behaviour::Pass
+            | Behaviour::Crash
+            | Behaviour::Stick
+            | Behaviour::Choke
+            | Behaviour::Wait { .. } => (self.duration, None),
+        };
+        Turn { after, cause, output: self.output.clone(), ..Turn::of(behaviour) }
+    }
+
     /// What the given attempt does. `salt` tells units apart (a run, a step, an item), so that two of them do
     /// not share their luck.
     pub fn behaviour(&self, attempt: u32, salt: u64) -> Behaviour {

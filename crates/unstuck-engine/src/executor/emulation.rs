@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use unstuck_core::command::Says;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, WaitUntil};
+use unstuck_core::model::emulation::{Behaviour, Emulation, Turn, WaitUntil};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::random::Random;
@@ -38,42 +38,64 @@ pub enum Line {
 
 /// What an attempt says that starts now and is emulated so: a pure function, for real and for virtual time alike.
 pub fn script(emulation: &Emulation, job: &Job, now: Time) -> Script {
-    let attempt = job.attempt;
-    let after = emulation.duration;
+    play(&emulation.turn(job.attempt.attempt, salt(job.attempt)), job, now)
+}
+
+/// What an attempt says that starts now and does this.
+pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
     let complete = || {
-        let output = emulation.output.clone().unwrap_or_else(|| job.input.clone());
+        let output = turn.output.clone().unwrap_or_else(|| job.input.clone());
         Line::Says(Says::Complete { output })
     };
     let fail = |cause: &str, fatal: bool| {
-        let error = Box::new(Error::new(emulation.cause.as_deref().unwrap_or(cause)));
-        Line::Says(Says::Fail { error, fatal })
+        let cause = turn.cause.clone().unwrap_or_else(|| cause.into());
+        let error = Error { context: turn.context.clone(), reason: turn.reason, ..Error::new(cause) };
+        Line::Says(Says::Fail { error: Box::new(error), fatal })
     };
-    let once = |after: Millis, line: Line| Script { beat: None, end: Some((after, line)) };
-    match emulation.behaviour(attempt.attempt, salt(attempt)) {
-        Behaviour::Pass => once(after, complete()),
-        Behaviour::Stall => once(after, fail("emulated stall", false)),
-        Behaviour::Fail => once(after, fail("emulated failure", true)),
-        Behaviour::Crash => once(after, Line::Lost),
+    let once = |line: Line| Script { beat: None, end: Some((turn.after, line)) };
+    match turn.behaviour {
+        Behaviour::Pass => once(complete()),
+        Behaviour::Stall => once(fail("emulated stall", false)),
+        Behaviour::Fail => once(fail("emulated failure", true)),
+        Behaviour::Crash => once(Line::Lost),
         Behaviour::Drag => {
             let lease = job.step().limits.heartbeat_timeout;
             let every = lease.map_or(BEAT, |lease| Millis((lease.0 / 3).clamp(1, BEAT.0)));
-            Script { beat: Some((every, every)), end: Some((emulation.drag, complete())) }
+            once(complete()).beating(every)
         }
         Behaviour::Stick => Script { beat: None, end: None },
         Behaviour::Choke => {
-            let lacking = Some("emulated lack of resources".into());
-            once(after, Line::Says(Says::Defer { asked: None, lacking }))
+            let lacking = turn.cause.clone().unwrap_or_else(|| "emulated lack of resources".into());
+            once(Line::Says(Says::Defer { asked: None, lacking: Some(lacking) }))
         }
-        Behaviour::Wait { until: WaitUntil::After(span) } => once(span, complete()),
-        Behaviour::Wait { until: WaitUntil::At(time) } => once(time.since(now), complete()),
+        Behaviour::Wait { until: WaitUntil::After(span) } => {
+            Script { beat: None, end: Some((span, complete())) }
+        }
+        Behaviour::Wait { until: WaitUntil::At(time) } => {
+            Script { beat: None, end: Some((time.since(now), complete())) }
+        }
     }
 }
 
 /// Tells units apart, the same for every attempt of one.
-fn salt(attempt: AttemptId) -> u64 {
+pub fn salt(attempt: AttemptId) -> u64 {
     let item = attempt.unit.item.map_or(0, |item| u64::from(item) + 1);
     let unit = (u64::from(attempt.unit.step.0) << 32) | item;
     Random::new(attempt.run.0 ^ Random::new(unit).draw()).draw()
+}
+
+impl Script {
+    /// The same, with a sign of life every so often until the last word. What is silent stays so.
+    #[must_use]
+    pub fn beating(self, every: Millis) -> Script {
+        let every = every.max(Millis(1));
+        Script { beat: Some((every, every)), ..self }
+    }
+
+    /// How long it takes until its last word, if it ever says one.
+    pub fn ends_after(&self) -> Option<Millis> {
+        self.end.as_ref().map(|(after, _)| *after)
+    }
 }
 
 impl Iterator for Script {

@@ -1,0 +1,193 @@
+//! Plans of rehearsals: what each step does on purpose, what is down when, which workers die; read from a file, and checked
+//! against the flows that it is for.
+
+mod act;
+mod outage;
+mod pattern;
+mod read;
+mod rule;
+mod when;
+mod world;
+
+use std::sync::Arc;
+
+use unstuck_core::event::Choice;
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::{Flow, Kind, Step};
+use unstuck_core::time::{Millis, Time};
+
+use crate::parse;
+use crate::problem::{Problem, Problems};
+use crate::tree::Place;
+
+pub use crate::schema::plan_schema as schema;
+pub use act::{Act, Range};
+pub use outage::{Outage, Window};
+pub use pattern::{Pattern, Target};
+pub use rule::{Order, Rule};
+pub use when::When;
+
+/// Where the virtual clock starts if a plan does not say: always the same, so that the same is printed.
+pub const START: Time = Time(1_767_225_600_000);
+
+/// What happens in a rehearsal. What it does not name passes at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the virtual clock starts.
+    pub start: Time,
+    /// The time between the starts of two runs.
+    pub every: Millis,
+    /// The input of every run, if it says.
+    pub input: Option<Json>,
+    /// When the rehearsal is broken off, counted from its start.
+    pub until: Option<Millis>,
+    /// What steps do, in the order in which the rules are asked: the first that matches says it.
+    pub rules: Vec<Rule>,
+    /// What is down when.
+    pub outages: Vec<Outage>,
+    /// The emulated workers.
+    pub workers: Workers,
+    /// What is sent to runs.
+    pub signals: SignalPlan,
+    /// Somebody who looks after what waits for a person.
+    pub operator: Option<Operator>,
+}
+
+/// The emulated workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workers {
+    /// How many, if the plan says.
+    pub count: Option<u32>,
+    /// How much load each takes at once.
+    pub max_load: u32,
+    /// How long a worker that died is away.
+    pub restart_after: Millis,
+    /// When workers die, whatever they are doing.
+    pub deaths: Vec<Death>,
+}
+
+/// The death of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Death {
+    /// When.
+    pub when: Times,
+    /// Which worker, from 1; any that lives if it does not say.
+    pub worker: Option<u32>,
+    /// How long it is away, if not as long as others.
+    pub restart_after: Option<Millis>,
+}
+
+/// Once, or again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// At this time; on every day where it is a time of day.
+    At(When),
+    /// Every so often.
+    Every(Millis),
+}
+
+/// Which signals are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SignalPlan {
+    /// These, to every run whose flow awaits them.
+    Sent(Vec<SentSignal>),
+    /// Whatever is awaited, as soon as it is.
+    AsAwaited,
+}
+
+/// A signal that is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentSignal {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How long after the start of the run.
+    pub after: Millis,
+    /// What it carries.
+    pub payload: Json,
+}
+
+/// Somebody who looks after what waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// How long it takes until somebody looks.
+    pub after: Millis,
+    /// What is chosen for a held step.
+    pub choose: Option<Choice>,
+    /// Whether a step at rest in error is resumed.
+    pub resume: bool,
+    /// How often in all for one step, if not always.
+    pub times: Option<u32>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            start: START,
+            every: Millis::ZERO,
+            input: None,
+            until: None,
+            rules: Vec::new(),
+            outages: Vec::new(),
+            workers: Workers::default(),
+            signals: SignalPlan::Sent(Vec::new()),
+            operator: None,
+        }
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Workers {
+        Workers { count: None, max_load: 10, restart_after: Millis::seconds(5), deaths: Vec::new() }
+    }
+}
+
+impl Plan {
+    /// What this unit is told to do, if the plan says.
+    pub fn rule(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.target.takes(flow, step, item))
+    }
+}
+
+/// Whether attempts of a step are handed to somebody, who can be told what to do.
+pub fn is_executed(step: &Step) -> bool {
+    match step.kind {
+        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => true,
+        Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => false,
+    }
+}
+
+/// What a file gave.
+#[derive(Debug)]
+pub struct LoadedPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// What is only suspicious.
+    pub warnings: Vec<Problem>,
+}
+
+/// Loads the plan of a file, for these flows: YAML or JSON.
+///
+/// `file` is the name that problems give. Every problem is in one answer.
+pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<LoadedPlan, Vec<Problem>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::new(file, text);
+    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    match documents.as_slice() {
+        [] => {
+            problems
+                .error(Place::START, "", "the file has no plan in it")
+                .hint("start with `steps:`, for example `steps: {fetch: {sequence: [stall, pass]}}`");
+        }
+        [_] => {}
+        [_, second, ..] => {
+            problems
+                .error(second.at, "", "a file has one plan, and this is a second one")
+                .hint("put it into a file of its own");
+        }
+    }
+    let plan = documents.first().and_then(|document| read::plan(document, flows, &mut problems));
+    match plan {
+        Some(plan) if !problems.any_error() => Ok(LoadedPlan { plan, warnings: problems.into_sorted() }),
+        Some(_) | None => Err(problems.into_sorted()),
+    }
+}

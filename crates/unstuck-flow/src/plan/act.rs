@@ -1,0 +1,232 @@
+//! What one attempt does in a plan: `pass`, or `{stall: "connection refused", after: 5s, times: 3}`.
+
+use std::sync::Arc;
+
+use unstuck_core::json::Json;
+use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::error::Reason;
+use unstuck_core::random::Random;
+use unstuck_core::time::Millis;
+
+use crate::emulate::{self, MAX_SEQUENCE, WORDS};
+use crate::fields;
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::tree::Content;
+
+/// What one attempt does, as far as the plan says it there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Act {
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// How long it takes before that shows.
+    pub after: Option<Range>,
+    /// The cause of its error, or what is lacking.
+    pub cause: Option<Arc<str>>,
+    /// The long text of its error.
+    pub context: Option<Arc<str>>,
+    /// Who is to blame.
+    pub reason: Option<Reason>,
+    /// What it puts out.
+    pub output: Option<Json>,
+}
+
+/// A span, or one drawn between two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// At least.
+    pub least: Millis,
+    /// At most.
+    pub most: Millis,
+}
+
+impl Range {
+    /// Always so long.
+    pub fn fixed(span: Millis) -> Range {
+        Range { least: span, most: span }
+    }
+
+    /// One of them.
+    pub fn draw(self, random: &mut Random) -> Millis {
+        if self.least == self.most {
+            return self.least;
+        }
+        Millis(random.between(self.least.0, self.most.0))
+    }
+}
+
+impl Act {
+    /// It does this, and nothing more is said.
+    pub fn of(behaviour: Behaviour) -> Act {
+        Act { behaviour, after: None, cause: None, context: None, reason: None, output: None }
+    }
+
+    /// What an attempt does that does this, with what is said for all of them.
+    pub(super) fn turn(&self, shared: &Act, drag: Millis, random: &mut Random) -> Turn {
+        let usual = match self.behaviour {
+            Behaviour::Drag => Some(Range::fixed(drag)),
+            _ => shared.after,
+        };
+        Turn {
+            behaviour: self.behaviour,
+            after: self.after.or(usual).map_or(Millis::ZERO, |range| range.draw(random)),
+            cause: self.cause.clone().or_else(|| shared.cause.clone()),
+            context: self.context.clone().or_else(|| shared.context.clone()),
+            reason: self.reason.or(shared.reason).unwrap_or_default(),
+            output: self.output.clone().or_else(|| shared.output.clone()),
+        }
+    }
+}
+
+const REASONS: [(&str, Reason); 2] = [("processing", Reason::Processing), ("data", Reason::Data)];
+
+/// A list of what attempts do, one after the other.
+pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Act>> {
+    let Content::List(nodes) = &spot.node.content else {
+        spot.expected(problems, "a list such as `[stall, pass]`");
+        return None;
+    };
+    if nodes.is_empty() {
+        spot.refuse(problems, "a sequence has at least one entry").hint("the last one repeats");
+        return None;
+    }
+    let mut acts = Vec::new();
+    let mut is_right = true;
+    for (place, node) in nodes.iter().enumerate() {
+        match entry(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems) {
+            Some((act, times)) if acts.len().saturating_add(times) <= MAX_SEQUENCE => {
+                acts.extend(std::iter::repeat_n(act, times));
+            }
+            Some(_) => {
+                spot.refuse(problems, format!("a sequence has at most {MAX_SEQUENCE} attempts"))
+                    .hint("the last one repeats");
+                return None;
+            }
+            None => is_right = false,
+        }
+    }
+    is_right.then_some(acts)
+}
+
+/// One thing, for good.
+pub(super) fn one(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Act> {
+    let (act, times) = entry(spot, problems)?;
+    if times != 1 {
+        spot.refuse(problems, "`times` goes with a `sequence`").hint("leave it out: it is so for good");
+        return None;
+    }
+    Some(act)
+}
+
+/// Whether a map is one entry, rather than a rule: it names a behaviour.
+pub(super) fn is_entry(spot: &Spot<'_>) -> bool {
+    let names = |word: &str| spot.node.entry(word).is_some();
+    let is_rule = names("sequence") || names("odds") || names("duration");
+    !is_rule && WORDS.iter().map(|(word, _)| *word).chain(["wait"]).any(names)
+}
+
+fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
+    if !matches!(spot.node.content, Content::Map(_)) {
+        if spot.node.text() == Some("wait") {
+            spot.refuse(problems, "`wait` needs to know for how long").hint("write `{wait: 5m}`");
+            return None;
+        }
+        return spot.one_of(&WORDS, problems).map(|behaviour| (Act::of(behaviour), 1));
+    }
+    let object = Object::read(spot, fields::PLAN_ACT, "an attempt", problems)?;
+    let named: Vec<&'static str> = object.names().map(|(name, _)| name).collect();
+    let words: Vec<&str> = named
+        .iter()
+        .copied()
+        .filter(|name| *name == "wait" || WORDS.iter().any(|(word, _)| word == name))
+        .collect();
+    let [word] = words.as_slice() else {
+        let problem = if words.is_empty() {
+            spot.refuse(problems, "does not say what the attempt does")
+        } else {
+            spot.refuse(problems, "an attempt does one thing, and this names several")
+        };
+        problem.hint("for example `{stall: \"connection refused\", after: 5s}`");
+        return None;
+    };
+    let mut act = behaviour(&object, word, problems)?;
+    if let Some(after) = object.spot("after") {
+        if act.after.is_some() || matches!(act.behaviour, Behaviour::Stick | Behaviour::Wait { .. }) {
+            after.refuse(problems, format!("`after` has no meaning for this `{word}`")).hint("leave it out");
+            return None;
+        }
+        act.after = Some(range(&after, problems)?);
+    }
+    words_of(&object, &mut act, problems)?;
+    let times = match object.spot("times") {
+        None => 1,
+        Some(spot) => spot.whole(1, "a whole number of at least 1", problems)?,
+    };
+    Some((act, times))
+}
+
+/// The behaviour and what is written right after it: a cause, what is lacking, how long.
+fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Option<Act> {
+    let spot = object.spot(word)?;
+    if word == "wait" {
+        return emulate::wait(&spot, problems).map(Act::of);
+    }
+    let (_, behaviour) = WORDS.iter().find(|(known, _)| *known == word)?;
+    let mut act = Act::of(*behaviour);
+    if matches!(spot.node.content, Content::Null | Content::Bool(true)) {
+        return Some(act);
+    }
+    match behaviour {
+        Behaviour::Stall | Behaviour::Fail | Behaviour::Choke => {
+            act.cause = Some(spot.text(problems)?.into());
+        }
+        Behaviour::Drag => act.after = Some(range(&spot, problems)?),
+        Behaviour::Pass | Behaviour::Crash | Behaviour::Stick | Behaviour::Wait { .. } => {
+            spot.refuse(problems, format!("`{word}` says nothing more"))
+                .hint(format!("write `{{{word}: , after: 5s}}`, or `{word}` alone"));
+            return None;
+        }
+    }
+    Some(act)
+}
+
+/// The texts of an error and the output, for one attempt or for all.
+pub(super) fn words_of(object: &Object<'_>, act: &mut Act, problems: &mut Problems<'_>) -> Option<()> {
+    if let Some(spot) = object.spot("cause") {
+        if act.cause.is_some() {
+            spot.refuse(problems, "the cause is given twice").hint("leave one of the two out");
+            return None;
+        }
+        act.cause = Some(spot.text(problems)?.into());
+    }
+    if let Some(spot) = object.spot("context") {
+        act.context = Some(spot.text(problems)?.into());
+    }
+    if let Some(spot) = object.spot("reason") {
+        act.reason = Some(spot.one_of(&REASONS, problems)?);
+    }
+    if let Some(spot) = object.spot("output") {
+        act.output = Some(Json::of(&spot.node.value()));
+    }
+    Some(())
+}
+
+/// `5m`, or `[1m, 5m]` for one drawn between the two.
+pub(super) fn range(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Range> {
+    let Content::List(nodes) = &spot.node.content else {
+        return spot.duration(problems).map(Range::fixed);
+    };
+    let [least, most] = nodes.as_slice() else {
+        spot.refuse(problems, "a range of durations has two ends").hint("write `[1m, 5m]`");
+        return None;
+    };
+    let mut end =
+        |node, place: usize| Spot { node, path: format!("{}[{place}]", spot.path) }.duration(problems);
+    let (least, most) = (end(least, 0), end(most, 1));
+    let (least, most) = (least?, most?);
+    if least > most {
+        spot.refuse(problems, format!("{least} is longer than {most}")).hint("write the shorter one first");
+        return None;
+    }
+    Some(Range { least, most })
+}

@@ -1,0 +1,210 @@
+//! Outages: what steps do between two times, whatever else the plan says of them.
+
+use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::flow::{Flow, Step};
+use unstuck_core::random::Random;
+use unstuck_core::time::{Millis, Time};
+
+use super::act::{self, Act};
+use super::pattern::{self, Named, Section, Target};
+use super::when::{self, DAY, When};
+use crate::emulate::DRAG;
+use crate::fields;
+use crate::problem::Problems;
+use crate::read::{Object, Spot};
+use crate::tree::Content;
+
+/// Something is down for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outage {
+    /// Whose attempts it strikes.
+    pub targets: Vec<Target>,
+    /// When it begins.
+    pub from: When,
+    /// When it ends.
+    pub until: Until,
+    /// What attempts do meanwhile.
+    pub does: Act,
+}
+
+/// The end of an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// At this time.
+    When(When),
+    /// So long after its beginning.
+    For(Millis),
+}
+
+/// A time in which something is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From.
+    pub from: Time,
+    /// Up to.
+    pub to: Time,
+}
+
+impl Outage {
+    /// Whether it strikes this unit.
+    pub fn strikes(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
+        self.targets.iter().any(|target| target.takes(flow, step, item))
+    }
+
+    /// The window that is open at `at`, or else the next one, for a clock that started at `start`.
+    pub fn window(&self, start: Time, at: Time) -> Option<Window> {
+        let length = match (self.until, self.from) {
+            (Until::For(span), _) => span,
+            (Until::When(When::Daily(to)), When::Daily(from)) => {
+                let day = DAY.unsigned_abs();
+                Millis((to.0 + day - from.0) % day)
+            }
+            (Until::When(to), from) => {
+                to.next(start, Time(i64::MIN))?.since(from.next(start, Time(i64::MIN))?)
+            }
+        };
+        let back = i64::try_from(length.0).unwrap_or(i64::MAX);
+        // The one that may have begun already and is still open.
+        let earliest = Time(at.0.saturating_sub(back).saturating_add(1));
+        let from = self.from.next(start, earliest)?;
+        Some(Window { from, to: from + length })
+    }
+
+    /// What an attempt does that it strikes.
+    pub fn turn(&self, random: &mut Random) -> Turn {
+        self.does.turn(&Act::of(Behaviour::Pass), DRAG, random)
+    }
+}
+
+/// Reads one outage.
+pub(super) fn read(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Outage> {
+    let object = Object::read(spot, fields::OUTAGE, "an outage", problems)?;
+    let mut targets = Vec::new();
+    let mut is_right = true;
+    for (name, section) in Section::ALL {
+        let Some(spot) = object.spot(name) else { continue };
+        match names(&spot, section, flows, problems) {
+            Some(named) => targets.extend(named),
+            None => is_right = false,
+        }
+    }
+    if targets.is_empty() && is_right {
+        spot.refuse(problems, "does not say what is down").hint("name `steps`, `actions` or `actionTypes`");
+        is_right = false;
+    }
+    let from =
+        object.spot("from").map_or(Some(When::After(Millis::ZERO)), |spot| when::read(&spot, problems));
+    let until = until(&object, problems);
+    let does = match object.spot("does") {
+        None => Some(Act { cause: Some("emulated outage".into()), ..Act::of(Behaviour::Stall) }),
+        Some(spot) => act::one(&spot, problems),
+    };
+    let outage = Outage { targets, from: from?, until: until?, does: does? };
+    (fits(&object, &outage, problems) && is_right).then_some(outage)
+}
+
+fn names(
+    spot: &Spot<'_>,
+    section: Section,
+    flows: &[Flow],
+    problems: &mut Problems<'_>,
+) -> Option<Vec<Target>> {
+    let one = |spot: &Spot<'_>, problems: &mut Problems<'_>| {
+        let text = spot.text(problems)?;
+        pattern::read(&Named { text, at: spot.node.at, path: spot.path.clone() }, section, flows, problems)
+    };
+    let Content::List(nodes) = &spot.node.content else {
+        return one(spot, problems).map(|target| vec![target]);
+    };
+    let places = nodes.iter().enumerate();
+    let targets: Vec<Option<Target>> = places
+        .map(|(place, node)| one(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .collect();
+    targets.into_iter().collect()
+}
+
+fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
+    match (object.spot("to"), object.spot("for")) {
+        (Some(to), None) => when::read(&to, problems).map(Until::When),
+        (None, Some(span)) => span.some_duration(problems).map(Until::For),
+        (Some(_), Some(span)) => {
+            span.refuse(problems, "an outage has either a `to` or a `for`").hint("leave one of the two out");
+            None
+        }
+        (None, None) => {
+            problems
+                .error(object.at, &object.path, "the outage has no end")
+                .hint("say `to: 05:00`, or `for: 3h`; a step that is down for good says so under `steps`");
+            None
+        }
+    }
+}
+
+/// Whether its end comes after its beginning, and what happens meanwhile can happen at any time.
+fn fits(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bool {
+    let is_none = matches!(outage.does.behaviour, Behaviour::Pass | Behaviour::Wait { .. });
+    if let Some(spot) = object.spot("does").filter(|_| is_none) {
+        spot.refuse(problems, "is no outage")
+            .hint("`stall`, `fail`, `stick`, `choke`, `crash` and `drag` are");
+        return false;
+    }
+    let Until::When(to) = outage.until else { return true };
+    let Some(spot) = object.spot("to") else { return true };
+    match (outage.from, to) {
+        (When::Daily(from), When::Daily(to)) if from != to => true,
+        (When::Daily(_), When::Daily(_)) => {
+            spot.refuse(problems, "it ends when it begins").hint("use `for: 24h` for a whole day");
+            false
+        }
+        (When::Daily(_), _) | (_, When::Daily(_)) => {
+            spot.refuse(problems, "a time of day goes with another one: it is so on every day")
+                .hint("write both as `02:00`, both as `2h`, or use `for`");
+            false
+        }
+        (When::After(from), When::After(to)) if from >= to => {
+            spot.refuse(problems, format!("it ends after {to}, and begins after {from} only"));
+            false
+        }
+        (When::At(from), When::At(to)) if from >= to => {
+            spot.refuse(problems, "it ends before it begins");
+            false
+        }
+        (When::After(_) | When::At(_), When::After(_) | When::At(_)) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_open_between_its_times_and_a_daily_one_on_every_day() {
+        let hour = |n: i64| Time(n * 3_600_000);
+        let outage =
+            |from, until| Outage { targets: Vec::new(), from, until, does: Act::of(Behaviour::Stall) };
+        let daily = |n| When::Daily(Millis::hours(n));
+        let once = outage(When::After(Millis::hours(2)), Until::When(When::After(Millis::hours(5))));
+        let nightly = outage(daily(2), Until::When(daily(5)));
+        let over_midnight = outage(daily(23), Until::For(Millis::hours(2)));
+        let cases = [
+            (&once, 0, Some((2, 5))),
+            (&once, 2, Some((2, 5))),
+            (&once, 4, Some((2, 5))),
+            (&once, 5, None),
+            (&nightly, 0, Some((2, 5))),
+            (&nightly, 3, Some((2, 5))),
+            (&nightly, 5, Some((26, 29))),
+            (&over_midnight, 24, Some((23, 25))),
+            (&over_midnight, 25, Some((47, 49))),
+            (&over_midnight, 0, Some((-1, 1))),
+        ];
+        for (outage, at, wanted) in cases {
+            let window = outage.window(hour(0), hour(at));
+            assert_eq!(
+                window,
+                wanted.map(|(from, to)| Window { from: hour(from), to: hour(to) }),
+                "{outage:?} at {at}"
+            );
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A time of the virtual clock: so long after its start, at an instant, or at a time of day.
+
+use unstuck_core::time::{Millis, Time};
+
+use crate::moment::{self, Moment};
+use crate::problem::Problems;
+use crate::read::Spot;
+
+/// Milliseconds of a day.
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1_000;
+
+/// A time of the virtual clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So long after the start.
+    After(Millis),
+    /// At this instant.
+    At(Time),
+    /// On every day (UTC), so long after midnight.
+    Daily(Millis),
+}
+
+impl When {
+    /// The first such time that is not before `from`, for a clock that started at `start`.
+    pub fn next(self, start: Time, from: Time) -> Option<Time> {
+        let at = match self {
+            When::After(span) => start + span,
+            When::At(time) => time,
+            When::Daily(span) => {
+                let past_midnight = i64::try_from(span.0).unwrap_or(0);
+                let days = from.0.saturating_sub(past_midnight).div_euclid(DAY);
+                let then = Time(days * DAY + past_midnight);
+                if then < from { Time(then.0 + DAY) } else { then }
+            }
+        };
+        (at >= from).then_some(at)
+    }
+}
+
+/// Reads `2h`, `02:00` or `2026-01-02T02:00:00Z`.
+pub(super) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<When> {
+    match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day(text.trim())) {
+        OfDay::Is(span) => return Some(When::Daily(span)),
+        OfDay::IsNone => {
+            spot.refuse(problems, "is no time of day: that goes from `00:00` to `23:59`");
+            return None;
+        }
+        OfDay::SomethingElse => {}
+    }
+    Some(match moment::read(spot, problems)? {
+        Moment::After(span) => When::After(span),
+        Moment::At(time) => When::At(time),
+    })
+}
+
+/// What a text says about the time of day.
+#[derive(Debug, PartialEq, Eq)]
+enum OfDay {
+    /// It is this one.
+    Is(Millis),
+    /// It looks like one that there is not.
+    IsNone,
+    /// It is something else.
+    SomethingElse,
+}
+
+fn time_of_day(text: &str) -> OfDay {
+    let parts: Vec<&str> = text.split(':').collect();
+    let looks_right = matches!(parts.len(), 2 | 3)
+        && parts.iter().all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
+    if !looks_right {
+        return OfDay::SomethingElse;
+    }
+    let numbers: Vec<u64> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+    let (hours, minutes, seconds) = (numbers[0], numbers[1], numbers.get(2).copied().unwrap_or(0));
+    if hours >= 24 || minutes >= 60 || seconds >= 60 {
+        return OfDay::IsNone;
+    }
+    OfDay::Is(Millis::seconds((hours * 60 + minutes) * 60 + seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_comes_once_and_a_time_of_day_on_every_day() {
+        let hour = |n: i64| Time(n * 3_600_000);
+        let cases = [
+            (When::After(Millis::hours(2)), 0, Some(2 + 12)),
+            (When::After(Millis::hours(2)), 15, None),
+            (When::At(hour(20)), 20, Some(20)),
+            (When::At(hour(20)), 21, None),
+            (When::Daily(Millis::hours(2)), 12, Some(26)),
+            (When::Daily(Millis::hours(2)), 26, Some(26)),
+            (When::Daily(Millis::hours(14)), 12, Some(14)),
+            (When::Daily(Millis::hours(14)), 15, Some(38)),
+        ];
+        for (when, from, wanted) in cases {
+            assert_eq!(when.next(hour(12), hour(from)), wanted.map(hour), "{when:?} from {from}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_has_hours_and_minutes() {
+        let cases = [
+            ("02:00", OfDay::Is(Millis(7_200_000))),
+            ("2:05", OfDay::Is(Millis(7_500_000))),
+            ("23:59:59", OfDay::Is(Millis(86_399_000))),
+            ("24:00", OfDay::IsNone),
+            ("12:60", OfDay::IsNone),
+            ("2h", OfDay::SomethingElse),
+            ("12", OfDay::SomethingElse),
+            ("1:2:3:4", OfDay::SomethingElse),
+            ("ab:cd", OfDay::SomethingElse),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(time_of_day(text), wanted, "{text}");
+        }
+    }
+}
