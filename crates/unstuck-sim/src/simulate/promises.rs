@@ -1,65 +1,630 @@
 //! Watches every promise: what goes into the engine, what comes out of it, and what its store shows.
+//!
+//! What comes out is durable. It is written into the book of each run, with oracles beside the engine: budgets are counted
+//! again, the ladder is climbed again, policies are chosen by a plain walk, leases are measured by our own clock. What the
+//! store shows is compared with the books after every step, for the runs that something has happened to; and for all of
+//! them now and then, after a crash, and at the end.
 
+mod book;
+mod budgets;
+mod chosen;
+mod family;
+mod hands;
+mod leases;
+mod ledger;
+mod matching;
 mod promise;
+mod recount;
+mod settled;
+mod shown;
+mod stopped;
+mod sweep;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use unstuck_core::digest::digest;
+use unstuck_core::event::{Event, Fact, UnitFact};
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::json::Payload;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::Policies;
 use unstuck_core::time::Time;
-use unstuck_engine::engine::Engine;
-use unstuck_engine::request::{Output, Request};
-use unstuck_store::contract::Store;
+use unstuck_engine::engine::{Engine, Next};
+use unstuck_engine::executor::Word;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::{EngineError, Output, Request, Ticket};
+use unstuck_store::contract::{Store, StoreError};
 
+use book::Book;
+use budgets::Climb;
+use chosen::InForce;
+use family::Family;
+use hands::Hands;
+use leases::Leases;
+use ledger::{Claim, Ledger, Meaning};
 pub use promise::{Broken, Promise};
+use shown::Notices;
+
+/// So many looks, and everything is looked at.
+const LOOKS_PER_SWEEP: u32 = 64;
+/// Explaining takes a while: one look of so many at a run.
+const LOOKS_PER_EXPLANATION: u32 = 8;
 
 /// What has been promised so far, and what each check needs to know.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Promises {
+    books: BTreeMap<RunId, Book>,
+    ledger: Ledger,
+    hands: Hands,
+    leases: Leases,
+    family: Family,
+    in_force: InForce,
+    /// What was heard and not looked at yet.
+    heard: Vec<Heard>,
+    /// The latest time that an engine can know of.
+    clock: Time,
+    /// The time of the last event that became durable.
+    last_event: Time,
+    looks: u32,
     checked: BTreeMap<Promise, u64>,
+}
+
+/// What was heard, as far as it matters.
+#[derive(Debug)]
+enum Heard {
+    Reply(Ticket, Result<unstuck_core::decide::Answer, EngineError>),
+    Event(RunId, Event),
+    Dispatch(Worker, AttemptId),
+    Interrupt(Worker, AttemptId),
+}
+
+/// Either a broken promise, or a store that cannot be asked now, which is no promise's fault.
+enum Trouble {
+    Broken(Broken),
+    Store,
+}
+
+impl From<Broken> for Trouble {
+    fn from(broken: Broken) -> Trouble {
+        Trouble::Broken(broken)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(_: StoreError) -> Trouble {
+        Trouble::Store
+    }
+}
+
+impl Default for Promises {
+    fn default() -> Promises {
+        Promises::new()
+    }
 }
 
 impl Promises {
     /// Nothing has been promised yet.
     pub fn new() -> Promises {
-        Promises::default()
+        Promises {
+            books: BTreeMap::new(),
+            ledger: Ledger::default(),
+            hands: Hands::default(),
+            leases: Leases::default(),
+            family: Family::default(),
+            in_force: InForce::default(),
+            heard: Vec::new(),
+            clock: Time(i64::MIN),
+            last_event: Time(i64::MIN),
+            looks: 0,
+            checked: BTreeMap::new(),
+        }
+    }
+
+    /// A worker takes so much at once.
+    pub fn hired(&mut self, worker: &Worker, max_load: u32) {
+        self.hands.hired(worker, max_load);
     }
 
     /// Somebody asks: before it is submitted.
     pub fn asked(&mut self, request: &Request, now: Time) {
-        let _ = (request, now);
+        self.clock = self.clock.max(now);
+        match request {
+            Request::Word(word) => {
+                if let Some(attempt) = word.ends() {
+                    self.hands.let_go(attempt);
+                }
+                match word {
+                    Word::Says(attempt, says) => self.leases.said(*attempt, says, self.clock),
+                    Word::Lost(attempt) => self.leases.lost(*attempt),
+                    Word::Freed(_) => {}
+                }
+            }
+            Request::Lost { attempt, .. } => self.leases.lost(*attempt),
+            Request::Command { command: unstuck_core::command::Command::Lost { attempt, .. }, .. } => {
+                self.leases.lost(*attempt)
+            }
+            Request::Command {
+                command: unstuck_core::command::Command::Answer { attempt, says }, ..
+            } => {
+                self.leases.said(*attempt, says, self.clock);
+            }
+            Request::Start { .. }
+            | Request::Command { .. }
+            | Request::Forget { .. }
+            | Request::Bulk { .. } => {}
+        }
+        self.ledger.asked(request, self.clock);
     }
 
     /// The engine wants something done: everything in it is durable.
     pub fn heard(&mut self, output: &Output, now: Time) -> Result<(), Broken> {
-        let _ = (output, now);
+        self.clock = self.clock.max(now);
+        let heard = match output {
+            Output::Reply { ticket, result } => Heard::Reply(*ticket, result.clone()),
+            Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), job.attempt),
+            Output::Interrupt { worker, attempt, .. } => Heard::Interrupt(worker.clone(), *attempt),
+            Output::Happened { run, event } => {
+                self.check_time(*run, event)?;
+                Heard::Event(*run, event.clone())
+            }
+        };
+        self.heard.push(heard);
         Ok(())
     }
 
     /// Policies were changed and that was acknowledged.
     pub fn policies(&mut self, policies: &Policies) {
-        let _ = policies;
+        self.in_force.change(policies, self.clock);
     }
 
     /// After every step: looks at the runs that something has happened to (their state may not be durable yet).
     pub fn look<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        let _ = (engine, now);
-        Ok(())
+        self.clock = self.clock.max(now);
+        self.looks += 1;
+        if engine.is_stopped() {
+            return Ok(());
+        }
+        let is_quiet = is_quiet(engine);
+        let (store, flows) = engine.reader();
+        let result = self.look_at(store, flows);
+        if is_quiet {
+            self.leases.all_known();
+        }
+        if result.is_ok() && self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
+            return unless_away(self.sweep(store, flows, is_quiet));
+        }
+        unless_away(result)
     }
 
     /// The process died and another one has opened the store: before it does anything.
     pub fn after_crash<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        let _ = (engine, now);
-        Ok(())
+        let (store, flows) = engine.reader();
+        let result = self.take_heard(store, flows).map(drop);
+        unless_away(result)?;
+        let last = store.last_time().ok().flatten().unwrap_or(Time(i64::MIN));
+        self.leases.was_away(self.clock, last.max(now));
+        // An engine knows no time but that of its store and its clock.
+        self.clock = last.max(now);
+        self.ledger.crashed();
+        self.hands.crashed();
+        let result = self.find_unheard(store, flows);
+        unless_away(result)?;
+        self.ledger.give_up_unknown();
+        self.hands.crashed();
+        self.lose_workers();
+        let result = self.sweep(store, flows, false);
+        unless_away(result)
     }
 
     /// Faults have stopped, workers do their work, people answer: everything must have come to its end.
     pub fn settled<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        let _ = (engine, now);
-        Ok(())
+        self.clock = self.clock.max(now);
+        let is_quiet = is_quiet(engine);
+        let (store, flows) = engine.reader();
+        let result = self.look_at(store, flows);
+        unless_away(result)?;
+        let result = self.sweep(store, flows, is_quiet);
+        unless_away(result)?;
+        self.count(Promise::Moved);
+        let result = settled::check(store, flows, &self.books, self.clock);
+        unless_away(result)
     }
 
     /// How often each promise was checked.
     pub fn checked(&self) -> &BTreeMap<Promise, u64> {
         &self.checked
     }
+
+    fn count(&mut self, promise: Promise) {
+        *self.checked.entry(promise).or_default() += 1;
+    }
+
+    /// Over all events in the order in which they became durable.
+    fn check_time(&mut self, run: RunId, event: &Event) -> Result<(), Broken> {
+        self.count(Promise::Time);
+        if event.at < self.last_event {
+            let what = format!(
+                "event {} is of {}, and {} was recorded before it",
+                event.seq, event.at, self.last_event
+            );
+            return Err(Broken::of(Promise::Time, run, what));
+        }
+        if event.at > self.clock {
+            let what = format!(
+                "event {} is of {}, and no clock has been later than {}",
+                event.seq, event.at, self.clock
+            );
+            return Err(Broken::of(Promise::Time, run, what));
+        }
+        self.last_event = event.at;
+        Ok(())
+    }
+
+    fn look_at(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+        let touched = self.take_heard(store, flows)?;
+        self.hands.check_done()?;
+        self.ledger.check_owed()?;
+        self.check_claims(store)?;
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let notices = Notices::read(store)?;
+        for id in touched {
+            self.look_at_run(store, flows, id, &notices)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down what was heard, in order. Gives the runs that something has happened to.
+    fn take_heard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<BTreeSet<RunId>, Trouble> {
+        let mut touched = BTreeSet::new();
+        for heard in std::mem::take(&mut self.heard) {
+            match heard {
+                Heard::Reply(ticket, result) => {
+                    self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
+                    match self.ledger.replied(ticket, &result)? {
+                        Meaning::Nothing => {}
+                        Meaning::Alive(attempt, at) => self.leases.acknowledged(attempt, at),
+                        Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
+                    }
+                }
+                Heard::Event(run, event) => {
+                    self.write(store, flows, run, event)?;
+                    touched.insert(run);
+                }
+                Heard::Dispatch(worker, attempt) => {
+                    self.count(Promise::Once);
+                    self.hands.dispatch(&worker, attempt)?;
+                }
+                Heard::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
+            }
+        }
+        touched.retain(|run| self.books.contains_key(run));
+        Ok(touched)
+    }
+
+    fn forget(&mut self, run: RunId) {
+        self.books.remove(&run);
+        self.family.forget(run);
+    }
+
+    /// Something durable has happened to a run.
+    fn write(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        id: RunId,
+        event: Event,
+    ) -> Result<(), Trouble> {
+        for promise in [
+            Promise::Once,
+            Promise::Final,
+            Promise::Fenced,
+            Promise::Budgets,
+            Promise::Stopped,
+            Promise::Limits,
+        ] {
+            self.count(promise);
+        }
+        let book = self.books.entry(id).or_insert_with(|| Book::new(id));
+        let Some(flow) = flow_of(store, flows, &event, book.run().map(|run| run.flow))? else {
+            return Err(Broken::of(
+                Promise::Replayed,
+                id,
+                format!("event {} does not start the run", event.seq),
+            )
+            .into());
+        };
+        self.ledger.attribute(id, &event, book.run())?;
+        if event.facts.iter().any(|fact| matches!(fact, Fact::Reran { .. })) {
+            book.units.clear();
+        }
+        if let Some(before) = book.run() {
+            stopped::check(before, &event)?;
+        }
+        // Before the first event the run is as that makes it.
+        let first = if book.run().is_none() { unstuck_core::evolve::replay([&event]) } else { None };
+        for (place, fact) in event.facts.iter().enumerate() {
+            let Fact::Unit { unit, fact } = fact else { continue };
+            let recount = book.units.entry(*unit).or_default();
+            let before = book.history.run().or(first.as_ref());
+            let attempt = attempt_of(fact, book.history.run(), &event, *unit);
+            let attempt = AttemptId { run: id, generation: event.generation, unit: *unit, attempt };
+            if let Some(before) = before {
+                let climb = Climb { before, flow: &flow, event: &event, in_force: &self.in_force };
+                climb.check(place, *unit, fact, recount)?;
+                if let UnitFact::Ended { outcome, .. } = fact {
+                    let step = flow.step(unit.step);
+                    self.leases.check_end(attempt, before, step, &event, outcome, recount)?;
+                }
+            }
+            self.hands.fact(book.history.run(), &flow, &event, *unit, fact, attempt);
+            recount.count(fact, event.at);
+        }
+        let book_event = event.clone();
+        book.write(event)?;
+        if let Some(after) = book.run() {
+            self.family.follow(&book_event, &flow, after)?;
+        }
+        Ok(())
+    }
+
+    /// What answers have said about what is there already, and payloads as they were given.
+    fn check_claims(&mut self, store: &mut dyn Store) -> Result<(), Trouble> {
+        for claim in self.ledger.claims() {
+            self.count(Promise::Keys);
+            self.check_claim(claim)?;
+        }
+        for kept in std::mem::take(&mut self.ledger.kept) {
+            let is = match &kept.payload {
+                Payload::Inline(json) => Some(json.clone()),
+                Payload::Stored(id) => store.payloads(&[*id])?.pop().flatten(),
+            };
+            if is.as_ref() != Some(&kept.given) {
+                let what = format!("{} was given, and {is:?} is kept", kept.given.text());
+                return Err(Broken::of(Promise::Kept, kept.run, what).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: Claim) -> Result<(), Broken> {
+        match claim {
+            Claim::Already(id, says) => {
+                let unit = self.books.get(&id.run).and_then(Book::run).and_then(|run| run.unit(id.unit));
+                let past = unit.and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
+                let is_so = match (&says, past) {
+                    (_, None) => matches!(says, unstuck_core::command::Says::Start),
+                    (_, Some(past)) => matching::says_the_same(&says, &past.outcome),
+                };
+                if is_so {
+                    Ok(())
+                } else {
+                    Err(Broken::of(Promise::Fenced, id.run, "`already` is said of what never was"))
+                }
+            }
+            Claim::HasKey { flow, key, run, input } => {
+                let Some(known) = self.books.get(&run).and_then(Book::run) else {
+                    return Err(Broken::of(
+                        Promise::Kept,
+                        run,
+                        "it was said to be started, and is not there",
+                    ));
+                };
+                let Some(key) = key else { return Ok(()) };
+                let is_same = known.input_digest.as_ref() == Some(&digest(&input.value()));
+                if self.family.of_key(&flow, &key) == Some(run) && is_same {
+                    return Ok(());
+                }
+                Err(Broken::of(Promise::Keys, run, format!("a start of key `{key}` is told to be this run")))
+            }
+            Claim::KeyTaken { key, run, theirs } => {
+                let known = self.books.get(&run).and_then(Book::run);
+                let is_so = known.is_some_and(|run| {
+                    run.key.as_ref() == Some(&key) && run.input_digest.as_ref() == Some(&theirs)
+                });
+                if is_so {
+                    Ok(())
+                } else {
+                    Err(Broken::of(Promise::Keys, run, format!("it is said to have key `{key}`")))
+                }
+            }
+        }
+    }
+
+    fn look_at_run(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        id: RunId,
+        notices: &Notices,
+    ) -> Result<(), Trouble> {
+        for promise in [Promise::Replayed, Promise::Moved, Promise::Kept, Promise::Children] {
+            self.count(promise);
+        }
+        let Some(book) = self.books.get_mut(&id) else { return Ok(()) };
+        let Some(shown) = shown::read(store, id, book)?? else {
+            if self.ledger.may_be_forgotten(id) {
+                return Ok(());
+            }
+            return Err(Broken::of(Promise::Kept, id, "it was acknowledged, and is not there").into());
+        };
+        let flow = flow(store, flows, shown.run.flow)?;
+        shown::check_moved(store, &shown, book, &flow, notices)??;
+        shown::check_next_due(&shown.run, &flow, store.next_due()?)?;
+        book.looks += 1;
+        if book.looks % LOOKS_PER_EXPLANATION == 1 {
+            let mut history = book.events.clone();
+            history.extend(shown.tail);
+            shown::check_explained(&shown.run, &flow, &history, self.clock)?;
+            self.count(Promise::Explained);
+        }
+        Ok(())
+    }
+
+    /// Looks at everything.
+    fn sweep(&mut self, store: &mut dyn Store, flows: &mut Flows, is_quiet: bool) -> Result<(), Trouble> {
+        let notices = Notices::read(store)?;
+        let ids: Vec<RunId> = self.books.keys().copied().collect();
+        let mut all = sweep::All::new();
+        for id in ids {
+            self.look_at_run(store, flows, id, &notices)?;
+            if let Some(book) = self.books.get(&id) {
+                sweep::check_history(store, id, book)??;
+            }
+            if let Some(run) = store.run(id)? {
+                let flow = flow(store, flows, run.flow)?;
+                all.insert(id, (run, flow));
+            }
+        }
+        for promise in [
+            Promise::Keys,
+            Promise::Moved,
+            Promise::Limits,
+            Promise::Errors,
+            Promise::Policies,
+            Promise::Leases,
+        ] {
+            self.count(promise);
+        }
+        sweep::check_keys(store, &self.family, |run| self.ledger.may_be_forgotten(run))??;
+        // What is not durable yet may have begun runs that nobody has heard of.
+        let list = store.list(&unstuck_store::contract::Filter::default(), None, usize::MAX)?;
+        for run in list {
+            let flow = flow(store, flows, run.flow)?;
+            all.entry(run.id).or_insert((run, flow));
+        }
+        sweep::check_timers(store, &all)??;
+        sweep::check_slots(store, &all)??;
+        sweep::check_errors(store, &all, &self.books)??;
+        self.check_policies(store)?;
+        if is_quiet {
+            self.check_leases(store, &all)?;
+        }
+        Ok(())
+    }
+
+    fn check_policies(&self, store: &mut dyn Store) -> Result<(), Trouble> {
+        let Some(wanted) = self.in_force.last() else { return Ok(()) };
+        let mut kept = store.policies()?;
+        let mut wanted = wanted.to_vec();
+        kept.sort_by(|a, b| a.id.cmp(&b.id));
+        wanted.sort_by(|a, b| a.id.cmp(&b.id));
+        if kept == wanted {
+            return Ok(());
+        }
+        let what = "the policies that were acknowledged are not those that are kept".to_owned();
+        Err(Broken { promise: Promise::Kept, run: None, what }.into())
+    }
+
+    /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
+    fn check_leases(&self, store: &mut dyn Store, all: &sweep::All) -> Result<(), Trouble> {
+        let downtimes = store.downtimes()?;
+        for (id, (run, flow)) in all {
+            let Some(book) = self.books.get(id).filter(|book| book.seq() == run.seq) else { continue };
+            for (unit, recount) in &book.units {
+                let Some(live) = run.unit(*unit).and_then(|unit| unit.state.live()) else { continue };
+                let attempt =
+                    AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
+                let step = flow.step(unit.step);
+                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was durable when the process died, and nobody was told of.
+    fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+        let mut unheard: Vec<(RunId, Event)> = Vec::new();
+        let mut present = BTreeSet::new();
+        for run in store.list(&unstuck_store::contract::Filter::default(), None, usize::MAX)? {
+            present.insert(run.id);
+            let known = self.books.get(&run.id).map_or(0, Book::seq);
+            unheard
+                .extend(store.history(run.id, known, usize::MAX)?.into_iter().map(|event| (run.id, event)));
+        }
+        let gone: Vec<RunId> = self.books.keys().copied().filter(|id| !present.contains(id)).collect();
+        for id in gone {
+            if !self.ledger.may_be_forgotten(id) {
+                return Err(
+                    Broken::of(Promise::Kept, id, "it was acknowledged, and is gone after a crash").into()
+                );
+            }
+            self.forget(id);
+        }
+        // Parents before their children: the order of the same moment is not known any more.
+        unheard.sort_by_key(|(run, event)| (event.at, *run, event.seq));
+        for (run, event) in unheard {
+            self.check_time(run, &event)?;
+            self.write(store, flows, run, event)?;
+        }
+        Ok(())
+    }
+
+    /// Executors of a process die with it: whoever had an attempt is gone.
+    fn lose_workers(&mut self) {
+        for book in self.books.values() {
+            for (attempt, _) in
+                book.run().map(unstuck_core::model::run::Run::local_attempts).unwrap_or_default()
+            {
+                self.leases.lost(attempt);
+            }
+        }
+    }
+}
+
+/// A store that is full, away or broken cannot be asked, and promises nothing meanwhile.
+fn unless_away(result: Result<(), Trouble>) -> Result<(), Broken> {
+    match result {
+        Ok(()) | Err(Trouble::Store) => Ok(()),
+        Err(Trouble::Broken(broken)) => Err(broken),
+    }
+}
+
+/// Whether the engine has nothing to do at its own time, and everything is durable.
+fn is_quiet<S: Store>(engine: &mut Engine<S>) -> bool {
+    engine.trouble().is_none() && matches!(engine.what_next(), Next::At(_) | Next::Idle)
+}
+
+fn flow(store: &mut dyn Store, flows: &mut Flows, id: FlowId) -> Result<Arc<Flow>, Trouble> {
+    flows.get(store, id).map_err(|_| Trouble::Store)
+}
+
+/// The flow version that the facts of an event speak of.
+fn flow_of(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    event: &Event,
+    before: Option<FlowId>,
+) -> Result<Option<Arc<Flow>>, Trouble> {
+    let named = event.facts.iter().find_map(|fact| match fact {
+        Fact::Started(started) => Some(started.flow),
+        Fact::Reran { flow, .. } => Some(*flow),
+        _ => None,
+    });
+    named.or(before).map(|id| flow(store, flows, id)).transpose()
+}
+
+/// The attempt that a fact is about: the one that it names, or that was queued last.
+fn attempt_of(
+    fact: &UnitFact,
+    before: Option<&unstuck_core::model::run::Run>,
+    event: &Event,
+    unit: unstuck_core::model::unit::UnitRef,
+) -> u32 {
+    if let UnitFact::Ended { attempt, .. }
+    | UnitFact::Queued { attempt, .. }
+    | UnitFact::ChildStarted { attempt, .. } = fact
+    {
+        return *attempt;
+    }
+    let queued = event.facts.iter().rev().find_map(|fact| match fact {
+        Fact::Unit { unit: of, fact: UnitFact::Queued { attempt, .. } } if *of == unit => Some(*attempt),
+        _ => None,
+    });
+    queued.or_else(|| before.and_then(|run| run.unit(unit)).map(|unit| unit.attempts)).unwrap_or(0)
 }

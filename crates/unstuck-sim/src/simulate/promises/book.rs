@@ -1,0 +1,75 @@
+//! The book of one run: every event of it that became durable, and what follows from them.
+
+use std::collections::BTreeMap;
+
+use unstuck_core::event::{Event, Fact};
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_store::audit::{self, history::History};
+
+use super::recount::Recount;
+use super::{Broken, Promise};
+
+/// What is known for good of one run.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) events: Vec<Event>,
+    pub(super) history: History,
+    /// The units of this generation, counted again.
+    pub(super) units: BTreeMap<UnitRef, Recount>,
+    /// How often it was looked at.
+    pub(super) looks: u32,
+}
+
+impl Book {
+    pub(super) fn new(run: RunId) -> Book {
+        Book { events: Vec::new(), history: History::new(run), units: BTreeMap::new(), looks: 0 }
+    }
+
+    /// The state that its events give.
+    pub(super) fn run(&self) -> Option<&Run> {
+        self.history.run()
+    }
+
+    /// The number of its last event.
+    pub(super) fn seq(&self) -> u64 {
+        self.history.seq()
+    }
+
+    /// Writes an event down; its units are counted again already.
+    pub(super) fn write(&mut self, event: Event) -> Result<(), Broken> {
+        let mut findings = Vec::new();
+        self.history.follow(&event, &mut findings);
+        if let Some(finding) = findings.into_iter().next() {
+            let promise = match finding.promise {
+                audit::Promise::Final => Promise::Final,
+                audit::Promise::Once => Promise::Once,
+                audit::Promise::Time => Promise::Time,
+                _ => Promise::Replayed,
+            };
+            let run = self.events.first().and_then(|event| match event.facts.first() {
+                Some(Fact::Started(started)) => Some(started.run),
+                _ => None,
+            });
+            return Err(Broken { promise, run, what: format!("{}: {}", finding.place, finding.what) });
+        }
+        self.check_counts(&event)?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    /// The rounds that the state has are those that the events give.
+    fn check_counts(&self, event: &Event) -> Result<(), Broken> {
+        let Some(run) = self.history.run() else { return Ok(()) };
+        for fact in &event.facts {
+            let Fact::Unit { unit, .. } = fact else { continue };
+            let (Some(state), Some(recount)) = (run.unit(*unit), self.units.get(unit)) else { continue };
+            if let Some(what) = recount.differs(&state.round) {
+                let what = format!("event {}, step {}: {what}", event.seq, audit::history::shown(*unit));
+                return Err(Broken::of(Promise::Budgets, run.id, what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! Who there is: ids given out once, keys with one run, children of one attempt, and slots under their limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unstuck_core::event::{Event, Fact, UnitFact};
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Origin, Run, Serves, Slot};
+use unstuck_core::model::unit::{StepRun, UnitRef};
+
+use super::{Broken, Promise};
+
+/// What an attempt of a parent has a child for; a handler is the run's.
+type Place = (RunId, Option<UnitRef>, Serves);
+
+/// Everybody, as far as it is durable.
+#[derive(Debug, Default)]
+pub(super) struct Family {
+    /// Every id that a run ever had.
+    ids: BTreeSet<RunId>,
+    keys: BTreeMap<(Arc<str>, Arc<str>), RunId>,
+    children: BTreeMap<Place, RunId>,
+    slots: BTreeMap<Arc<str>, BTreeSet<RunId>>,
+}
+
+impl Family {
+    /// The run of a key.
+    pub(super) fn of_key(&self, flow: &Arc<str>, key: &Arc<str>) -> Option<RunId> {
+        self.keys.get(&(flow.clone(), key.clone())).copied()
+    }
+
+    /// Every key.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (&(Arc<str>, Arc<str>), &RunId)> {
+        self.keys.iter()
+    }
+
+    /// A run and its key are gone for good.
+    pub(super) fn forget(&mut self, run: RunId) {
+        self.keys.retain(|_, owner| *owner != run);
+        self.slots.values_mut().for_each(|has| drop(has.remove(&run)));
+    }
+
+    /// Something happened to a run, which is now as `after`.
+    pub(super) fn follow(&mut self, event: &Event, flow: &Flow, after: &Run) -> Result<(), Broken> {
+        for fact in &event.facts {
+            match fact {
+                Fact::Started(started) => {
+                    if !self.ids.insert(started.run) {
+                        return Err(Broken::of(Promise::Keys, after.id, "its id was given out before"));
+                    }
+                    self.take_key(after, flow)?;
+                    self.check_child(after)?;
+                }
+                Fact::Unit { unit, fact: UnitFact::ChildStarted { attempt, run, .. } } => {
+                    let serves = Serves { generation: event.generation, attempt: *attempt };
+                    self.has_child(after.id, Some(*unit), serves, *run)?;
+                }
+                Fact::HandlerStarted { run } => {
+                    let serves = Serves { generation: event.generation, attempt: 0 };
+                    self.has_child(after.id, None, serves, *run)?;
+                }
+                Fact::Reran { serves: Some(_), .. } => self.check_child(after)?,
+                _ => {}
+            }
+        }
+        check_parallel(after, flow)?;
+        self.check_slot(after)
+    }
+
+    fn take_key(&mut self, run: &Run, flow: &Flow) -> Result<(), Broken> {
+        let Some(key) = &run.key else { return Ok(()) };
+        match self.keys.insert((flow.name.clone(), key.clone()), run.id) {
+            None => Ok(()),
+            Some(other) => Err(Broken::of(Promise::Keys, run.id, format!("its key `{key}` is {other}'s"))),
+        }
+    }
+
+    /// An attempt of a parent begins a child, which the parent names first.
+    fn has_child(
+        &mut self,
+        parent: RunId,
+        unit: Option<UnitRef>,
+        serves: Serves,
+        child: RunId,
+    ) -> Result<(), Broken> {
+        match self.children.insert((parent, unit, serves), child) {
+            Some(other) if other != child => {
+                let what = format!("attempt {} has two children, {other} and {child}", serves.attempt);
+                Err(Broken::of(Promise::Children, parent, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A child works for an attempt that has no other child.
+    fn check_child(&mut self, run: &Run) -> Result<(), Broken> {
+        let (parent, unit, serves) = match &run.origin {
+            Origin::Root => return Ok(()),
+            Origin::Child { parent, unit, serves, .. } => (*parent, Some(*unit), *serves),
+            Origin::Handler { parent, generation } => {
+                (*parent, None, Serves { generation: *generation, attempt: 0 })
+            }
+        };
+        match self.children.get(&(parent, unit, serves)) {
+            Some(known) if *known == run.id => Ok(()),
+            Some(other) => {
+                let what = format!("it works for an attempt of {parent} whose child is {other}");
+                Err(Broken::of(Promise::Children, run.id, what))
+            }
+            None => {
+                let what = format!("it works for an attempt of {parent} that has begun no child");
+                Err(Broken::of(Promise::Children, run.id, what))
+            }
+        }
+    }
+
+    fn check_slot(&mut self, run: &Run) -> Result<(), Broken> {
+        match &run.slot {
+            Slot::Unlimited => Ok(()),
+            Slot::Wanted(limit) => {
+                self.slots.entry(limit.name.clone()).or_default().remove(&run.id);
+                Ok(())
+            }
+            Slot::Taken(limit) => {
+                let has = self.slots.entry(limit.name.clone()).or_default();
+                let is_new = has.insert(run.id);
+                if is_new && has.len() > limit.max as usize {
+                    let what =
+                        format!("{} runs have a slot of `{}`, and {} may", has.len(), limit.name, limit.max);
+                    return Err(Broken::of(Promise::Limits, run.id, what));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// No more items are in motion than `parallel` allows.
+fn check_parallel(run: &Run, flow: &Flow) -> Result<(), Broken> {
+    for (step, state) in flow.steps.iter().zip(&run.steps) {
+        let (Some(each), StepRun::Items(items)) = (&step.for_each, state) else { continue };
+        let moving = items.units.values().filter(|unit| unit.state.is_in_motion()).count();
+        if moving > each.parallel as usize {
+            let what =
+                format!("{moving} items of step `{}` go on at once, and {} may", step.id, each.parallel);
+            return Err(Broken::of(Promise::Limits, run.id, what));
+        }
+    }
+    Ok(())
+}

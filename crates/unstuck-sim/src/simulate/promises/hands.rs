@@ -1,0 +1,180 @@
+//! Hands: an attempt is handed out once, after it is durable, to somebody who has room; who loses one is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unstuck_core::event::{Event, UnitFact};
+use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, StuckLimit, Worker};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
+
+use super::leases::{stuck_by, worker_of};
+use super::{Broken, Promise};
+
+/// The name and the incarnation of a worker.
+type Who = (Arc<str>, u64);
+
+/// What is in whose hands.
+#[derive(Debug, Default)]
+pub(super) struct Hands {
+    /// Recorded as handed out, and not handed out yet.
+    to_dispatch: BTreeMap<AttemptId, (Worker, u32, bool)>,
+    /// Recorded as taken away, and its worker not told yet.
+    to_interrupt: BTreeMap<AttemptId, Worker>,
+    dispatched: BTreeSet<AttemptId>,
+    /// How much each worker can have, as far as that was told.
+    max_load: BTreeMap<Who, u32>,
+    /// What each worker of this process has: the load, and whether it must be alone.
+    has: BTreeMap<Who, BTreeMap<AttemptId, (u32, bool)>>,
+}
+
+impl Hands {
+    /// A worker takes so much.
+    pub(super) fn hired(&mut self, worker: &Worker, max_load: u32) {
+        self.max_load.insert(who(worker), max_load);
+    }
+
+    /// A worker has said its last word about an attempt.
+    pub(super) fn let_go(&mut self, attempt: AttemptId) {
+        for attempts in self.has.values_mut() {
+            attempts.remove(&attempt);
+        }
+    }
+
+    /// The process died, and its executors with it; what it was about to tell is not told.
+    pub(super) fn crashed(&mut self) {
+        self.has.clear();
+        self.to_dispatch.clear();
+        self.to_interrupt.clear();
+    }
+
+    /// What a fact says about whose the attempt is.
+    pub(super) fn fact(
+        &mut self,
+        before: Option<&Run>,
+        flow: &Flow,
+        event: &Event,
+        unit: UnitRef,
+        fact: &UnitFact,
+        id: AttemptId,
+    ) {
+        let state = before.and_then(|run| run.unit(unit)).map(|unit| &unit.state);
+        match fact {
+            UnitFact::Dequeued { worker } | UnitFact::Started { worker } => {
+                // Work on what was handed out before has begun.
+                if matches!(state, Some(UnitState::Active(live)) if matches!(live.doing, Doing::Dequeued { .. }) && live.attempt == id.attempt)
+                {
+                    return;
+                }
+                let alone = is_alone(state, event, unit);
+                let load = flow.step(unit.step).load;
+                self.to_dispatch.insert(id, (worker.clone(), load, alone));
+            }
+            UnitFact::Ended { outcome, .. } => {
+                let Some(UnitState::Active(live)) = state else { return };
+                let Some(worker) = worker_of(&live.doing) else { return };
+                let by_limit = stuck_by(outcome, flow.step(unit.step), &live.doing, &event.by);
+                let is_taken_away = by_limit.is_some_and(|limit| limit != StuckLimit::Gone)
+                    || matches!(outcome, Outcome::Cancelled(why) if *why != Cancelled::Released);
+                if is_taken_away && live.attempt == id.attempt {
+                    self.to_interrupt.insert(id, worker.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An attempt is handed out.
+    pub(super) fn dispatch(&mut self, worker: &Worker, id: AttemptId) -> Result<(), Broken> {
+        let broken = |promise, what: String| {
+            Err(Broken::of(
+                promise,
+                id.run,
+                format!("attempt {} of step #{}: {what}", id.attempt, id.unit.step.0),
+            ))
+        };
+        let Some((to, load, alone)) = self.to_dispatch.remove(&id) else {
+            let what = if self.dispatched.contains(&id) {
+                "it is handed out twice"
+            } else {
+                "it is handed out, and no durable event says so"
+            };
+            return broken(Promise::Once, what.to_owned());
+        };
+        if to != *worker {
+            return broken(Promise::Once, format!("it is {}'s, and handed to {}", to.name, worker.name));
+        }
+        self.dispatched.insert(id);
+        let has = self.has.entry(who(worker)).or_default();
+        if alone && !has.is_empty() {
+            return broken(
+                Promise::Limits,
+                format!("it must be alone, and {} has {} more", worker.name, has.len()),
+            );
+        }
+        if has.values().any(|(_, alone)| *alone) {
+            return broken(Promise::Limits, format!("{} has one that must be alone", worker.name));
+        }
+        has.insert(id, (load, alone));
+        let Some(max) = self.max_load.get(&who(worker)) else { return Ok(()) };
+        let all: u32 = has.values().map(|(load, _)| (*load).min(*max)).sum();
+        if all > *max {
+            return broken(Promise::Limits, format!("{} has {all}, and can have {max}", worker.name));
+        }
+        Ok(())
+    }
+
+    /// A worker is told that an attempt is no longer its own.
+    pub(super) fn interrupt(&mut self, worker: &Worker, id: AttemptId) -> Result<(), Broken> {
+        match self.to_interrupt.remove(&id) {
+            Some(whose) if whose == *worker => Ok(()),
+            Some(whose) => {
+                let what = format!("{} is told that it has lost what was {}'s", worker.name, whose.name);
+                Err(Broken::of(Promise::Stopped, id.run, what))
+            }
+            None if self.dispatched.contains(&id) => Ok(()),
+            None => Err(Broken::of(
+                Promise::Stopped,
+                id.run,
+                format!("{} is told that it has lost what it never had", worker.name),
+            )),
+        }
+    }
+
+    /// Everything that became durable was heard: what was to be done has been done.
+    pub(super) fn check_done(&mut self) -> Result<(), Broken> {
+        if let Some((id, (worker, ..))) = self.to_dispatch.first_key_value() {
+            let what = format!(
+                "attempt {} of step #{} is recorded as {}'s, who never got it",
+                id.attempt, id.unit.step.0, worker.name
+            );
+            return Err(Broken::of(Promise::Moved, id.run, what));
+        }
+        if let Some((id, worker)) = self.to_interrupt.first_key_value() {
+            let what = format!(
+                "{} has lost attempt {} of step #{}, and was not told",
+                worker.name, id.attempt, id.unit.step.0
+            );
+            return Err(Broken::of(Promise::Stopped, id.run, what));
+        }
+        Ok(())
+    }
+}
+
+fn who(worker: &Worker) -> Who {
+    (worker.name.clone(), worker.incarnation)
+}
+
+/// Whether the attempt that is handed out was queued for a worker that runs nothing else.
+fn is_alone(state: Option<&UnitState>, event: &Event, unit: UnitRef) -> bool {
+    let queued_now = event.facts.iter().rev().find_map(|fact| match fact {
+        unstuck_core::event::Fact::Unit { unit: other, fact: UnitFact::Queued { place, .. } }
+            if *other == unit =>
+        {
+            Some(place.alone)
+        }
+        _ => None,
+    });
+    queued_now.unwrap_or_else(|| matches!(state, Some(UnitState::Ready(queued)) if queued.place.alone))
+}

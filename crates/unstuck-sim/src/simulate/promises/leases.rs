@@ -1,0 +1,215 @@
+//! Leases: nobody is called stuck before a limit has passed in which answers were taken, and nobody is left longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unstuck_core::command::Says;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit, Worker};
+use unstuck_core::model::flow::Step;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::{Doing, UnitState};
+use unstuck_core::time::{Millis, Time};
+
+use super::recount::Recount;
+use super::{Broken, Promise};
+
+/// How long a worker may be silent where its step says nothing.
+const LEASE: Millis = Millis::seconds(30);
+
+/// Signs of life, losses, and the times in which there was no engine.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// Heartbeats that may not be durable yet.
+    said: Vec<(AttemptId, Time)>,
+    /// The last heartbeat of an attempt that the engine must know of, and the last that it may.
+    known: BTreeMap<AttemptId, Time>,
+    possible: BTreeMap<AttemptId, Time>,
+    /// Attempts whose worker somebody has said is gone.
+    gone: BTreeSet<AttemptId>,
+    /// When there was no engine.
+    away: Vec<Downtime>,
+}
+
+impl Leases {
+    /// A worker says something.
+    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says, now: Time) {
+        if matches!(says, Says::Heartbeat { .. } | Says::Start) {
+            self.said.push((attempt, now));
+            let possible = self.possible.entry(attempt).or_insert(now);
+            *possible = now.max(*possible);
+        }
+    }
+
+    /// The engine has said that it knows of a heartbeat.
+    pub(super) fn acknowledged(&mut self, attempt: AttemptId, asked_at: Time) {
+        let known = self.known.entry(attempt).or_insert(asked_at);
+        *known = asked_at.max(*known);
+    }
+
+    /// Whatever was said so far is taken in and durable.
+    pub(super) fn all_known(&mut self) {
+        for (attempt, at) in std::mem::take(&mut self.said) {
+            self.acknowledged(attempt, at);
+        }
+    }
+
+    /// Somebody says that the worker of an attempt is gone.
+    pub(super) fn lost(&mut self, attempt: AttemptId) {
+        self.gone.insert(attempt);
+    }
+
+    /// There was no engine in this time, and what was said last may have been lost with it.
+    pub(super) fn was_away(&mut self, from: Time, to: Time) {
+        self.said.clear();
+        // Shorter than a second, nobody has noticed.
+        if to.since(from) >= Millis::seconds(1) {
+            self.away.push(Downtime { from, to });
+        }
+    }
+
+    /// The attempt of this unit ended: if it was called stuck, was its limit over?
+    pub(super) fn check_end(
+        &self,
+        id: AttemptId,
+        before: &Run,
+        step: &Step,
+        event: &Event,
+        outcome: &Outcome,
+        recount: &Recount,
+    ) -> Result<(), Broken> {
+        let Some(state) = before.unit(id.unit).map(|unit| &unit.state) else { return Ok(()) };
+        let broken =
+            |what: String| Err(Broken::of(Promise::Leases, id.run, format!("event {}: {what}", event.seq)));
+        if let (UnitState::Ready(_), Outcome::Stalled(error), Actor::Engine) = (state, outcome, &event.by)
+            && error.cause.starts_with("nobody took it")
+        {
+            let Some(limit) = step.limits.queue_timeout else {
+                return broken("there is no queueTimeout, and it was over".to_owned());
+            };
+            return self.check_over("queueTimeout", recount.queued_at, limit, event.at).or_else(broken);
+        }
+        let UnitState::Active(live) = state else { return Ok(()) };
+        let Some(limit) = stuck_by(outcome, step, &live.doing, &event.by) else { return Ok(()) };
+        let heard = self.known.get(&id).map_or(recount.heard_at, |known| recount.heard_at.max(*known));
+        let result = match limit {
+            StuckLimit::Gone if self.gone.contains(&id) => Ok(()),
+            StuckLimit::Gone => Err("its worker is called gone, and nobody has said so".to_owned()),
+            StuckLimit::Start(_) => {
+                self.check_over("startTimeout", recount.dequeued_at, step.limits.start_timeout, event.at)
+            }
+            StuckLimit::Heartbeat(_) => match lease_of(step, &live.doing) {
+                Some(limit) => self.check_over("heartbeatTimeout", heard, limit, event.at),
+                None => Err("it holds its lease as long as it lives, and was called stuck".to_owned()),
+            },
+            StuckLimit::Total(_) => match step.limits.timeout {
+                Some(limit) if recount.started_at + limit <= event.at => Ok(()),
+                Some(limit) => Err(format!("it began at {}, and {limit} is not over", recount.started_at)),
+                None => Err("it has no timeout, and was over it".to_owned()),
+            },
+        };
+        result.or_else(broken)
+    }
+
+    fn check_over(&self, which: &str, from: Time, limit: Millis, at: Time) -> Result<(), String> {
+        if uptime(from, at, &self.away) >= limit {
+            return Ok(());
+        }
+        Err(format!("called over {which} {limit} at {at}, and the last sign of life was at {from}"))
+    }
+
+    /// An attempt under way, in an engine that has nothing more to do now: no limit of it is over.
+    pub(super) fn check_live(
+        &self,
+        id: AttemptId,
+        step: &Step,
+        doing: &Doing,
+        recount: &Recount,
+        downtimes: &[Downtime],
+        now: Time,
+    ) -> Result<(), Broken> {
+        let heard = self.possible.get(&id).map_or(recount.heard_at, |heard| recount.heard_at.max(*heard));
+        let total = step.limits.timeout.map(|limit| (recount.started_at, limit, false));
+        let limits = match doing {
+            Doing::Dequeued { .. } => [Some((recount.dequeued_at, step.limits.start_timeout, true)), None],
+            Doing::Working { .. } => [lease_of(step, doing).map(|limit| (heard, limit, true)), total],
+            Doing::Child { .. } => [None, total],
+        };
+        for (from, limit, is_spared) in limits.into_iter().flatten() {
+            let passed = if is_spared { uptime(from, now, downtimes) } else { now.since(from) };
+            if passed > limit {
+                let what = format!(
+                    "attempt {} of step #{} is {passed} over the last sign of life at {from}, its limit is {limit}, and \
+                     nobody does anything about it",
+                    id.attempt, id.unit.step.0
+                );
+                return Err(Broken::of(Promise::Leases, id.run, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time from one moment to another in which somebody took answers.
+fn uptime(from: Time, to: Time, away: &[Downtime]) -> Millis {
+    let lost: u64 = away.iter().map(|down| down.to.min(to).since(down.from.max(from)).0).sum();
+    Millis(to.since(from).0.saturating_sub(lost))
+}
+
+fn lease_of(step: &Step, doing: &Doing) -> Option<Millis> {
+    let worker = worker_of(doing)?;
+    step.limits.heartbeat_timeout.or(if worker.local { None } else { Some(LEASE) })
+}
+
+/// The worker of an attempt, if it is a worker's.
+pub(super) fn worker_of(doing: &Doing) -> Option<&Worker> {
+    match doing {
+        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => Some(worker),
+        Doing::Child { .. } => None,
+    }
+}
+
+/// The limit that an attempt was called stuck by, the last time of `maxStuck` included.
+pub(super) fn stuck_by(outcome: &Outcome, step: &Step, doing: &Doing, by: &Actor) -> Option<StuckLimit> {
+    match outcome {
+        Outcome::Stuck(stuck) => Some(stuck.limit),
+        Outcome::Failed(error) if *by == Actor::Engine => {
+            let text = error.cause.strip_prefix("stuck: ")?;
+            if error.found_by.is_some() || worker_of(doing).is_none() {
+                return None;
+            }
+            [
+                Some(StuckLimit::Gone),
+                Some(StuckLimit::Start(step.limits.start_timeout)),
+                lease_of(step, doing).map(StuckLimit::Heartbeat),
+                step.limits.timeout.map(StuckLimit::Total),
+            ]
+            .into_iter()
+            .flatten()
+            .find(|limit| limit.to_string() == text)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_time_in_which_answers_were_taken_counts() {
+        type Span = (i64, i64);
+        let cases: [(Span, &[Span], u64); 5] = [
+            ((100, 150), &[], 50),
+            ((100, 150), &[(10, 90)], 50),
+            ((100, 150), &[(120, 130)], 40),
+            ((100, 150), &[(50, 130)], 20),
+            ((100, 150), &[(110, 120), (140, 900)], 30),
+        ];
+        for ((from, to), away, wanted) in cases {
+            let away: Vec<Downtime> =
+                away.iter().map(|(from, to)| Downtime { from: Time(*from), to: Time(*to) }).collect();
+            assert_eq!(uptime(Time(from), Time(to), &away), Millis(wanted), "{from} {to} {away:?}");
+        }
+    }
+}

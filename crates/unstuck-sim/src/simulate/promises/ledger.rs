@@ -1,0 +1,296 @@
+//! The ledger: what was asked, what was answered, and which event belongs to which request.
+//!
+//! Every event of a person or a worker has exactly one request behind it, which was not refused; and every request that
+//! was answered with "done" has exactly one event.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, Says};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::{Actor, Event, Fact};
+use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::run::Run;
+use unstuck_core::time::Time;
+use unstuck_engine::executor::Word;
+use unstuck_engine::request::{EngineError, Request, Ticket};
+
+use super::matching::{Kept, matches_command, matches_says, worker_fact};
+use super::{Broken, Promise};
+
+/// What was asked and answered.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    open: BTreeMap<Ticket, (Request, Time)>,
+    /// Answered with "done": its event must come.
+    owed: Vec<(Request, Answer)>,
+    /// What workers have said that has not become an event; most of it never will.
+    words: BTreeMap<AttemptId, Vec<Says>>,
+    /// Not answered before the process died: it may have been done or not.
+    unknown: Vec<Request>,
+    /// Everybody who has ever asked for something.
+    actors: BTreeSet<Arc<str>>,
+    /// What was said to have been done before, or to exist.
+    claims: Vec<Claim>,
+    /// Payloads that must be kept as they were given.
+    pub(super) kept: Vec<Kept>,
+}
+
+/// What an answer claims about what is there.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// The worker had said so before.
+    Already(AttemptId, Says),
+    /// A start has this run.
+    HasKey { flow: Arc<str>, key: Option<Arc<str>>, run: RunId, input: unstuck_core::json::Json },
+    /// The key is another run's, with another input.
+    KeyTaken { key: Arc<str>, run: RunId, theirs: Arc<str> },
+}
+
+/// What a reply means for the other checks.
+#[derive(Debug, PartialEq)]
+pub(super) enum Meaning {
+    Nothing,
+    /// These runs are gone.
+    Forgotten(Vec<RunId>),
+    /// A sign of life that was asked at this time is known.
+    Alive(AttemptId, Time),
+}
+
+impl Ledger {
+    pub(super) fn asked(&mut self, request: &Request, now: Time) {
+        match request {
+            Request::Start { ticket, .. }
+            | Request::Command { ticket, .. }
+            | Request::Forget { ticket, .. }
+            | Request::Bulk { ticket, .. } => {
+                if let Some(Actor::User(name)) = actor_of(request) {
+                    self.actors.insert(name);
+                }
+                self.open.insert(*ticket, (request.clone(), now));
+            }
+            Request::Word(Word::Says(attempt, says)) => {
+                self.words.entry(*attempt).or_default().push(says.clone());
+            }
+            Request::Word(Word::Lost(_) | Word::Freed(_)) | Request::Lost { .. } => {}
+        }
+    }
+
+    /// Whether somebody has asked to forget this run, and was not answered.
+    pub(super) fn may_be_forgotten(&self, run: RunId) -> bool {
+        let names = |request: &Request| matches!(request, Request::Forget { runs, .. } if runs.iter().any(|(id, _)| *id == run));
+        self.open.values().any(|(request, _)| names(request)) || self.unknown.iter().any(names)
+    }
+
+    pub(super) fn replied(
+        &mut self,
+        ticket: Ticket,
+        result: &Result<Answer, EngineError>,
+    ) -> Result<Meaning, Broken> {
+        let Some((request, asked_at)) = self.open.remove(&ticket) else {
+            let what = format!("ticket {ticket} is answered twice, or was never asked");
+            return Err(Broken { promise: Promise::Kept, run: None, what });
+        };
+        let answer = match result {
+            Ok(answer) => *answer,
+            Err(error) => return self.refused(&request, error),
+        };
+        match (&request, answer) {
+            (Request::Forget { runs, .. }, _) => {
+                return Ok(Meaning::Forgotten(runs.iter().map(|(run, _)| *run).collect()));
+            }
+            (Request::Bulk { .. }, _) => {}
+            (Request::Command { command: Command::Answer { attempt, says }, .. }, Answer::Already) => {
+                self.claims.push(Claim::Already(*attempt, says.clone()));
+            }
+            (
+                Request::Command {
+                    command: Command::Answer { attempt, says: Says::Heartbeat { .. } | Says::Start },
+                    ..
+                },
+                _,
+            ) => {
+                let attempt = *attempt;
+                // It becomes an event where it tells something, or begins the attempt.
+                self.owed.push((request, answer));
+                return Ok(Meaning::Alive(attempt, asked_at));
+            }
+            (Request::Command { .. }, Answer::Already | Answer::Exists(_)) => {}
+            (Request::Start { start, .. }, Answer::Exists(run) | Answer::Started(run)) => {
+                let (flow, key, input) = (start.flow.clone(), start.key.clone(), start.input.clone());
+                self.claims.push(Claim::HasKey { flow, key, run, input });
+                if matches!(answer, Answer::Started(_)) {
+                    self.owed.push((request, answer));
+                }
+            }
+            (Request::Start { .. }, Answer::Done | Answer::Already) => {
+                let what = format!("a start is answered with {answer:?}, which names no run");
+                return Err(Broken { promise: Promise::Kept, run: None, what });
+            }
+            (Request::Command { .. }, Answer::Done | Answer::Started(_)) => self.owed.push((request, answer)),
+            (Request::Word(_) | Request::Lost { .. }, _) => {}
+        }
+        Ok(Meaning::Nothing)
+    }
+
+    /// A refusal is a sentence, and what it says of others is so.
+    fn refused(&mut self, request: &Request, error: &EngineError) -> Result<Meaning, Broken> {
+        let said = error.to_string();
+        if said.len() < 10 || !said.contains(' ') {
+            let what = format!("it is refused, and not told why: `{said}`");
+            return Err(Broken { promise: Promise::Refused, run: run_of(request), what });
+        }
+        if let EngineError::Refused(unstuck_core::refusal::Refusal::KeyTaken { key, run, theirs, .. }) = error
+        {
+            self.claims.push(Claim::KeyTaken { key: key.clone(), run: *run, theirs: theirs.clone() });
+        }
+        Ok(Meaning::Nothing)
+    }
+
+    /// Finds what is behind an event of a run that is as `before`.
+    pub(super) fn attribute(
+        &mut self,
+        run: RunId,
+        event: &Event,
+        before: Option<&Run>,
+    ) -> Result<(), Broken> {
+        match &event.by {
+            Actor::Engine => Ok(()),
+            Actor::Worker => self.attribute_to_worker(run, event, before),
+            Actor::User(name) => {
+                let is_behind = |request: &Request| matches_request(request, run, event);
+                if let Some(place) = self.owed.iter().position(|(request, _)| is_behind(request)) {
+                    let (request, _) = self.owed.remove(place);
+                    self.remember_payload(&request, event);
+                    return Ok(());
+                }
+                if let Some(place) = self.unknown.iter().position(is_behind) {
+                    let request = self.unknown.remove(place);
+                    self.remember_payload(&request, event);
+                    return Ok(());
+                }
+                // What somebody does to many runs at once is not asked for one by one.
+                if !self.actors.contains(name) {
+                    return Ok(());
+                }
+                let what = format!(
+                    "event {} is {name}'s, who asked for no such thing, or was refused: {:?}",
+                    event.seq,
+                    event.facts.first()
+                );
+                Err(Broken::of(Promise::Refused, run, what))
+            }
+        }
+    }
+
+    fn remember_payload(&mut self, request: &Request, event: &Event) {
+        if let Some(kept) = Kept::of(request, event) {
+            self.kept.push(kept);
+        }
+    }
+
+    fn attribute_to_worker(&mut self, run: RunId, event: &Event, before: Option<&Run>) -> Result<(), Broken> {
+        let Some((unit, fact)) = worker_fact(event) else {
+            return Err(Broken::of(
+                Promise::Fenced,
+                run,
+                format!("event {} is a worker's, and about no attempt", event.seq),
+            ));
+        };
+        let live = before.and_then(|run| run.unit(unit)?.state.live());
+        let Some(live) = live.filter(|_| before.is_some_and(|run| !run.is_final())) else {
+            return Err(Broken::of(
+                Promise::Fenced,
+                run,
+                format!("event {}: a worker is believed, and it has no attempt", event.seq),
+            ));
+        };
+        let id = AttemptId { run, generation: event.generation, unit, attempt: live.attempt };
+        let says_it = |request: &Request| matches!(request, Request::Command { command: Command::Answer { attempt, says }, .. } if *attempt == id && matches_says(says, fact));
+        if let Some(place) = self.owed.iter().position(|(request, _)| says_it(request)) {
+            let (request, _) = self.owed.remove(place);
+            self.remember_payload(&request, event);
+            return Ok(());
+        }
+        if let Some(words) = self.words.get_mut(&id)
+            && let Some(place) = words.iter().position(|says| matches_says(says, fact))
+        {
+            let says = words.remove(place);
+            self.kept.extend(Kept::of_says(run, &says, event));
+            return Ok(());
+        }
+        if let Some(place) = self.unknown.iter().position(says_it) {
+            self.unknown.remove(place);
+            return Ok(());
+        }
+        let what = format!(
+            "event {}: attempt {} holds, and its worker has not said {fact:?}",
+            event.seq, id.attempt
+        );
+        Err(Broken::of(Promise::Fenced, run, what))
+    }
+
+    /// Everything that became durable was heard: nothing is owed.
+    pub(super) fn check_owed(&mut self) -> Result<(), Broken> {
+        self.owed.retain(|(request, _)| {
+            !matches!(
+                request,
+                Request::Command { command: Command::Answer { says: Says::Heartbeat { .. }, .. }, .. }
+            )
+        });
+        let Some((request, answer)) = self.owed.first() else { return Ok(()) };
+        let what = format!("answered with {answer:?}, and nothing has happened: {request:?}");
+        Err(Broken { promise: Promise::Kept, run: run_of(request), what })
+    }
+
+    /// What answers have claimed since the last time.
+    pub(super) fn claims(&mut self) -> Vec<Claim> {
+        std::mem::take(&mut self.claims)
+    }
+
+    /// The process died: who was not answered does not know.
+    pub(super) fn crashed(&mut self) {
+        self.unknown = std::mem::take(&mut self.open).into_values().map(|(request, _)| request).collect();
+    }
+
+    /// What had been done before the crash was found: the rest is gone, the words of workers too.
+    pub(super) fn give_up_unknown(&mut self) {
+        self.unknown.clear();
+        self.words.clear();
+    }
+}
+
+fn matches_request(request: &Request, run: RunId, event: &Event) -> bool {
+    if actor_of(request).as_ref() != Some(&event.by) {
+        return false;
+    }
+    match request {
+        Request::Start { start, .. } => match event.facts.first() {
+            Some(Fact::Started(started)) => started.key == start.key && started.root_flow == start.flow,
+            Some(Fact::Reran { .. }) => start.key.is_some(),
+            _ => false,
+        },
+        Request::Command { run: asked, command, .. } => *asked == run && matches_command(command, event),
+        Request::Forget { .. } | Request::Bulk { .. } | Request::Word(_) | Request::Lost { .. } => false,
+    }
+}
+
+fn actor_of(request: &Request) -> Option<Actor> {
+    match request {
+        Request::Start { start, .. } => Some(start.by.clone()),
+        Request::Command { command, .. } => Some(command.actor()),
+        Request::Forget { .. } | Request::Bulk { .. } | Request::Word(_) | Request::Lost { .. } => None,
+    }
+}
+
+fn run_of(request: &Request) -> Option<RunId> {
+    match request {
+        Request::Command { run, .. } => Some(*run),
+        Request::Start { .. }
+        | Request::Forget { .. }
+        | Request::Bulk { .. }
+        | Request::Word(_)
+        | Request::Lost { .. } => None,
+    }
+}

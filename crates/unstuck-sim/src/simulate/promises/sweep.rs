@@ -1,0 +1,176 @@
+//! A sweep over everything: histories, keys, timers, slots, errors and policies, against what the store shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use unstuck_core::event::{Fact, UnitFact};
+use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::{AttemptId, Outcome};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{SlotUse, first_limit, slot_use, wakeups};
+use unstuck_store::contract::{ErrorFilter, OpenFilter, Store, StoreError};
+
+use super::book::Book;
+use super::family::Family;
+use super::{Broken, Promise};
+
+/// Every run, as the store shows it, with its flow.
+pub(super) type All = BTreeMap<RunId, (Run, Arc<Flow>)>;
+
+/// Whatever a check finds, or that the store cannot be asked now.
+type Checked = Result<Result<(), Broken>, StoreError>;
+
+/// Every event that was ever acknowledged is in the history, as it was.
+pub(super) fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Checked {
+    let history = store.history(id, 0, usize::MAX)?;
+    for (place, event) in book.events.iter().enumerate() {
+        if history.get(place) != Some(event) {
+            let what = format!("event {} was acknowledged, and is not in the history as it was", event.seq);
+            return Ok(Err(Broken::of(Promise::Kept, id, what)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Every key finds its run.
+pub(super) fn check_keys(
+    store: &mut dyn Store,
+    family: &Family,
+    may_be_gone: impl Fn(RunId) -> bool,
+) -> Checked {
+    for ((flow, key), run) in family.keys() {
+        let found = store.run_of_key(flow, key)?;
+        if found != Some(*run) && !(found.is_none() && may_be_gone(*run)) {
+            let what = format!("its key `{key}` gives {found:?}");
+            return Ok(Err(Broken::of(Promise::Keys, *run, what)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// What the store will wake is what the states ask for, leases moved by signs of life apart.
+pub(super) fn check_timers(store: &mut dyn Store, all: &All) -> Checked {
+    let mut kept: BTreeMap<(RunId, Option<UnitRef>), (Time, Option<Time>)> = BTreeMap::new();
+    for due in store.due(Time(i64::MAX), usize::MAX)? {
+        kept.insert((due.run, due.unit), (due.due, due.heard));
+    }
+    for (id, (run, flow)) in all {
+        for (place, wakeup) in wakeups(run, flow) {
+            let Some(wanted) = wakeup.due else { continue };
+            let is = kept.remove(&(*id, place));
+            let is_right =
+                is.is_some_and(|(due, heard)| due == wanted || is_lease(run, flow, place, due, heard));
+            if !is_right {
+                let what = format!("something is due {wanted} in {place:?}, and the store has {is:?}");
+                return Ok(Err(Broken::of(Promise::Moved, *id, what)));
+            }
+        }
+    }
+    let left = kept.into_iter().find(|((run, _), _)| all.contains_key(run));
+    Ok(match left {
+        None => Ok(()),
+        Some(((run, place), (due, _))) => Err(Broken::of(
+            Promise::Moved,
+            run,
+            format!("the store has {due} for {place:?}, and nothing is due there"),
+        )),
+    })
+}
+
+/// Whether a timer is a lease that a sign of life has moved.
+fn is_lease(run: &Run, flow: &Flow, place: Option<UnitRef>, due: Time, heard: Option<Time>) -> bool {
+    let Some(unit) = place else { return false };
+    let Some(live) = run.unit(unit).and_then(|unit| unit.state.live()) else { return false };
+    first_limit(flow.step(unit.step), live, heard).is_some_and(|(limit, _)| limit == due)
+}
+
+/// A limit with room lets in whoever wants to, and one without lets in nobody.
+pub(super) fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
+    let mut limits: BTreeMap<Arc<str>, (u32, u32, BTreeSet<RunId>)> = BTreeMap::new();
+    for (id, (run, flow)) in all {
+        match slot_use(run, flow) {
+            SlotUse::None => {}
+            SlotUse::Has { limit } => {
+                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).1 += 1
+            }
+            SlotUse::Wants { limit, .. } => {
+                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).2.insert(*id);
+            }
+        }
+    }
+    let let_in: BTreeSet<RunId> = store.admissible(usize::MAX)?.into_iter().collect();
+    for (name, (max, has, wants)) in limits {
+        let room = max.saturating_sub(has) as usize;
+        let expected = room.min(wants.len());
+        let admitted = wants.intersection(&let_in).count();
+        if admitted != expected {
+            let run = wants.first().copied();
+            let what = format!(
+                "`{name}` has {has} of {max} and {} want in: {expected} should be let in, and {admitted} are",
+                wants.len()
+            );
+            return Ok(Err(Broken { promise: Promise::Limits, run, what }));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Every error is recorded once, and what is open of errors is what the runs are in.
+pub(super) fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>) -> Checked {
+    let mut recorded: BTreeMap<AttemptId, u32> = BTreeMap::new();
+    for (_, record) in store.errors(&ErrorFilter::default(), None, usize::MAX)? {
+        let (run, generation, unit, attempt) = (record.run, record.generation, record.unit, record.attempt);
+        *recorded.entry(AttemptId { run, generation, unit, attempt }).or_default() += 1;
+    }
+    for (id, book) in books.iter().filter(|(id, _)| all.contains_key(id)) {
+        for event in &book.events {
+            for fact in &event.facts {
+                let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact else { continue };
+                if !matches!(outcome, Outcome::Stalled(_) | Outcome::Failed(_)) {
+                    continue;
+                }
+                let attempt =
+                    AttemptId { run: *id, generation: event.generation, unit: *unit, attempt: *attempt };
+                let times = recorded.remove(&attempt).unwrap_or(0);
+                if times != 1 {
+                    let what = format!("the error of event {} is recorded {times} times", event.seq);
+                    return Ok(Err(Broken::of(Promise::Errors, *id, what)));
+                }
+            }
+        }
+    }
+    check_open_errors(store, all)
+}
+
+fn check_open_errors(store: &mut dyn Store, all: &All) -> Checked {
+    let open = store.open_errors(&OpenFilter::default(), None, usize::MAX)?;
+    let mut kept: BTreeMap<(RunId, UnitRef), _> =
+        open.iter().map(|open| ((open.record.run, open.record.unit), open)).collect();
+    for (id, (run, _)) in all.iter().filter(|(_, (run, _))| !run.is_final()) {
+        for unit in run.units_where(|unit| matches!(unit.state, UnitState::Error { .. })) {
+            let Some(UnitState::Error { resume, acknowledged, .. }) = run.unit(unit).map(|unit| &unit.state)
+            else {
+                continue;
+            };
+            let is_right = kept.remove(&(*id, unit)).is_some_and(|open| {
+                open.acknowledged == acknowledged.is_some()
+                    && open.resume == resume.as_ref().map(|resume| (resume.due, resume.policy.clone()))
+            });
+            if !is_right {
+                let what = format!("{unit:?} is in error, and what is kept of open errors says otherwise");
+                return Ok(Err(Broken::of(Promise::Errors, *id, what)));
+            }
+        }
+    }
+    Ok(match kept.first_key_value() {
+        None => Ok(()),
+        Some(((run, unit), _)) => Err(Broken::of(
+            Promise::Errors,
+            *run,
+            format!("{unit:?} is kept as an open error, and is in none"),
+        )),
+    })
+}

@@ -1,0 +1,1 @@
+//! Each promise, broken on purpose: a watch that cannot bark is no watch.
