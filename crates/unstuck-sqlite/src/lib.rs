@@ -31,6 +31,7 @@ mod stage;
 mod state;
 pub mod stats;
 mod store;
+mod stored;
 mod wal;
 mod writer;
 
@@ -38,3 +39,4 @@ pub use copy::copy;
 pub use info::{Info, has_store, info};
 pub use options::{Disk, Hand, Options, RawFile, Room};
 pub use store::SqliteStore;
+pub use stored::StoredKind;

@@ -1,0 +1,94 @@
+//! The kinds of text that rows hold: each can be read and written again, which tests do with texts of any kind.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use unstuck_core::bulk::Bulk;
+use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::policy::{Policy, PolicyAudit};
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::Ready;
+use unstuck_store::contract::StoreError;
+
+use crate::record::{KeptSlot, Record, RecordRef, read, text};
+
+/// A kind of text that is read back from the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredKind {
+    /// An event of the log, with the wakeups that follow from it.
+    Event,
+    /// An attempt of a parked run that may be handed out.
+    Ready,
+    /// What a parked run has or wants of its limit.
+    Slot,
+    /// What runs tell each other.
+    Notice,
+    /// When nobody could take answers.
+    Downtimes,
+    /// A resume policy.
+    Policy,
+    /// A change of one.
+    PolicyAudit,
+    /// An error that was recorded.
+    Error,
+    /// What is in error now.
+    OpenError,
+    /// A bulk action.
+    Bulk,
+}
+
+impl StoredKind {
+    /// Every kind.
+    pub const ALL: [StoredKind; 10] = [
+        StoredKind::Event,
+        StoredKind::Ready,
+        StoredKind::Slot,
+        StoredKind::Notice,
+        StoredKind::Downtimes,
+        StoredKind::Policy,
+        StoredKind::PolicyAudit,
+        StoredKind::Error,
+        StoredKind::OpenError,
+        StoredKind::Bulk,
+    ];
+
+    /// What it is, for people.
+    pub fn what(self) -> &'static str {
+        match self {
+            StoredKind::Event => "an event",
+            StoredKind::Ready => "a queue entry",
+            StoredKind::Slot => "a slot",
+            StoredKind::Notice => "a notice",
+            StoredKind::Downtimes => "the list of downtimes",
+            StoredKind::Policy => "a policy",
+            StoredKind::PolicyAudit => "a change of a policy",
+            StoredKind::Error => "an error",
+            StoredKind::OpenError => "an open error",
+            StoredKind::Bulk => "a bulk action",
+        }
+    }
+
+    /// What this text says, as it would be written.
+    pub fn written_again(self, kept: &str) -> Result<String, StoreError> {
+        match self {
+            StoredKind::Event => {
+                let Record { event, wakes } = read(kept, self.what())?;
+                text(&RecordRef { event: &event, wakes: wakes.as_ref() })
+            }
+            StoredKind::Ready => self.again::<Ready>(kept),
+            StoredKind::Slot => self.again::<(KeptSlot, Option<Time>)>(kept),
+            StoredKind::Notice => self.again::<Notice>(kept),
+            StoredKind::Downtimes => self.again::<Vec<Downtime>>(kept),
+            StoredKind::Policy => self.again::<Policy>(kept),
+            StoredKind::PolicyAudit => self.again::<PolicyAudit>(kept),
+            StoredKind::Error => self.again::<ErrorRecord>(kept),
+            StoredKind::OpenError => self.again::<OpenError>(kept),
+            StoredKind::Bulk => self.again::<Bulk>(kept),
+        }
+    }
+
+    fn again<T: Serialize + DeserializeOwned>(self, kept: &str) -> Result<String, StoreError> {
+        text(&read::<T>(kept, self.what())?)
+    }
+}
