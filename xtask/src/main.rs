@@ -1,6 +1,7 @@
-//! The chores of the project: `cargo xtask test|tidy|bench`.
+//! The chores of the project: `cargo xtask test|tidy|bench|fuzz`.
 
 mod bench;
+mod fuzz;
 mod repo;
 mod rust;
 mod test;
@@ -15,6 +16,7 @@ Usage: cargo xtask <chore>
   test                 format, tidy, clippy, docs and every test; ends with `N passed, N failed`
   tidy                 the project's own rules, without a build
   bench <name> [args]  a benchmark, in release mode; without a name: which there are
+  fuzz [target ...]    looks for bytes that break a promise, with libFuzzer: `--minutes N`, `--keep`
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(&root),
         ["tidy"] => tidy::run(&root),
         ["bench", rest @ ..] => bench::run(&root, rest),
+        ["fuzz", rest @ ..] => fuzz::run(&root, rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

@@ -10,6 +10,7 @@ pub(crate) enum Tool {
     Rustfmt,
     Clippy,
     CCompiler,
+    CppCompiler,
 }
 
 impl Tool {
@@ -21,6 +22,10 @@ impl Tool {
             Tool::CCompiler => c_compilers(env::var("CC").ok().as_deref())
                 .iter()
                 .any(|name| answers(Command::new(name).arg("--version"))),
+            Tool::CppCompiler => {
+                let program = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+                answers(Command::new(program).arg("--version"))
+            }
         };
         (!found).then(|| self.advice().to_owned())
     }
@@ -32,6 +37,10 @@ impl Tool {
             Tool::CCompiler => {
                 "no C compiler found; install gcc or clang (`apt install build-essential`, \
                  `xcode-select --install`), or name one in $CC"
+            }
+            Tool::CppCompiler => {
+                "no C++ compiler found; install g++ or clang (`apt install g++`, `xcode-select --install`), or name one \
+                 in $CXX"
             }
         }
     }
@@ -75,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_missing_tool_is_one_line_that_says_what_to_install() {
-        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler] {
+        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::CppCompiler] {
             let advice = tool.advice();
             assert!(advice.contains("install") && !advice.contains('\n'), "{tool:?}: {advice}");
         }

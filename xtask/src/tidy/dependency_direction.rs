@@ -35,6 +35,7 @@ const TABLE: &[Row] = &[
     },
     Row { name: "unstuck", may_use: &[ANYTHING], tests_may_use: &[] },
     Row { name: "unstuck-bench", may_use: &[ANYTHING], tests_may_use: &[] },
+    Row { name: "unstuck-fuzz", may_use: &[ANYTHING], tests_may_use: &[] },
     Row { name: "xtask", may_use: &[ANYTHING], tests_may_use: &[] },
 ];
 
