@@ -38,7 +38,9 @@ impl Family {
     /// A run and its key are gone for good.
     pub(super) fn forget(&mut self, run: RunId) {
         self.keys.retain(|_, owner| *owner != run);
-        self.slots.values_mut().for_each(|has| drop(has.remove(&run)));
+        for has in self.slots.values_mut() {
+            has.remove(&run);
+        }
     }
 
     /// Something happened to a run, which is now as `after`.

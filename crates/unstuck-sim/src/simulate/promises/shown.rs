@@ -40,7 +40,12 @@ pub(super) fn read(
     Ok(compare(book, run, tail, last.first()).map(Some))
 }
 
-fn compare(book: &Book, run: Run, tail: Vec<Event>, last: Option<&Event>) -> Result<Shown, Broken> {
+pub(super) fn compare(
+    book: &Book,
+    run: Run,
+    tail: Vec<Event>,
+    last: Option<&Event>,
+) -> Result<Shown, Broken> {
     if last != book.events.last() {
         let what = format!("event {} was acknowledged, and is not in the history", book.seq());
         return Err(Broken::of(Promise::Kept, run.id, what));

@@ -1,1 +1,387 @@
 //! Each promise, broken on purpose: a watch that cannot bark is no watch.
+
+mod life;
+
+use std::collections::BTreeSet;
+
+use unstuck_core::command::{Command, Says};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::{Actor, Event, Fact, UnitFact};
+use unstuck_core::json::Json;
+use unstuck_core::model::error::Error;
+use unstuck_core::model::run::{Origin, PausedBy, Phase};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::executor::Word;
+use unstuck_engine::request::{EngineError, Output, Request};
+use unstuck_store::contract::Store as _;
+
+use super::{Broken, Promise, shown};
+use life::{Life, ada};
+
+/// What is done so that a promise looks broken.
+type Doctored = fn() -> Result<(), Broken>;
+
+#[test]
+fn every_promise_is_found_broken_when_it_is() {
+    let cases: [(&str, Promise, Doctored); 27] = [
+        ("a pause is acknowledged, and has not happened", Promise::Kept, acknowledged_and_not_done),
+        ("after a crash everything is gone", Promise::Kept, everything_is_gone),
+        ("an event is other than it was", Promise::Kept, another_event),
+        ("an output is other than it was given", Promise::Kept, another_output),
+        ("an attempt is handed out twice", Promise::Once, dispatched_twice),
+        ("an attempt is handed out before that is durable", Promise::Once, dispatched_too_soon),
+        ("an attempt ends twice", Promise::Once, ended_twice),
+        ("a worker is believed that has said nothing", Promise::Fenced, nobody_said_so),
+        ("what was never done is said to be done already", Promise::Fenced, never_done),
+        ("a completed run is paused", Promise::Final, paused_after_the_end),
+        ("an attempt is recorded as handed out, and is not", Promise::Moved, never_dispatched),
+        ("all is settled, and a run is running", Promise::Moved, running_at_the_end),
+        ("nothing is told of what happened", Promise::Explained, nothing_told),
+        ("a state is not what its history gives", Promise::Replayed, another_state),
+        ("a retry counts an error twice", Promise::Budgets, counted_twice),
+        ("a step is retried where its strategy holds it", Promise::Budgets, another_rung),
+        ("a policy acts that is not there", Promise::Policies, unknown_policy),
+        ("a policy acts later than it says", Promise::Policies, late_policy),
+        ("time goes back", Promise::Time, time_goes_back),
+        ("a heartbeat is forgotten", Promise::Leases, heartbeat_forgotten),
+        ("downtime counts", Promise::Leases, downtime_counts),
+        ("what was refused is done", Promise::Refused, refused_and_done),
+        ("a worker gets more than it can take", Promise::Limits, too_much),
+        ("a key has two runs", Promise::Keys, two_runs_of_a_key),
+        ("who loses an attempt is not told", Promise::Stopped, not_told),
+        ("a child works for an attempt that has begun none", Promise::Children, unknown_child),
+        ("open errors are forgotten", Promise::Errors, errors_forgotten),
+    ];
+    let mut broken = BTreeSet::new();
+    for (what, promise, doctored) in cases {
+        let found = doctored().expect_err(what);
+        assert_eq!(found.promise, promise, "{what}: {found}");
+        broken.insert(promise);
+    }
+    assert_eq!(broken, Promise::ALL.into_iter().collect());
+}
+
+#[test]
+fn an_honest_engine_keeps_every_promise() {
+    let mut life = Life::new();
+    life.load_policy(10);
+    for flow in ["one", "retry", "hold", "parent", "resumed"] {
+        life.start(flow, None);
+    }
+    life.step().expect("keeps its promises");
+    while let Some(job) = life.jobs.pop() {
+        life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+        life.step().expect("keeps its promises");
+    }
+    life.now = life.now + Millis::seconds(40);
+    life.step().expect("keeps its promises");
+    while let Some(job) = life.jobs.pop() {
+        life.ask_word(Word::Says(job.attempt, Says::Complete { output: Json::NULL }));
+        life.step().expect("keeps its promises");
+    }
+    life.crash();
+    life.step().expect("keeps its promises");
+    let checked = life.promises.checked();
+    for promise in [Promise::Kept, Promise::Once, Promise::Budgets, Promise::Explained, Promise::Errors] {
+        assert!(checked.get(&promise).is_some_and(|times| *times > 0), "{promise:?} of {checked:?}");
+    }
+}
+
+fn fail(cause: &str, fatal: bool) -> Says {
+    Says::Fail { error: Box::new(Error::new(cause)), fatal }
+}
+
+fn is_event(output: &Output) -> bool {
+    matches!(output, Output::Happened { .. })
+}
+
+fn acknowledged_and_not_done() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    life.command(run, Command::Pause { by: ada(), reason: None });
+    life.step_with(|output| (!is_event(&output)).then_some(output))
+}
+
+fn everything_is_gone() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started("one");
+    let mut other = Life::new();
+    life.promises.after_crash(&mut other.machine.engine, life.now)
+}
+
+fn another_event() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    life.command(run, Command::Pause { by: ada(), reason: Some("lunch".into()) });
+    life.change_facts(|fact| {
+        if let Fact::Paused { reason, .. } = fact {
+            *reason = None;
+        }
+    })
+}
+
+fn another_output() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started("one");
+    let job = life.job();
+    let said = Word::Says(job.attempt, Says::Complete { output: big("one") });
+    life.promises.asked(&Request::Word(said), life.now);
+    let done = Word::Says(job.attempt, Says::Complete { output: big("two") });
+    life.machine.engine.submit(Request::Word(done));
+    life.step()
+}
+
+/// Too large to be kept with its event.
+fn big(word: &str) -> Json {
+    Json::of(&serde_json::Value::String(word.repeat(100)))
+}
+
+fn dispatched_twice() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.start("one", None);
+    life.step_with(|output| Some(output))?;
+    let job = life.job();
+    let again = Output::Dispatch { worker: life.worker.clone(), job };
+    life.promises.heard(&again, life.now)?;
+    life.step()
+}
+
+fn dispatched_too_soon() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.start("one", None);
+    life.step_with(|output| (!is_event(&output) && !matches!(output, Output::Reply { .. })).then_some(output))
+}
+
+fn ended_twice() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("retry");
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.step()?;
+    let facts = vec![
+        Fact::unit(
+            job.attempt.unit,
+            UnitFact::Ended {
+                attempt: job.attempt.attempt,
+                outcome: unstuck_core::model::attempt::Outcome::Deferred { asked: None, lacking: None },
+            },
+        ),
+        Fact::unit(
+            job.attempt.unit,
+            UnitFact::Deferred { due: life.now + Millis::seconds(30), delay: Millis::seconds(30) },
+        ),
+    ];
+    life.invent(run, Actor::Engine, facts)
+}
+
+fn nobody_said_so() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started("one");
+    let job = life.job();
+    let word = Word::Says(job.attempt, Says::Complete { output: Json::NULL });
+    life.machine.engine.submit(Request::Word(word));
+    life.step()
+}
+
+fn never_done() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    let job = life.job();
+    let says = Says::Complete { output: Json::NULL };
+    let ticket = life.command_unsent(run, Command::Answer { attempt: job.attempt, says });
+    life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Already) }, life.now)?;
+    life.step()
+}
+
+fn paused_after_the_end() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, Says::Complete { output: Json::NULL }));
+    life.step()?;
+    life.invent(run, Actor::Engine, vec![Fact::Paused { by: PausedBy::Operator, reason: None }])
+}
+
+fn never_dispatched() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.start("one", None);
+    life.step_with(|output| (!matches!(output, Output::Dispatch { .. })).then_some(output))
+}
+
+fn running_at_the_end() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started("one");
+    life.promises.settled(&mut life.machine.engine, life.now)
+}
+
+fn nothing_told() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    let (store, flows) = life.machine.engine.reader();
+    let run = store.run(run).expect("reads").expect("there");
+    let flow = flows.get(store, run.flow).expect("there");
+    shown::check_explained(&run, &flow, &[], life.now)
+}
+
+fn another_state() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    let book = &life.promises.books[&run];
+    let mut other = book.run().cloned().expect("there");
+    other.phase = Phase::Going;
+    other.paused = Some(PausedBy::Parent);
+    shown::compare(book, other, Vec::new(), book.events.last()).map(drop)
+}
+
+fn counted_twice() -> Result<(), Broken> {
+    failed_with("retry", |fact| {
+        if let Fact::Unit { fact: UnitFact::Retry { stalled, .. }, .. } = fact {
+            *stalled += 1;
+        }
+    })
+}
+
+fn another_rung() -> Result<(), Broken> {
+    failed_with("hold", |fact| {
+        if let Fact::Unit { fact, .. } = fact
+            && *fact == UnitFact::Held
+        {
+            *fact = UnitFact::Rested;
+        }
+    })
+}
+
+/// A run of this flow has an error, and what is told of it is changed.
+fn failed_with(flow: &str, change: impl Fn(&mut Fact)) -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started(flow);
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.change_facts(change)
+}
+
+fn unknown_policy() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.load_policy_untold(10);
+    life.started("resumed");
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.step()
+}
+
+fn late_policy() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.load_policy(10);
+    life.started("resumed");
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.change_facts(|fact| {
+        if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
+            *due = *due + Millis(1);
+        }
+    })
+}
+
+fn time_goes_back() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    let event = Event {
+        seq: 2,
+        generation: 1,
+        at: Time(life.now.0 - 1),
+        by: Actor::Engine,
+        facts: vec![Fact::Admitted],
+    };
+    life.promises.heard(&Output::Happened { run, event }, life.now)
+}
+
+fn heartbeat_forgotten() -> Result<(), Broken> {
+    let mut life = Life::remote();
+    let run = life.started("one");
+    let job = life.job();
+    life.command(run, Command::Answer { attempt: job.attempt, says: Says::Start });
+    life.step()?;
+    life.now = life.now + Millis::seconds(20);
+    let says = Says::Heartbeat { progress: None };
+    let ticket = life.command_unsent(run, Command::Answer { attempt: job.attempt, says });
+    life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
+    life.step()?;
+    life.now = life.now + Millis::seconds(11);
+    life.step()
+}
+
+fn downtime_counts() -> Result<(), Broken> {
+    let mut life = Life::remote();
+    let run = life.started("one");
+    let job = life.job();
+    life.command(run, Command::Answer { attempt: job.attempt, says: Says::Start });
+    life.step()?;
+    // There was an engine all the time, but nobody was told.
+    life.now = life.now + Millis::seconds(20);
+    life.promises.after_crash(&mut life.machine.engine, life.now)?;
+    life.now = life.now + Millis::seconds(11);
+    life.step()
+}
+
+fn refused_and_done() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    life.command(run, Command::Pause { by: ada(), reason: None });
+    life.step_with(|output| match output {
+        Output::Reply { ticket, .. } => Some(Output::Reply { ticket, result: Err(EngineError::Busy) }),
+        other => Some(other),
+    })
+}
+
+fn too_much() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.promises.hired(&life.worker.clone(), 1);
+    life.start("one", None);
+    life.start("one", None);
+    life.step()
+}
+
+fn two_runs_of_a_key() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.start("one", Some("k"));
+    life.step()?;
+    // The engine hears of another key than the watch.
+    let Request::Start { ticket, mut start } = life.start_unsent("one", Some("k")) else { return Ok(()) };
+    start.key = Some("other".into());
+    life.machine.engine.submit(Request::Start { ticket, start });
+    life.change_facts(|fact| {
+        if let Fact::Started(started) = fact {
+            started.key = Some("k".into());
+        }
+    })
+}
+
+fn not_told() -> Result<(), Broken> {
+    let mut life = Life::new();
+    let run = life.started("one");
+    life.command(run, Command::Cancel { by: ada(), reason: None });
+    life.step_with(|output| (!matches!(output, Output::Interrupt { .. })).then_some(output))
+}
+
+fn unknown_child() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.start("parent", None);
+    life.change_facts(|fact| {
+        if let Fact::Started(started) = fact
+            && let Origin::Child { unit, .. } = &mut started.origin
+        {
+            *unit = UnitRef::item(unit.step, 7);
+        }
+    })
+}
+
+fn errors_forgotten() -> Result<(), Broken> {
+    let mut life = Life::new();
+    life.started("resumed");
+    let job = life.job();
+    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.step()?;
+    life.machine.engine.store().lose_open_errors();
+    life.promises.settled(&mut life.machine.engine, life.now)
+}
