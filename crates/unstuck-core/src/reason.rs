@@ -133,6 +133,8 @@ pub struct Sentence {
     pub at: Time,
     /// The number of its event.
     pub seq: u64,
+    /// The place of its fact in that.
+    pub place: usize,
     /// In words.
     pub what: String,
     /// What decided, and the rule as it is written.
@@ -149,7 +151,7 @@ pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
             let moment = Moment { flow, run: run.as_ref(), event, place };
             if let Some(what) = line::line(&moment).filter(|what| !what.is_empty()) {
                 let decided = decision::told(&moment).map(|told| (told.rung, told.rule));
-                found.push(Sentence { at: event.at, seq: event.seq, what, decided });
+                found.push(Sentence { at: event.at, seq: event.seq, place, what, decided });
             }
         }
     }

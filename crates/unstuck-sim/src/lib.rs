@@ -2,4 +2,5 @@
 
 pub mod agenda;
 pub mod machine;
+pub mod rehearse;
 pub mod simulate;

@@ -24,6 +24,7 @@ mod pause;
 mod place;
 mod policy;
 mod problems;
+mod rehearse;
 mod rerun;
 mod resume;
 mod run;
@@ -69,7 +70,8 @@ Examples:
   unstuck run --continue                   go on with the run that was interrupted last
   unstuck runs --state held                list the runs that wait for a person
   unstuck explain @latest                  why a run is where it is, and what you can do
-  unstuck check flows/*.yaml               tell everything that is wrong with flow files";
+  unstuck check flows/*.yaml               tell everything that is wrong with flow files
+  unstuck rehearse nightly.yaml -p auto    find the weak points of a flow before production does";
 
 #[derive(Subcommand)]
 enum Command {
@@ -94,6 +96,7 @@ enum Command {
     Policy(policy::Arguments),
     Store(store::Arguments),
     Check(check::Arguments),
+    Rehearse(Box<rehearse::Arguments>),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
 }
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Policy(policy) => policy.execute(format),
         Command::Store(store) => store.execute(format),
         Command::Check(check) => check.execute(format),
+        Command::Rehearse(rehearse) => rehearse.execute(format),
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),
     };

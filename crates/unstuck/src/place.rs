@@ -28,6 +28,11 @@ pub(crate) struct Place {
 }
 
 impl StoreArgument {
+    /// Whether the command line names one.
+    pub(crate) fn is_given(&self) -> bool {
+        self.store.is_some()
+    }
+
     pub(crate) fn place(&self) -> Result<Place, Failure> {
         if let Some(given) = &self.store {
             let directory = absolute(given);

@@ -5,7 +5,7 @@ mod audit;
 mod backtest;
 mod export;
 mod list;
-mod load;
+pub(crate) mod load;
 mod preview;
 mod show;
 mod suggest;

@@ -40,9 +40,9 @@ Examples:
   unstuck policy export -o json | unstuck policy load - --store other";
 
 /// A file, and the policies in it.
-pub(super) struct PolicyFile {
+pub(crate) struct PolicyFile {
     source: Source,
-    pub(super) policies: Vec<LoadedPolicy>,
+    pub(crate) policies: Vec<LoadedPolicy>,
 }
 
 impl Arguments {
@@ -99,7 +99,7 @@ pub(super) fn tell(ordered: &Ordered, stdout: &mut Output) {
 }
 
 /// The policies of files; what is wrong with them is a failure, what is only suspicious is told.
-pub(super) fn read(files: &[String]) -> Result<Vec<PolicyFile>, Failure> {
+pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, Failure> {
     if files.iter().filter(|file| *file == STDIN).count() > 1 {
         return Err(Failure::new("stdin can be read once only; name `-` once"));
     }
