@@ -8,6 +8,8 @@ use unstuck_flow::expression::{
 };
 use unstuck_flow::template;
 
+use crate::payloads::depth;
+
 const STEPS: [&str; 3] = ["fetch", "encode-all", "store"];
 
 /// An expression, and after a line `---` the input of the run.
@@ -93,13 +95,5 @@ fn evaluate(program: &dyn Evaluate, reads: &Reads, input: &Value) {
             assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(value), "it is JSON");
         }
         Err(told) => assert!(!told.is_empty(), "a failure without a sentence"),
-    }
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }

@@ -13,6 +13,9 @@ use crate::id::PayloadId;
 /// A payload of at most so many bytes is kept in the event itself.
 pub const INLINE_BYTES: usize = 128;
 
+/// How deep a value that is made of others may be nested. A reader takes 127 levels: what is made must be readable too.
+pub const MAX_DEPTH: usize = 120;
+
 /// Valid JSON text, cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Option<Arc<str>>);
@@ -56,6 +59,25 @@ impl Json {
     /// The parsed value.
     pub fn value(&self) -> Value {
         self.0.as_deref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or(Value::Null))
+    }
+
+    /// How deep lists and objects are nested in it.
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut deepest, mut in_text, mut is_escaped) = (0usize, 0, false, false);
+        for byte in self.text().bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => in_text = !in_text,
+                b'[' | b'{' if !in_text => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
     }
 
     /// Whether it is `null`.
@@ -106,10 +128,22 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Whether text that looks like JSON may still not be readable as a value: escapes that are no characters, and nesting
-/// beyond what a reader takes.
+/// Whether text that looks like JSON may still not be readable as a value: escapes that are no characters, numbers
+/// beyond all numbers, and nesting beyond what a reader takes.
 fn is_tricky(text: &str) -> bool {
-    text.contains("\\u") || text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > 100
+    let (mut brackets, mut digits) = (0, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' => digits += 1,
+            b'e' | b'E' if digits > 0 => return true,
+            b'[' | b'{' => (brackets, digits) = (brackets + 1, 0),
+            _ => digits = 0,
+        }
+        if brackets > 100 || digits > 300 {
+            return true;
+        }
+    }
+    text.contains("\\u")
 }
 
 /// Where a payload is: small ones travel with the event, others are stored once, apart from the run.
@@ -140,8 +174,29 @@ mod tests {
         assert!(Json::parse(&format!("{}{}", "[".repeat(1_000), "]".repeat(1_000))).is_err(), "too deep");
         assert!(Json::parse(r#""\ud800""#).is_err(), "half a character");
         assert!(Json::parse(r#""\u00e9""#).is_ok());
+        for beyond in ["1e999", "[-1E+400]", &"9".repeat(400), r#"{"a": 12.5e308}"#] {
+            assert!(Json::parse(beyond).is_err(), "{beyond}: no number");
+        }
+        for number in ["1e99", "-1E-999", "0.5e+3", &"9".repeat(301), r#""7e9999""#] {
+            assert!(Json::parse(number).is_ok(), "{number}");
+        }
         assert!(Json::parse(" null ").is_ok_and(|json| json.is_null()));
         assert_eq!(Json::array([&Json::NULL, &Json::of(&Value::from(2))]).text(), "[null,2]");
+    }
+
+    #[test]
+    fn depth_counts_what_is_open_at_once() {
+        let cases = [
+            ("1", 0),
+            ("[]", 1),
+            (r#"[{"a": []}, [2]]"#, 3),
+            (r#""[[[""#, 0),
+            (r#"["\"[[", {"[{": "]"}]"#, 2),
+            (r#"["\\", [1]]"#, 2),
+        ];
+        for (text, depth) in cases {
+            assert_eq!(Json::parse(text).map(|json| json.depth()).ok(), Some(depth), "{text}");
+        }
     }
 
     #[test]

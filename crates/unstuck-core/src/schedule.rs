@@ -9,7 +9,7 @@ use crate::decide::{Draft, Effect, MAX_PAYLOAD_BYTES};
 use crate::duration::{parse_instant, read_duration};
 use crate::event::{Fact, UnitFact};
 use crate::id::RunId;
-use crate::json::{Json, Payload};
+use crate::json::{Json, MAX_DEPTH, Payload};
 use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::error::{EXPRESSION_ACTION, Error, OUTPUT_ACTION, RunError};
 use crate::model::expression::{Expression, Template};
@@ -317,14 +317,22 @@ fn complete_items(draft: &mut Draft<'_, '_>, step: StepIx) {
     }
 }
 
+/// What is made of others is a payload too, which must be stored and read again.
 fn within_limit(json: Json) -> Result<Json, String> {
     let bytes = json.text().len();
-    if bytes <= MAX_PAYLOAD_BYTES {
-        return Ok(json);
+    if bytes > MAX_PAYLOAD_BYTES {
+        return Err(format!(
+            "the outputs have {bytes} bytes together and may have {MAX_PAYLOAD_BYTES}; put out references"
+        ));
     }
-    Err(format!(
-        "the outputs have {bytes} bytes together and may have {MAX_PAYLOAD_BYTES}; put out references"
-    ))
+    // Most are so short that they cannot be too deep.
+    if bytes > MAX_DEPTH && json.depth() > MAX_DEPTH {
+        return Err(format!(
+            "the outputs are nested {} deep together and may be nested {MAX_DEPTH} deep; put out references",
+            json.depth()
+        ));
+    }
+    Ok(json)
 }
 
 /// The input of the run has changed: that of a unit is computed anew. False where that fails, and the unit with it.

@@ -1,12 +1,12 @@
 //! A run on its way to `failed`: nothing more is dispatched, what is active ends, the handler runs, then it is final.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::command::{NoticeBody, StartChild};
 use crate::decide::Draft;
 use crate::event::{Closing, Fact, UnitFact};
 use crate::id::RunId;
-use crate::json::Json;
+use crate::json::{Json, MAX_DEPTH};
 use crate::model::attempt::{Cancelled, Outcome};
 use crate::model::error::{DEADLINE_ACTION, Error, Reason, RunError};
 use crate::model::flow::StepIx;
@@ -159,6 +159,10 @@ fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
     let (run, flow) = (draft.run(), draft.flow());
     let step = failed.unit.map(|unit| flow.step(unit.step));
     let attempts = failed.unit.and_then(|unit| run.unit(unit)).map_or(0, |unit| unit.attempts);
+    let details = &failed.error.details;
+    // What is nested so deep that it could not be read inside of this is told as a text.
+    let is_deep = details.depth() > MAX_DEPTH;
+    let details = if is_deep { Value::from(details.text()) } else { details.value() };
     Json::of(&json!({
         "run": run.id.to_string(),
         "generation": run.generation,
@@ -172,7 +176,7 @@ fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
             "cause": &*failed.error.cause,
             "context": failed.error.context.as_deref(),
             "reason": match failed.error.reason { Reason::Processing => "processing", Reason::Data => "data" },
-            "details": failed.error.details.value(),
+            "details": details,
             "fatal": failed.fatal,
             "attempts": attempts,
         },

@@ -44,6 +44,21 @@ fn outputs_come_in_the_order_of_the_list_whatever_the_order_of_their_ends() {
 }
 
 #[test]
+fn outputs_that_could_not_be_read_again_fail_the_run() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    for (levels, state) in [(119, RunState::Running), (120, RunState::Failed), (127, RunState::Failed)] {
+        let (mut world, run) = fan(step("a").for_each("[1]", 1));
+        world.attempt(run, "a[0]", output(&nested(levels)));
+        assert_eq!(world.state(run), state, "{levels} levels");
+        if state == RunState::Failed {
+            let wanted = format!("nested {} deep together and may be nested 120 deep", levels + 1);
+            let cause = world.error(run).error.cause;
+            assert!(cause.contains(&wanted), "{cause}");
+        }
+    }
+}
+
+#[test]
 fn no_more_than_parallel_items_go_on_at_once() {
     let (mut world, run) = fan(step("a").for_each("[0,1,2,3]", 2).retry(Some(2), 5));
     assert_eq!(items(&world, run), ["ready", "ready", "none", "none"]);
