@@ -181,6 +181,19 @@ impl<S: Store> Engine<S> {
         self.offers.put(offer);
     }
 
+    /// A worker that was there before this engine has this attempt still, and says so when it registers again.
+    pub fn adopt(&mut self, attempt: AttemptId, worker: &Worker, load: u32) {
+        if self.handed_out.insert(attempt, (worker.clone(), load)).is_none() {
+            self.offers.use_up(worker, load);
+        }
+    }
+
+    /// This worker is gone: nothing more is handed to it. What it has is another matter, see [`Request::Lost`].
+    pub fn dismiss(&mut self, worker: &Worker) {
+        self.handed_out.retain(|_, (holder, _)| holder != worker);
+        self.offers.put(Offer { worker: worker.clone(), queues: Arc::new([]), free: 0, max_load: 0 });
+    }
+
     /// Whether [`Output::Happened`] is wanted; it is, unless somebody says otherwise.
     pub fn watch(&mut self, is_watched: bool) {
         self.is_watched = is_watched;
@@ -231,6 +244,11 @@ impl<S: Store> Engine<S> {
     /// How many requests are in line.
     pub fn backlog(&self) -> usize {
         self.inbox.len()
+    }
+
+    /// How many batches are decided and not known to be durable.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
     }
 
     /// For reading.
