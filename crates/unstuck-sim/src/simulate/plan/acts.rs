@@ -1,0 +1,347 @@
+//! What may be done in a plan: by callers, by operators, by those who talk nonsense, and by fate.
+
+use std::fmt;
+
+use unstuck_core::policy::PolicyDraft;
+use unstuck_core::time::Millis;
+
+use crate::simulate::plan::PlannedFlow;
+use crate::simulate::plan::policies::words;
+
+/// Something that is done. Whatever it is done to is named relatively: the `nth` of those that it fits.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Somebody starts a run.
+    Start(StartPlan),
+    /// An operator does something to a run.
+    Operate(Deed, u64),
+    /// Policies are loaded, in the place of those with the same names or not.
+    LoadPolicies(Vec<PolicyDraft>, bool),
+    /// A policy is enabled.
+    EnablePolicy(&'static str),
+    /// A policy is disabled.
+    DisablePolicy(&'static str),
+    /// A policy is deleted.
+    DeletePolicy(&'static str),
+    /// A bulk action for everything that is in error, or open: which, and the number of the first wave.
+    Bulk(Deed, Option<u32>),
+    /// A bulk action is paused, goes on, or is cancelled.
+    ChangeBulk(Deed, u64),
+    /// A new version of a flow.
+    NewVersion(PlannedFlow),
+    /// Something that must be refused, and change nothing.
+    Nonsense(Nonsense, u64),
+    /// Something breaks.
+    Fault(Fault),
+}
+
+/// A start.
+#[derive(Clone, Debug)]
+pub struct StartPlan {
+    /// The name of the flow.
+    pub flow: std::sync::Arc<str>,
+    /// Its key, if it has one.
+    pub key: Option<u64>,
+    /// Which of a few inputs.
+    pub input: u64,
+    /// Its priority.
+    pub priority: i32,
+    /// Its deadline, if it has one of its own.
+    pub deadline: Option<Millis>,
+    /// Whether a final run of its key starts again.
+    pub restart_if_final: bool,
+}
+
+/// What an operator does to a run, or a step of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deed {
+    /// One more attempt of what is held.
+    ChooseRetry,
+    /// No more attempts of what is held.
+    ChooseNone,
+    /// Resume what is in error.
+    Resume,
+    /// The same, with another input.
+    ResumeChanged,
+    /// Acknowledge what is in error.
+    Acknowledge,
+    /// Complete a step by hand.
+    Complete,
+    /// Skip a step.
+    Skip,
+    /// Match with the policies anew.
+    Apply,
+    /// Pause.
+    Pause,
+    /// Go on.
+    Unpause,
+    /// Cancel.
+    Cancel,
+    /// Send a signal.
+    Signal,
+    /// Run again what is left to do.
+    Continue,
+    /// Run everything again.
+    RunAll,
+    /// Run one step again, and what depends on it.
+    RunStep,
+    /// Forget a final run.
+    Forget,
+}
+
+impl Deed {
+    /// Every deed.
+    pub const ALL: [Deed; 16] = [
+        Deed::ChooseRetry,
+        Deed::ChooseNone,
+        Deed::Resume,
+        Deed::ResumeChanged,
+        Deed::Acknowledge,
+        Deed::Complete,
+        Deed::Skip,
+        Deed::Apply,
+        Deed::Pause,
+        Deed::Unpause,
+        Deed::Cancel,
+        Deed::Signal,
+        Deed::Continue,
+        Deed::RunAll,
+        Deed::RunStep,
+        Deed::Forget,
+    ];
+
+    /// The words for it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Deed::ChooseRetry => "choose retry",
+            Deed::ChooseNone => "choose none",
+            Deed::Resume => "resume",
+            Deed::ResumeChanged => "resume with changes",
+            Deed::Acknowledge => "acknowledge",
+            Deed::Complete => "complete",
+            Deed::Skip => "skip",
+            Deed::Apply => "apply policies",
+            Deed::Pause => "pause",
+            Deed::Unpause => "unpause",
+            Deed::Cancel => "cancel",
+            Deed::Signal => "signal",
+            Deed::Continue => "rerun: continue",
+            Deed::RunAll => "rerun: all",
+            Deed::RunStep => "rerun: steps",
+            Deed::Forget => "forget",
+        }
+    }
+}
+
+/// What must be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nonsense {
+    /// Something is asked of a run that is not there.
+    UnknownRun,
+    /// Something is asked of a step that is not there.
+    UnknownUnit,
+    /// An answer for an attempt that never was, or is over.
+    VoidToken,
+    /// A run of a flow that is not there.
+    UnknownFlow,
+    /// A signal that is too large.
+    TooLarge,
+    /// A policy that says nothing.
+    BadPolicy,
+    /// A bulk action that is not there.
+    UnknownBulk,
+}
+
+impl Nonsense {
+    /// All of it.
+    pub const ALL: [Nonsense; 7] = [
+        Nonsense::UnknownRun,
+        Nonsense::UnknownUnit,
+        Nonsense::VoidToken,
+        Nonsense::UnknownFlow,
+        Nonsense::TooLarge,
+        Nonsense::BadPolicy,
+        Nonsense::UnknownBulk,
+    ];
+
+    /// The words for it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Nonsense::UnknownRun => "nonsense: an unknown run",
+            Nonsense::UnknownUnit => "nonsense: an unknown step",
+            Nonsense::VoidToken => "nonsense: a void token",
+            Nonsense::UnknownFlow => "nonsense: an unknown flow",
+            Nonsense::TooLarge => "nonsense: a signal that is too large",
+            Nonsense::BadPolicy => "nonsense: a policy that says nothing",
+            Nonsense::UnknownBulk => "nonsense: an unknown bulk action",
+        }
+    }
+}
+
+/// What breaks.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// The process dies.
+    Crash {
+        /// At which point.
+        at: Crash,
+        /// How long nobody is there.
+        down: Millis,
+        /// How often the next one dies too, right after it has begun.
+        again: u64,
+    },
+    /// The process stops in good order.
+    Stop {
+        /// How long nobody is there.
+        down: Millis,
+    },
+    /// The next stage is refused.
+    RefuseStage(Trouble),
+    /// The oldest stage on its way to the disk fails, and all on top of it.
+    FailStage(Trouble),
+    /// No stage is taken for a while.
+    Outage {
+        /// Why.
+        why: Trouble,
+        /// For how long.
+        span: Millis,
+    },
+    /// The clock jumps ahead.
+    ClockForward(Millis),
+    /// The clock jumps back.
+    ClockBack(Millis),
+    /// Nobody steps the engine for a while.
+    LongPause(Millis),
+    /// A worker dies.
+    KillWorker {
+        /// Which.
+        nth: u64,
+        /// When that is noticed, if it is.
+        noticed: Option<Millis>,
+        /// When it is there again.
+        back: Millis,
+        /// Whether it is only cut off, and goes on saying what it has to say.
+        cut_off: bool,
+    },
+    /// A worker starts nothing that it is handed.
+    Deafen {
+        /// Which.
+        nth: u64,
+        /// For how long.
+        span: Millis,
+    },
+    /// A worker stops in good order, and comes back.
+    Release {
+        /// Which.
+        nth: u64,
+        /// When it is there again.
+        back: Millis,
+    },
+}
+
+/// The points around a commit at which a process may die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// Requests are in line, nothing is staged.
+    BeforeStage,
+    /// Staged; so many of the stages are durable.
+    Staged(u64),
+    /// All is durable, and nobody has been told.
+    Untold,
+}
+
+/// What may be wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// There is no room.
+    Full,
+    /// It cannot be reached.
+    Away,
+    /// A collision.
+    Conflict,
+    /// It has stopped for good.
+    Broken,
+}
+
+impl Act {
+    /// The words that it is counted under.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Act::Start(_) => "start",
+            Act::Operate(deed, _) => deed.words(),
+            Act::LoadPolicies(..) => "load policies",
+            Act::EnablePolicy(_) => "enable a policy",
+            Act::DisablePolicy(_) => "disable a policy",
+            Act::DeletePolicy(_) => "delete a policy",
+            Act::Bulk(Deed::Acknowledge, _) => "bulk: acknowledge",
+            Act::Bulk(Deed::Cancel, _) => "bulk: cancel",
+            Act::Bulk(..) => "bulk: resume",
+            Act::ChangeBulk(Deed::Pause, _) => "bulk: pause",
+            Act::ChangeBulk(Deed::Unpause, _) => "bulk: unpause",
+            Act::ChangeBulk(..) => "bulk: stop",
+            Act::NewVersion(_) => "a new version of a flow",
+            Act::Nonsense(nonsense, _) => nonsense.words(),
+            Act::Fault(fault) => fault.words(),
+        }
+    }
+}
+
+impl Fault {
+    /// The words that it is counted under.
+    pub fn words(self) -> &'static str {
+        match self {
+            Fault::Crash { at: Crash::BeforeStage, .. } => "crash before the stage",
+            Fault::Crash { at: Crash::Staged(_), .. } => "crash with stages on their way",
+            Fault::Crash { at: Crash::Untold, .. } => "crash before anybody is told",
+            Fault::Stop { .. } => "stop in good order",
+            Fault::RefuseStage(Trouble::Full | Trouble::Broken) => "stage refused: full",
+            Fault::RefuseStage(Trouble::Away) => "stage refused: away",
+            Fault::RefuseStage(Trouble::Conflict) => "stage refused: conflict",
+            Fault::FailStage(Trouble::Full | Trouble::Conflict) => "stage failed: full",
+            Fault::FailStage(Trouble::Away) => "stage failed: away",
+            Fault::FailStage(Trouble::Broken) => "stage failed: broken",
+            Fault::Outage { why: Trouble::Away, .. } => "store away for a while",
+            Fault::Outage { .. } => "disk full for a while",
+            Fault::ClockForward(_) => "clock jumps ahead",
+            Fault::ClockBack(_) => "clock jumps back",
+            Fault::LongPause(_) => "long pause",
+            Fault::KillWorker { cut_off: false, .. } => "worker dies",
+            Fault::KillWorker { cut_off: true, .. } => "worker cut off",
+            Fault::Deafen { .. } => "worker deaf",
+            Fault::Release { .. } => "worker stops in good order",
+        }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())?;
+        match self {
+            Act::Start(start) => {
+                let StartPlan { flow, key, input, priority, deadline, restart_if_final } = start;
+                write!(f, " {flow} with input {input}, priority {priority}")?;
+                if let Some(key) = key {
+                    write!(f, ", key {key}")?;
+                }
+                if let Some(deadline) = deadline {
+                    write!(f, ", within {deadline}")?;
+                }
+                if *restart_if_final { f.write_str(", restarts if final") } else { Ok(()) }
+            }
+            Act::Operate(_, nth) | Act::ChangeBulk(_, nth) | Act::Nonsense(_, nth) => {
+                write!(f, ", number {nth}")
+            }
+            Act::LoadPolicies(drafts, replace) => {
+                let drafts: Vec<String> = drafts.iter().map(words).collect();
+                let replacing = if *replace { " in the place of others" } else { "" };
+                write!(f, "{replacing}: {}", drafts.join("; "))
+            }
+            Act::EnablePolicy(name) | Act::DisablePolicy(name) | Act::DeletePolicy(name) => {
+                write!(f, ": {name}")
+            }
+            Act::Bulk(_, canary) => canary.map_or(Ok(()), |first| write!(f, ", {first} first")),
+            Act::NewVersion(flow) => write!(f, ": {flow}"),
+            Act::Fault(fault) => write!(f, ": {fault:?}"),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Drawing workers and acts: mostly close together, so that things collide, and sometimes far apart.
+
+use std::sync::Arc;
+
+use unstuck_core::time::Millis;
+
+use crate::simulate::chance::Chance;
+use crate::simulate::plan::flows::QUEUES;
+use crate::simulate::plan::{
+    Act, Crash, Deed, Fault, Nonsense, PlannedFlow, PlannedWorker, StartPlan, Trouble, flows, policies,
+};
+
+/// A few workers, so that somebody takes from every queue.
+pub(crate) fn workers(chance: &mut Chance) -> Vec<PlannedWorker> {
+    let worker = |chance: &mut Chance, name: &str, local, queues: Vec<&str>| PlannedWorker {
+        name: name.into(),
+        local,
+        queues: queues.into_iter().map(Arc::from).collect(),
+        max_load: u32::try_from(chance.between(1, 4)).unwrap_or(1),
+    };
+    let (actions, beside) = QUEUES.split_at(3);
+    let mut local: Vec<&str> = beside.to_vec();
+    local.extend(actions.iter().filter(|_| chance.percent(30)));
+    let mut workers = vec![worker(chance, "here", true, local)];
+    if chance.percent(30) {
+        let queues = QUEUES.iter().copied().filter(|_| chance.percent(60)).collect();
+        workers.push(worker(chance, "beside", true, queues));
+    }
+    let count = usize::try_from(chance.between(1, 3)).unwrap_or(1);
+    for name in ["anna", "bela", "cleo"].iter().take(count) {
+        let queues = actions.iter().copied().filter(|_| chance.percent(60)).collect();
+        workers.push(worker(chance, name, false, queues));
+    }
+    for queue in actions {
+        let is_taken = |worker: &PlannedWorker| worker.queues.iter().any(|mine| &**mine == *queue);
+        if !workers.iter().any(is_taken)
+            && let Some(last) = workers.last_mut()
+        {
+            last.queues.push(Arc::from(*queue));
+        }
+    }
+    workers
+}
+
+/// What is done when.
+pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
+    let mut chance = Chance::of(seed, &[4]);
+    let count = chance.between(12, 44);
+    let mut at = 0;
+    let mut acts = Vec::new();
+    for number in 0..count {
+        at += gap(&mut chance);
+        // Each act has chance of its own, so that they do not depend on each other.
+        let mut own = Chance::of(seed, &[5, number]);
+        let act = if number < 2 { start(&mut own, flows) } else { act(&mut own, flows) };
+        acts.push((Millis(at), act));
+    }
+    acts
+}
+
+fn gap(chance: &mut Chance) -> u64 {
+    match chance.between(0, 9) {
+        0..=2 => 0,
+        3..=4 => chance.between(1, 20),
+        5..=7 => chance.between(20, 5_000),
+        8 => chance.between(5_000, 60_000),
+        _ => chance.between(60_000, 900_000),
+    }
+}
+
+fn act(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+    match chance.between(0, 99) {
+        0..=19 => start(chance, flows),
+        20..=56 => Act::Operate(deed(chance), chance.any() >> 32),
+        57..=63 => policy(chance, flows),
+        64..=68 => bulk(chance),
+        69..=70 => Act::NewVersion(flows::again(chance, flows)),
+        71..=75 => Act::Nonsense(*chance.one(&Nonsense::ALL), chance.any() >> 32),
+        _ => Act::Fault(fault(chance)),
+    }
+}
+
+fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+    let flow = if chance.percent(60) { &flows[0] } else { chance.one(flows) };
+    Act::Start(StartPlan {
+        flow: flow.name.clone(),
+        key: chance.percent(40).then(|| chance.between(0, 2)),
+        input: chance.weighed(&[(6, 0), (3, 1), (1, 2), (1, 3)]),
+        priority: i32::try_from(chance.weighed(&[(7, 0), (1, 1), (1, 5)])).unwrap_or(0),
+        deadline: chance.percent(10).then(|| Millis(*chance.one(&[5_000, 60_000, 3_600_000]))),
+        restart_if_final: chance.percent(40),
+    })
+}
+
+fn deed(chance: &mut Chance) -> Deed {
+    chance.weighed(&[
+        (4, Deed::ChooseRetry),
+        (2, Deed::ChooseNone),
+        (4, Deed::Resume),
+        (3, Deed::ResumeChanged),
+        (3, Deed::Acknowledge),
+        (2, Deed::Complete),
+        (2, Deed::Skip),
+        (3, Deed::Apply),
+        (3, Deed::Pause),
+        (3, Deed::Unpause),
+        (2, Deed::Cancel),
+        (4, Deed::Signal),
+        (3, Deed::Continue),
+        (2, Deed::RunAll),
+        (2, Deed::RunStep),
+        (2, Deed::Forget),
+    ])
+}
+
+fn policy(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+    let name = *chance.one(&policies::NAMES);
+    match chance.between(0, 6) {
+        0 => Act::EnablePolicy(name),
+        1 => Act::DisablePolicy(name),
+        2 => Act::DeletePolicy(name),
+        _ => {
+            let mut drafts = vec![policies::one(chance, name, flows)];
+            if chance.percent(30) {
+                let other = *chance.one(&policies::NAMES);
+                drafts.push(policies::one(chance, other, flows));
+            }
+            Act::LoadPolicies(drafts, chance.percent(70))
+        }
+    }
+}
+
+fn bulk(chance: &mut Chance) -> Act {
+    if chance.percent(30) {
+        let deed = chance.weighed(&[(2, Deed::Pause), (2, Deed::Unpause), (1, Deed::Cancel)]);
+        return Act::ChangeBulk(deed, chance.any() >> 32);
+    }
+    let deed = chance.weighed(&[(6, Deed::Resume), (2, Deed::Acknowledge), (1, Deed::Cancel)]);
+    Act::Bulk(deed, chance.percent(50).then_some(1))
+}
+
+fn fault(chance: &mut Chance) -> Fault {
+    let span = |chance: &mut Chance| Millis(*chance.one(&[0, 1, 200, 3_000, 45_000, 900_000]));
+    let nth = chance.any() >> 32;
+    match chance.between(0, 31) {
+        0..=9 => {
+            let at = match chance.between(0, 3) {
+                0 => Crash::BeforeStage,
+                1 => Crash::Untold,
+                _ => Crash::Staged(chance.between(0, 3)),
+            };
+            let again = chance.weighed(&[(7, 0), (2, 1), (1, 2)]);
+            Fault::Crash { at, down: span(chance), again }
+        }
+        10 => Fault::Stop { down: span(chance) },
+        11..=13 => Fault::RefuseStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Conflict])),
+        14..=17 => Fault::FailStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Broken])),
+        18..=19 => Fault::Outage { why: *chance.one(&[Trouble::Full, Trouble::Away]), span: span(chance) },
+        20..=21 => Fault::ClockForward(Millis(*chance.one(&[500, 40_000, 7_200_000, 1_814_400_000]))),
+        22..=23 => Fault::ClockBack(Millis(*chance.one(&[500, 40_000, 7_200_000]))),
+        24..=25 => Fault::LongPause(span(chance)),
+        26..=28 => {
+            let noticed = chance.percent(70).then(|| span(chance));
+            Fault::KillWorker { nth, noticed, back: span(chance), cut_off: chance.percent(40) }
+        }
+        29..=30 => Fault::Deafen { nth, span: span(chance) },
+        _ => Fault::Release { nth, back: span(chance) },
+    }
+}

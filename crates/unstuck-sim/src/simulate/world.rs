@@ -1,0 +1,415 @@
+//! The world of a plan: an engine on a virtual clock, workers here and elsewhere, callers, operators and what breaks.
+
+mod ending;
+mod faults;
+mod operators;
+mod words;
+mod workers;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::policy::Policies;
+use unstuck_core::reason;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::flows::Compile;
+use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::request::{EngineError, Output, Request, Ticket};
+use unstuck_store::conformance::TestStore;
+use unstuck_store::contract::FlowRecord;
+
+use crate::agenda::Agenda;
+use crate::machine::Machine;
+use crate::simulate::chance::Chance;
+use crate::simulate::plan::{Plan, PlannedFlow, Trouble};
+use crate::simulate::promises::{Broken, Promise, Promises};
+use crate::simulate::tally::Tally;
+use crate::simulate::trace::{BEGIN, Trace};
+
+use self::workers::{Letter, WorkerLife};
+
+/// So long after the last act faults stop.
+const TAIL: Millis = Millis::seconds(20);
+/// More steps at one moment than this are an engine that never comes to rest.
+const MAX_STEPS: usize = 2_000;
+
+/// Everything that a plan is carried out on.
+pub(crate) struct World<'a, S> {
+    plan: &'a Plan,
+    process: Process<S>,
+    /// What is to come, by the time of the world, which never goes back.
+    agenda: Agenda<Coming>,
+    now: Time,
+    /// How far the clock of the machine is off.
+    skew: i64,
+    /// Since when nobody steps the engine, if nobody does.
+    frozen: Option<Time>,
+    /// No stage is taken.
+    outage: Option<Trouble>,
+    /// Whether faults happen.
+    is_rough: bool,
+    disk_is_planned: bool,
+    step_is_planned: bool,
+    workers: Vec<WorkerLife>,
+    letters: Vec<Letter>,
+    tickets: BTreeMap<Ticket, Asked>,
+    next_ticket: Ticket,
+    runs: Vec<RunId>,
+    bulks: Vec<BulkId>,
+    flows: Arc<Compiled>,
+    pub(crate) promises: Promises,
+    pub(crate) trace: Trace,
+    pub(crate) faults: Tally,
+    pub(crate) acts: Tally,
+}
+
+enum Process<S> {
+    Up(Machine<S>),
+    Down(S),
+    /// Between the two.
+    Changing,
+}
+
+/// Something that comes by itself.
+#[derive(Clone, Debug)]
+enum Coming {
+    /// The act of this place in the plan.
+    Act(usize),
+    /// The disk has done something.
+    Disk,
+    /// The engine is stepped.
+    Step,
+    /// The process is there again; the number of times that it dies again.
+    Open(u64),
+    /// The engine is stepped again after a long pause.
+    Thaw,
+    /// The store takes stages again.
+    OutageEnds,
+    /// Something about a worker.
+    Worker(usize, workers::Event),
+}
+
+/// Who asked.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    /// Somebody, for the sake of this.
+    Act(&'static str),
+    /// A worker, with this letter; whether the reply arrives.
+    Letter(usize, bool),
+    /// A worker, whose sign of life needs no reply.
+    Beat,
+}
+
+/// Compiled flows, so that another engine need not compile them again.
+type Compiled = Mutex<HashMap<Arc<str>, Flow>>;
+
+impl<'a, S: TestStore> World<'a, S> {
+    /// A world before anything has happened.
+    pub(crate) fn new(plan: &'a Plan, store: S, keeps_lines: bool) -> World<'a, S> {
+        let mut agenda = Agenda::default();
+        for (place, (at, _)) in plan.acts.iter().enumerate() {
+            agenda.put(BEGIN + *at, Coming::Act(place));
+        }
+        World {
+            plan,
+            process: Process::Down(store),
+            agenda,
+            now: BEGIN,
+            skew: 0,
+            frozen: None,
+            outage: None,
+            is_rough: true,
+            disk_is_planned: false,
+            step_is_planned: false,
+            workers: plan.workers.iter().map(WorkerLife::new).collect(),
+            letters: Vec::new(),
+            tickets: BTreeMap::new(),
+            next_ticket: 0,
+            runs: Vec::new(),
+            bulks: Vec::new(),
+            flows: Arc::default(),
+            promises: Promises::new(),
+            trace: Trace::new(keeps_lines),
+            faults: Tally::default(),
+            acts: Tally::default(),
+        }
+    }
+
+    /// Carries the plan out, then lets everything come to its end.
+    pub(crate) fn carry_out(&mut self) -> Result<(), Broken> {
+        self.open(0)?;
+        for flow in &self.plan.flows {
+            self.put_flow(flow);
+        }
+        if !self.plan.policies.is_empty() {
+            let by = operators::somebody();
+            let drafts = self.plan.policies.clone();
+            self.order(PolicyOrder::Load { drafts, replace: false, by });
+        }
+        self.step()?;
+        let last = self.plan.acts.last().map_or(BEGIN, |(at, _)| BEGIN + *at);
+        while let Some(at) = self.next_moment().filter(|at| *at <= last + TAIL) {
+            self.advance(at);
+            self.happen()?;
+        }
+        self.come_to_an_end()
+    }
+
+    /// When something comes next, by the time of the world.
+    fn next_moment(&mut self) -> Option<Time> {
+        let (skew, frozen) = (self.skew, self.frozen.is_some());
+        let due = match &mut self.process {
+            Process::Up(machine) if !frozen => match machine.engine.what_next() {
+                Next::At(at) => Some(Time(at.0.saturating_sub(skew)).max(self.now)),
+                Next::Now if !self.step_is_planned => Some(self.now),
+                Next::Now | Next::Settling | Next::Idle => None,
+            },
+            Process::Up(_) | Process::Down(_) | Process::Changing => None,
+        };
+        due.into_iter().chain(self.agenda.next_at()).min()
+    }
+
+    /// Time passes.
+    fn advance(&mut self, to: Time) {
+        self.now = self.now.max(to);
+        let (clock, frozen) = (self.clock(), self.frozen.is_some());
+        if let Process::Up(machine) = &mut self.process {
+            machine.set_clock(clock);
+            if !frozen {
+                machine.engine.alive(clock);
+            }
+        }
+    }
+
+    /// What the machine thinks that the time is.
+    fn clock(&self) -> Time {
+        Time(self.now.0.saturating_add(self.skew))
+    }
+
+    /// The next thing that comes at this moment.
+    fn happen(&mut self) -> Result<(), Broken> {
+        match self.agenda.pop(self.now) {
+            None => return self.step(),
+            Some(Coming::Act(place)) => {
+                let act = &self.plan.acts[place].1;
+                self.act(act)?;
+            }
+            Some(Coming::Disk) => self.disk(),
+            Some(Coming::Step) => {
+                self.step_is_planned = false;
+                return self.step();
+            }
+            Some(Coming::Open(again)) => self.open(again)?,
+            Some(Coming::Thaw) => self.thaw(),
+            Some(Coming::OutageEnds) => self.outage = None,
+            Some(Coming::Worker(worker, event)) => self.worker(worker, event),
+        }
+        self.step_sometime()
+    }
+
+    /// Steps the engine now, or lets more come in before.
+    fn step_sometime(&mut self) -> Result<(), Broken> {
+        let mut chance = self.chance(7);
+        if self.step_is_planned {
+            return Ok(());
+        }
+        if self.is_rough && chance.percent(30) {
+            self.step_is_planned = true;
+            self.agenda.put(self.now + Millis(chance.between(0, 30)), Coming::Step);
+            return Ok(());
+        }
+        self.step()
+    }
+
+    /// Steps the engine until it rests, and watches every step.
+    fn step(&mut self) -> Result<(), Broken> {
+        for _ in 0..MAX_STEPS {
+            if self.frozen.is_some() || !self.step_once()? {
+                return self.plan_disk();
+            }
+        }
+        Err(self.broken("the engine has more to do at this moment, however often it is stepped"))
+    }
+
+    /// One step; gives whether there is more to do at once.
+    fn step_once(&mut self) -> Result<bool, Broken> {
+        let (outage, now) = (self.outage, self.clock());
+        let Process::Up(machine) = &mut self.process else { return Ok(false) };
+        if let Some(trouble) = outage {
+            machine.engine.store().refuse_stage(faults::error(trouble));
+        }
+        let outputs = machine.step();
+        self.hear(outputs)?;
+        let Process::Up(machine) = &mut self.process else { return Ok(false) };
+        if machine.engine.is_stopped() {
+            self.say(format_args!("the engine has stopped with its store"));
+            self.crash(Millis(500), 0);
+            return Ok(false);
+        }
+        self.promises.look(&mut machine.engine, now)?;
+        Ok(machine.engine.what_next() == Next::Now)
+    }
+
+    /// What the engine wants done is done.
+    fn hear(&mut self, outputs: Vec<Output>) -> Result<(), Broken> {
+        let now = self.clock();
+        for output in outputs {
+            self.promises.heard(&output, now)?;
+            match output {
+                Output::Reply { ticket, result } => self.reply(ticket, result),
+                Output::Dispatch { worker, job } => self.dispatched(&worker, &job),
+                Output::Interrupt { worker, attempt, why } => self.interrupted(&worker, attempt, &why),
+                Output::Happened { run, event } => self.happened(run, &event),
+            }
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, run: RunId, event: &unstuck_core::event::Event) {
+        if !self.runs.contains(&run) {
+            self.runs.push(run);
+        }
+        let Process::Up(machine) = &mut self.process else { return };
+        let (store, flows) = machine.engine.reader();
+        let Ok(Some(known)) = store.run(run) else { return };
+        let Ok(flow) = flows.get(store, known.flow) else { return };
+        for fact in &event.facts {
+            if let Some(line) = reason::line(&flow, None, event, fact) {
+                self.say(format_args!("    {run} {line}"));
+            }
+        }
+    }
+
+    fn reply(&mut self, ticket: Ticket, result: Result<unstuck_core::decide::Answer, EngineError>) {
+        match self.tickets.remove(&ticket) {
+            Some(Asked::Act(words)) => match &result {
+                Ok(answer) => {
+                    self.acts.count(words);
+                    self.say(format_args!("  answered ({words}): {answer:?}"));
+                }
+                Err(error) => self.say(format_args!("  refused ({words}): {error}")),
+            },
+            Some(Asked::Letter(letter, arrives)) => self.letter_answered(letter, arrives, &result),
+            Some(Asked::Beat) | None => {}
+        }
+    }
+
+    /// Asks something of the engine. Without one, nobody answers.
+    fn ask(&mut self, request: Request) {
+        let now = self.clock();
+        if let Process::Up(machine) = &mut self.process {
+            self.promises.asked(&request, now);
+            machine.engine.submit(request);
+        }
+    }
+
+    fn ticket(&mut self, asked: Asked) -> Ticket {
+        self.next_ticket += 1;
+        self.tickets.insert(self.next_ticket, asked);
+        self.next_ticket
+    }
+
+    /// If stages are on their way to the disk, something will become of them.
+    fn plan_disk(&mut self) -> Result<(), Broken> {
+        if let Process::Up(machine) = &mut self.process
+            && machine.engine.outstanding() > 0
+            && !self.disk_is_planned
+        {
+            self.disk_is_planned = true;
+            let mut chance = self.chance(8);
+            let delay = if chance.percent(60) { 0 } else { chance.between(1, 40) };
+            self.agenda.put(self.now + Millis(delay), Coming::Disk);
+        }
+        Ok(())
+    }
+
+    /// Some stages become durable.
+    fn disk(&mut self) {
+        self.disk_is_planned = false;
+        let count = self.chance(9).weighed(&[(60, usize::MAX), (25, 1), (15, 2)]);
+        if let Process::Up(machine) = &mut self.process {
+            machine.engine.store().make_durable(count);
+        }
+    }
+
+    fn put_flow(&mut self, flow: &PlannedFlow) {
+        let names: Vec<&str> = self.plan.flows.iter().map(|flow| &*flow.name).collect();
+        let Process::Up(machine) = &mut self.process else { return };
+        match flow.load(&names).map(|flow| machine.engine.put_flow(flow)) {
+            Ok(Ok(kept)) => self.say(format_args!("flow {} has version {}", kept.name, kept.version)),
+            Ok(Err(error)) => self.say(format_args!("flow {} was not kept: {error}", flow.name)),
+            Err(problems) => self.say(format_args!("flow {} does not load: {problems}", flow.name)),
+        }
+    }
+
+    /// Orders something about policies. Gives whether that was done.
+    fn order(&mut self, order: PolicyOrder) -> bool {
+        let now = self.clock();
+        let Process::Up(machine) = &mut self.process else { return false };
+        match machine.engine.change_policies(order, now) {
+            Ok(outcome) => {
+                self.promises.policies(machine.engine.policies());
+                self.say(format_args!("  policies changed: {}", outcome.changes.len()));
+                true
+            }
+            Err(error) => {
+                self.say(format_args!("  policies refused: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Makes flows of what the store keeps of them, each once.
+    fn compile(&self) -> Compile {
+        let known = self.flows.clone();
+        Box::new(move |record: &FlowRecord| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(flow) = known.get(&record.source) {
+                return Ok(flow.clone());
+            }
+            let loaded = unstuck_flow::load(&record.source, &record.name, &record.directory, &|_| true);
+            let flow = loaded.ok().and_then(|loaded| loaded.flows.into_iter().next());
+            let flow = flow.ok_or_else(|| format!("what is kept of `{}` does not load", record.name))?;
+            known.insert(record.source.clone(), flow.clone());
+            Ok(flow)
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        let mut chance = Chance::of(self.plan.seed, &[6]);
+        let max_batch = if chance.percent(30) { 2 } else { 64 };
+        let max_outstanding = usize::try_from(chance.between(1, 6)).unwrap_or(1);
+        Settings { max_batch, max_outstanding, seed: self.plan.seed, ..Settings::default() }
+    }
+
+    fn engine(&mut self) -> Option<&mut Engine<S>> {
+        match &mut self.process {
+            Process::Up(machine) => Some(&mut machine.engine),
+            Process::Down(_) | Process::Changing => None,
+        }
+    }
+
+    /// Chance at this moment.
+    fn chance(&self, about: u64) -> Chance {
+        Chance::of(self.plan.seed, &[about, self.now.0.cast_unsigned(), self.next_ticket])
+    }
+
+    fn say(&mut self, what: std::fmt::Arguments<'_>) {
+        self.trace.say(self.now, what);
+    }
+
+    fn broken(&self, what: &str) -> Broken {
+        Broken { promise: Promise::Moved, run: None, what: what.to_owned() }
+    }
+
+    /// The policies in force, told to who watches.
+    fn tell_policies(&mut self) {
+        let policies: Option<Policies> = self.engine().map(|engine| engine.policies().clone());
+        if let Some(policies) = policies {
+            self.promises.policies(&policies);
+        }
+    }
+}

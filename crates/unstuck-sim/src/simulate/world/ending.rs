@@ -1,0 +1,136 @@
+//! The end: faults stop, workers do their work, somebody answers whatever waits for a person, and everything comes to rest.
+
+use std::collections::BTreeMap;
+
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::run::{PausedBy, Run};
+use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
+use unstuck_core::time::Millis;
+use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::engine::Next;
+use unstuck_engine::request::Request;
+use unstuck_store::conformance::TestStore;
+
+use super::{Asked, Coming, Process, World};
+use crate::simulate::plan::Deed;
+use crate::simulate::promises::{Broken, Promise};
+
+/// Within so many happenings everything must have come to rest.
+const MAX_HAPPENINGS: usize = 20_000;
+/// And within this time.
+const MAX_TIME: Millis = Millis::hours(24 * 200);
+/// Whoever answers gives up on what comes back after so many answers.
+const PATIENCE: u64 = 3;
+
+/// How often somebody has answered for each step.
+type Answers = BTreeMap<(RunId, UnitRef), u64>;
+
+impl<S: TestStore> World<'_, S> {
+    /// Faults stop, and everything comes to its end.
+    pub(super) fn come_to_an_end(&mut self) -> Result<(), Broken> {
+        self.say(format_args!("faults stop"));
+        self.is_rough = false;
+        self.outage = None;
+        self.agenda.retain(|coming| !matches!(coming, Coming::Open(_) | Coming::Thaw));
+        self.open(0)?;
+        self.thaw();
+        self.everybody_is_well();
+        self.step()?;
+        let begun = self.now;
+        let mut answers = Answers::new();
+        for _ in 0..MAX_HAPPENINGS {
+            let next = self.next_moment();
+            let is_busy = next.is_some_and(|at| at <= self.now);
+            if !is_busy && self.is_quiet() && self.answer_all(&mut answers) {
+                self.step()?;
+                continue;
+            }
+            let Some(at) = next else { return self.all_is_over() };
+            if at.since(begun) > MAX_TIME {
+                break;
+            }
+            self.advance(at);
+            self.happen()?;
+        }
+        let open = self.known_runs().into_iter().find(|run| !run.is_final());
+        Err(Broken {
+            promise: Promise::Moved,
+            run: open.map(|run| run.id),
+            what: format!("after {} without faults things still happen", self.now.since(begun)),
+        })
+    }
+
+    fn all_is_over(&mut self) -> Result<(), Broken> {
+        if let Some(run) = self.known_runs().into_iter().find(|run| !run.is_final()) {
+            let mut units = Vec::new();
+            run.each_unit(|unit, state| {
+                units.push(format!("step {} is {}", unit.step.0, state.state.word()))
+            });
+            let what = format!("it is {} for good: {}", run.state().word(), units.join(", "));
+            return Err(Broken::of(Promise::Moved, run.id, what));
+        }
+        let now = self.clock();
+        if let Process::Up(machine) = &mut self.process {
+            self.promises.settled(&mut machine.engine, now)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is in line and nothing on its way.
+    fn is_quiet(&mut self) -> bool {
+        self.engine().is_some_and(|engine| {
+            engine.backlog() == 0
+                && engine.outstanding() == 0
+                && matches!(engine.what_next(), Next::At(_) | Next::Idle)
+        })
+    }
+
+    /// Answers whatever waits for a person. Gives whether there was anything.
+    fn answer_all(&mut self, answers: &mut Answers) -> bool {
+        let mut found: Vec<(Deed, RunId, UnitRef)> = Vec::new();
+        for run in self.known_runs().iter().filter(|run| !run.is_final()) {
+            find(run, answers, &mut found);
+        }
+        let is_any = !found.is_empty();
+        for (deed, run, unit) in found {
+            *answers.entry((run, unit)).or_default() += 1;
+            // An odd number that three does not divide: with no reason given, for one step.
+            self.do_to(deed, run, unit, 1);
+        }
+        self.end_bulks() || is_any
+    }
+
+    fn end_bulks(&mut self) -> bool {
+        let bulks = std::mem::take(&mut self.bulks);
+        let mut is_any = false;
+        for bulk in bulks {
+            let known = self.engine().and_then(|engine| engine.store().bulk(bulk).ok().flatten());
+            if known.is_some_and(|known| known.due().is_none() && !known.state.is_final()) {
+                is_any = true;
+                let ticket = self.ticket(Asked::Act("bulk: stop"));
+                self.ask(Request::Bulk { ticket, bulk, deed: BulkDeed::Cancel });
+            }
+        }
+        is_any
+    }
+}
+
+/// What waits for a person in a run.
+fn find(run: &Run, answers: &Answers, found: &mut Vec<(Deed, RunId, UnitRef)>) {
+    if run.paused == Some(PausedBy::Operator) {
+        found.push((Deed::Unpause, run.id, UnitRef::step(StepIx(0))));
+        return;
+    }
+    run.each_unit(|unit, state| {
+        let is_patient = answers.get(&(run.id, unit)).is_none_or(|answers| *answers < PATIENCE);
+        match &state.state {
+            UnitState::Held { .. } if is_patient => found.push((Deed::ChooseRetry, run.id, unit)),
+            UnitState::Held { .. } => found.push((Deed::ChooseNone, run.id, unit)),
+            UnitState::Error { resume: None, .. } if is_patient => found.push((Deed::Resume, run.id, unit)),
+            UnitState::Error { resume: None, .. } => found.push((Deed::Cancel, run.id, unit)),
+            UnitState::Waiting(Waiting::Signal { .. }) => found.push((Deed::Signal, run.id, unit)),
+            _ => {}
+        }
+    });
+}

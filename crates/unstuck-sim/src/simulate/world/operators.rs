@@ -1,0 +1,324 @@
+//! What callers and operators ask, and the nonsense that others ask.
+
+use std::sync::Arc;
+
+use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::command::{Changes, Command, OnDuplicate, Rerun, Says};
+use unstuck_core::event::{Actor, Choice};
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::run::{Origin, Run};
+use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
+use unstuck_core::policy::PolicyDraft;
+use unstuck_core::time::Millis;
+use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::request::{Request, StartRun};
+use unstuck_store::conformance::TestStore;
+use unstuck_store::contract::{Filter, OpenFilter};
+
+use super::{Asked, World};
+use crate::simulate::conduct::{input, too_large};
+use crate::simulate::plan::flows::SIGNALS;
+use crate::simulate::plan::{Act, Deed, Nonsense, StartPlan};
+use crate::simulate::promises::Broken;
+
+/// Who does what is done by hand.
+pub(super) fn somebody() -> Actor {
+    Actor::User("ada".into())
+}
+
+impl<S: TestStore> World<'_, S> {
+    /// Something of the plan is done.
+    pub(super) fn act(&mut self, act: &Act) -> Result<(), Broken> {
+        let words = act.words();
+        self.say(format_args!("{act}"));
+        let by = somebody();
+        match act {
+            Act::Fault(fault) => return self.fault(*fault),
+            Act::Start(start) => self.start(start),
+            Act::Operate(deed, nth) => self.operate(*deed, *nth),
+            Act::LoadPolicies(drafts, replace) => {
+                let drafts = drafts.clone();
+                self.order_counted(words, PolicyOrder::Load { drafts, replace: *replace, by });
+            }
+            Act::EnablePolicy(name) => {
+                self.order_counted(words, PolicyOrder::Enable { names: vec![(*name).into()], by })
+            }
+            Act::DisablePolicy(name) => {
+                self.order_counted(words, PolicyOrder::Disable { names: vec![(*name).into()], by });
+            }
+            Act::DeletePolicy(name) => {
+                self.order_counted(words, PolicyOrder::Delete { names: vec![(*name).into()], by })
+            }
+            Act::Bulk(deed, canary) => {
+                if self.bulk(*deed, *canary).is_some() {
+                    self.acts.count(words);
+                }
+            }
+            Act::ChangeBulk(deed, nth) => self.change_bulk(*deed, *nth, words),
+            Act::NewVersion(flow) => {
+                if self.engine().is_some() {
+                    self.put_flow(flow);
+                    self.acts.count(words);
+                }
+            }
+            Act::Nonsense(nonsense, nth) => self.nonsense(*nonsense, *nth),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, start: &StartPlan) {
+        let ticket = self.ticket(Asked::Act("start"));
+        let deadline = start.deadline.map(|span| self.clock() + span);
+        let on_duplicate =
+            if start.restart_if_final { OnDuplicate::RestartIfFinal } else { OnDuplicate::Return };
+        let start = StartRun {
+            flow: start.flow.clone(),
+            key: start.key.map(|key| format!("k{key}").into()),
+            input: input(start.input),
+            priority: start.priority,
+            deadline,
+            on_duplicate,
+            home: None,
+            by: somebody(),
+        };
+        self.ask(Request::Start { ticket, start });
+    }
+
+    fn order_counted(&mut self, words: &'static str, order: PolicyOrder) {
+        if self.order(order) {
+            self.acts.count(words);
+        }
+    }
+
+    /// Does something to the `nth` of what it fits, or to anything at all where it fits nothing.
+    fn operate(&mut self, deed: Deed, nth: u64) {
+        let runs = self.known_runs();
+        let mut fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
+        if fitting.is_empty() {
+            let anything = |run: &Run| (run.id, UnitRef::step(StepIx(0)));
+            fitting = runs.iter().map(anything).collect();
+        }
+        let Some((run, unit)) = nth_of(&fitting, nth) else { return };
+        self.do_to(deed, run, unit, nth);
+    }
+
+    /// Does something to a run or a step of it.
+    pub(super) fn do_to(&mut self, deed: Deed, run: RunId, unit: UnitRef, nth: u64) {
+        let (by, now) = (somebody(), self.clock());
+        let reason: Option<Arc<str>> = nth.is_multiple_of(2).then(|| "it is time".into());
+        let whole = nth.is_multiple_of(3);
+        let command = match deed {
+            Deed::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by },
+            Deed::ChooseNone => Command::Choose { unit, choice: Choice::None, by },
+            Deed::Resume => {
+                Command::Resume { unit: (!whole).then_some(unit), by, reason, changes: Box::default() }
+            }
+            Deed::ResumeChanged => {
+                let changes = match nth % 2 {
+                    0 => Changes { input: Some(input(nth % 3)), ..Changes::default() },
+                    _ => Changes { step_input: Some(input(nth % 3)), ..Changes::default() },
+                };
+                Command::Resume { unit: Some(unit), by, reason, changes: Box::new(changes) }
+            }
+            Deed::Acknowledge => Command::Acknowledge { unit: (!whole).then_some(unit), by, reason },
+            Deed::Complete => Command::Complete { unit, output: input(nth % 3), by, reason },
+            Deed::Skip => Command::Skip { unit, by, reason },
+            Deed::Apply => {
+                Command::ApplyPolicies { unit, only: None, earliest: now + Millis(nth % 5_000), by }
+            }
+            Deed::Pause => Command::Pause { by, reason },
+            Deed::Unpause => Command::Unpause { by },
+            Deed::Cancel => Command::Cancel { by, reason },
+            Deed::Signal => {
+                let name = self.signal_wanted(run).unwrap_or_else(|| SIGNALS[usize::from(whole)].into());
+                Command::Signal { name, payload: input(nth % 3), by }
+            }
+            Deed::Continue => Command::Rerun { what: Rerun::Continue, by },
+            Deed::RunAll => Command::Rerun { what: Rerun::All, by },
+            Deed::RunStep => Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by },
+            Deed::Forget => return self.forget(run),
+        };
+        let ticket = self.ticket(Asked::Act(deed.words()));
+        self.say(format_args!("  {} {run} {}", deed.words(), unit.step.0));
+        self.ask(Request::Command { ticket, run, command });
+    }
+
+    fn signal_wanted(&mut self, run: RunId) -> Option<Arc<str>> {
+        let run = self.engine()?.store().run(run).ok()??;
+        let mut wanted = None;
+        run.each_unit(|_, unit| {
+            if let UnitState::Waiting(Waiting::Signal { name, .. }) = &unit.state {
+                wanted = Some(name.clone());
+            }
+        });
+        wanted
+    }
+
+    /// Forgets a run with all that belongs to it.
+    fn forget(&mut self, root: RunId) {
+        let ticket = self.ticket(Asked::Act(Deed::Forget.words()));
+        let Some(engine) = self.engine() else { return };
+        let Ok(Some(first)) = engine.store().run(root) else { return };
+        let mut runs = vec![(root, first.seq)];
+        let mut next = 0;
+        while let Some((parent, _)) = runs.get(next).copied() {
+            next += 1;
+            let filter = Filter { parent: Some(parent), ..Filter::default() };
+            let children = engine.store().list(&filter, None, 1_000).unwrap_or_default();
+            runs.extend(children.iter().map(|run| (run.id, run.seq)));
+        }
+        self.say(format_args!("  forget {root} and {} more", runs.len() - 1));
+        self.ask(Request::Forget { ticket, runs });
+    }
+
+    /// A bulk action for all that is in error, or for all that is open.
+    fn bulk(&mut self, deed: Deed, canary: Option<u32>) -> Option<()> {
+        let now = self.clock();
+        let roots: Vec<RunId> =
+            self.known_runs().iter().filter(|run| !run.is_final()).map(|run| run.id).collect();
+        let engine = self.engine()?;
+        let action = match deed {
+            Deed::Acknowledge => BulkAction::Acknowledge,
+            Deed::Cancel => BulkAction::Cancel,
+            _ => BulkAction::Resume { input: None, step_input: None },
+        };
+        let found: Vec<(RunId, Option<UnitRef>)> = if action == BulkAction::Cancel {
+            roots.into_iter().take(2).map(|run| (run, None)).collect()
+        } else {
+            let errors = engine.store().open_errors(&OpenFilter::default(), None, 100).ok()?;
+            errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect()
+        };
+        if found.is_empty() {
+            return None;
+        }
+        let id = engine.new_bulk_id(now);
+        let total = found.len() as u64;
+        let target = |(place, (run, unit))| Target { place, run, unit, result: TargetResult::Pending };
+        engine.put_targets(id, (0..).zip(found).map(target).collect()).ok()?;
+        let (by, pace) = ((somebody(), None), Pace { rate: 2, canary });
+        engine.begin_bulk(Bulk::new(id, action, by, "what the plan wants".into(), pace, total, now)).ok()?;
+        self.bulks.push(id);
+        self.say(format_args!("  {id} begins with {total}"));
+        Some(())
+    }
+
+    fn change_bulk(&mut self, deed: Deed, nth: u64, words: &'static str) {
+        let Some(bulk) = nth_of(&self.bulks, nth) else { return };
+        let deed = match deed {
+            Deed::Pause => BulkDeed::Pause,
+            Deed::Unpause => BulkDeed::Unpause,
+            _ => BulkDeed::Cancel,
+        };
+        let ticket = self.ticket(Asked::Act(words));
+        self.ask(Request::Bulk { ticket, bulk, deed });
+    }
+
+    /// Asks what must be refused. It is counted when it is asked, for it is never done.
+    fn nonsense(&mut self, nonsense: Nonsense, nth: u64) {
+        let by = somebody();
+        if self.engine().is_none() {
+            return;
+        }
+        let known = nth_of(&self.runs, nth);
+        let ticket = self.ticket(Asked::Act("something that makes no sense"));
+        let request = match nonsense {
+            Nonsense::UnknownRun => {
+                Request::Command { ticket, run: RunId(nth), command: Command::Pause { by, reason: None } }
+            }
+            Nonsense::UnknownUnit => {
+                let unit = UnitRef::item(StepIx(77), 7);
+                let command = Command::Resume { unit: Some(unit), by, reason: None, changes: Box::default() };
+                Request::Command { ticket, run: known.unwrap_or(RunId(1)), command }
+            }
+            Nonsense::VoidToken => {
+                let Some(run) = known else { return };
+                let unit = UnitRef::step(StepIx(0));
+                let attempt = AttemptId { run, generation: 1, unit, attempt: 9_999 };
+                let command = Command::Answer { attempt, says: Says::Complete { output: Json::NULL } };
+                Request::Command { ticket, run, command }
+            }
+            Nonsense::UnknownFlow => return self.start_unknown(nonsense),
+            Nonsense::TooLarge => {
+                let command = Command::Signal { name: SIGNALS[0].into(), payload: too_large(), by };
+                Request::Command { ticket, run: known.unwrap_or(RunId(1)), command }
+            }
+            Nonsense::BadPolicy => {
+                let drafts = vec![PolicyDraft { name: Some("nothing".into()), ..PolicyDraft::default() }];
+                self.acts.count(nonsense.words());
+                self.order(PolicyOrder::Load { drafts, replace: true, by });
+                return;
+            }
+            Nonsense::UnknownBulk => Request::Bulk { ticket, bulk: BulkId(nth), deed: BulkDeed::Pause },
+        };
+        self.acts.count(nonsense.words());
+        self.ask(request);
+    }
+
+    fn start_unknown(&mut self, nonsense: Nonsense) {
+        self.acts.count(nonsense.words());
+        self.start(&StartPlan {
+            flow: "omega".into(),
+            key: None,
+            input: 0,
+            priority: 0,
+            deadline: None,
+            restart_if_final: false,
+        });
+    }
+
+    /// The runs that there are, as they are now.
+    pub(super) fn known_runs(&mut self) -> Vec<Run> {
+        let runs = self.runs.clone();
+        let Some(engine) = self.engine() else { return Vec::new() };
+        runs.iter().filter_map(|run| engine.store().run(*run).ok().flatten()).collect()
+    }
+}
+
+/// What of a run a deed fits.
+fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
+    let whole = UnitRef::step(StepIx(0));
+    let itself = |fits: bool| if fits { vec![(run.id, whole)] } else { Vec::new() };
+    let units = |fits: fn(&UnitState) -> bool| {
+        let mut found = Vec::new();
+        if !run.is_final() {
+            run.each_unit(|unit, state| {
+                if fits(&state.state) {
+                    found.push((run.id, unit));
+                }
+            });
+        }
+        found
+    };
+    match deed {
+        Deed::ChooseRetry | Deed::ChooseNone => units(|state| matches!(state, UnitState::Held { .. })),
+        Deed::Resume | Deed::ResumeChanged | Deed::Acknowledge | Deed::Apply => {
+            units(|state| matches!(state, UnitState::Error { .. }))
+        }
+        Deed::Complete | Deed::Skip => units(|state| {
+            matches!(
+                state,
+                UnitState::Error { .. }
+                    | UnitState::Held { .. }
+                    | UnitState::Waiting(_)
+                    | UnitState::Ready(_)
+            )
+        }),
+        Deed::Pause | Deed::Cancel => itself(!run.is_final()),
+        Deed::Unpause => itself(run.paused.is_some()),
+        Deed::Signal => {
+            let waits = units(|state| matches!(state, UnitState::Waiting(Waiting::Signal { .. })));
+            if waits.is_empty() { itself(!run.is_final()) } else { waits }
+        }
+        Deed::Continue | Deed::RunAll | Deed::RunStep => itself(run.is_final()),
+        Deed::Forget => itself(run.is_final() && run.origin == Origin::Root),
+    }
+}
+
+fn nth_of<T: Copy>(of: &[T], nth: u64) -> Option<T> {
+    let place = usize::try_from(nth % of.len().max(1) as u64).unwrap_or(0);
+    of.get(place).copied()
+}
