@@ -1,5 +1,6 @@
 //! Rehearsals: the real engine on virtual time, with every executor emulated by a plan; what happened, and what to make of it.
 
+pub mod auto;
 mod crew;
 mod doubts;
 mod ledger;

@@ -128,7 +128,7 @@ impl Arguments {
         let began = Instant::now();
         let is_auto = self.plan.as_deref() == Some(AUTO);
         let (code, rehearsed) = if is_auto {
-            faults::execute(&self, gathered, format)?
+            faults::execute(&self, &gathered, format)?
         } else {
             (self.one(gathered, format)?, self.runs.unwrap_or(1))
         };

@@ -7,7 +7,7 @@ use unstuck_core::time::{Millis, Time};
 
 use super::pattern::{self, Named, Section};
 use super::rule::{self, Rule};
-use super::{Plan, SignalPlan, outage, world};
+use super::{Plan, outage, world};
 use crate::fields;
 use crate::parse::join;
 use crate::problem::Problems;
@@ -45,7 +45,7 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
     });
     let workers = object.spot("workers").map_or(Some(usual.workers), |spot| world::workers(&spot, problems));
     let signals = object.spot("signals");
-    let signals = signals.map_or(Some(Vec::new()), |spot| world::signals(&spot, flows, problems));
+    let signals = signals.map_or(Some(usual.signals), |spot| world::signals(&spot, flows, problems));
     let operator = match object.spot("operator") {
         None => Some(None),
         Some(spot) => world::operator(&spot, problems).map(Some),
@@ -58,7 +58,7 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
         rules: rules?,
         outages: outages?,
         workers: workers?,
-        signals: SignalPlan::Sent(signals?),
+        signals: signals?,
         operator: operator?,
     })
 }

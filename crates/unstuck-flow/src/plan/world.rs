@@ -5,7 +5,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::time::Millis;
 
-use super::{Death, Operator, SentSignal, Times, Workers, when};
+use super::{Death, Operator, SentSignal, SignalPlan, Times, Workers, when};
 use crate::fields;
 use crate::problem::Problems;
 use crate::read::{Object, Spot};
@@ -79,12 +79,11 @@ fn death(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Death> {
 }
 
 /// `signals`.
-pub(super) fn signals(
-    spot: &Spot<'_>,
-    flows: &[Flow],
-    problems: &mut Problems<'_>,
-) -> Option<Vec<SentSignal>> {
-    list(spot, problems, |spot, problems| signal(spot, flows, problems))
+pub(super) fn signals(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<SignalPlan> {
+    if let Content::Text(_) = spot.node.content {
+        return spot.one_of(&[("asAwaited", ())], problems).map(|()| SignalPlan::AsAwaited);
+    }
+    list(spot, problems, |spot, problems| signal(spot, flows, problems)).map(SignalPlan::Sent)
 }
 
 fn signal(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<SentSignal> {

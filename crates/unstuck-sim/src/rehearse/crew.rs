@@ -111,11 +111,8 @@ impl Crew {
         let mut script = emulation::play(&turn, job, now);
         let lease = job.step().limits.heartbeat_timeout;
         let lease = if worker.local { lease } else { lease.or(Some(Limits::HEARTBEAT_TIMEOUT)) };
-        if let Some(lease) = lease
-            && script.ends_after().is_some_and(|end| end >= lease)
-        {
-            script = script.beating(Millis(lease.0 * 2 / 3));
-        }
+        // As seldom as the lease allows: each sign of life takes its time to rehearse.
+        script = script.beating(lease.map_or(Millis(u64::MAX), |lease| Millis(lease.0 * 2 / 3)));
         let next = script.next();
         let due = next.as_ref().map(|(after, _)| now + *after);
         let place = self.workers.iter().position(|emulated| emulated.worker == *worker);

@@ -120,6 +120,8 @@ pub struct RunEnd {
     /// Where and why, unless it is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Whether its exception handler ran, and did not fail.
+    pub is_handled: bool,
 }
 
 /// Runs that ended in the same way.
@@ -215,10 +217,14 @@ pub struct PolicyUse {
     pub completed: u64,
 }
 
+/// How each run ended, in the order in which they were started.
+pub(super) fn report_each(played: &Played) -> Vec<RunEnd> {
+    (1..).zip(&played.runs).map(|(number, run)| how_it_ended(number, run, played)).collect()
+}
+
 /// Makes the report of a rehearsal.
 pub fn report(rehearsal: &Rehearsal, played: &Played) -> Report {
-    let each: Vec<RunEnd> =
-        (1..).zip(&played.runs).map(|(number, run)| how_it_ended(number, run, played)).collect();
+    let each = report_each(played);
     let completed = each.iter().filter(|end| end.end == EndKind::Completed).map(|end| end.after_ms).collect();
     let policies = Policies::new(rehearsal.policies.clone()).unwrap_or_default();
     let ends_by_run: BTreeMap<RunId, EndKind> = each.iter().map(|end| (end.run, end.end)).collect();
@@ -278,11 +284,16 @@ fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
             let after = ended.at.since(run.created_at);
             match &ended.how {
                 End::Completed { .. } => (EndKind::Completed, after, None),
-                End::Failed { error, .. } => {
+                End::Failed { error, handler } => {
                     let cause = &error.error.cause;
                     let why = match error.unit {
                         Some(unit) => format!("`{}`: {cause}", unit_name(flow, unit)),
                         None => cause.to_string(),
+                    };
+                    let why = match handler {
+                        None => why,
+                        Some((_, None)) => format!("{why}; the exception handler ran"),
+                        Some((_, Some(_))) => format!("{why}; the exception handler failed too"),
                     };
                     (EndKind::Failed, after, Some(why))
                 }
@@ -294,7 +305,12 @@ fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
             (end, run.updated_at.since(run.created_at), why)
         }
     };
-    RunEnd { number, run: run.id, end, after_ms: after, why }
+    RunEnd { number, run: run.id, end, after_ms: after, why, is_handled: is_handled(run) }
+}
+
+fn is_handled(run: &Run) -> bool {
+    let Phase::Ended(ended) = &run.phase else { return false };
+    matches!(ended.how, End::Failed { handler: Some((_, None)), .. })
 }
 
 fn where_it_rests(run: &Run, flow: Option<&Flow>, is_broken: bool) -> (EndKind, Option<String>) {

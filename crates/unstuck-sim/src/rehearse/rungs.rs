@@ -46,7 +46,7 @@ impl Reached {
             Reached::Handler => "left to the exception handler",
             Reached::Rest => "at rest in error",
             Reached::Failed => "failed the run",
-            Reached::Stuck => "stuck, and tried anew",
+            Reached::Stuck => "tried anew",
             Reached::Deferral => "deferred",
         }
     }

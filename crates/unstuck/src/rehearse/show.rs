@@ -167,14 +167,17 @@ fn rungs(report: &Report, stdout: &mut Output) {
         return;
     }
     stdout.line("");
-    let mut table = Table::new(&["STEP", "RUNG", "TIMES", ""]);
+    let mut table = Table::new(&["STEP", "WHAT DECIDED, AND HOW OFTEN"]);
+    let mut steps: Vec<(&str, Vec<String>)> = Vec::new();
     for rung in &report.rungs {
-        table.row(vec![
-            Cell::new(&rung.step),
-            Cell::new(&rung.rung),
-            Cell::new(rung.times.to_string()),
-            Cell::new(&rung.what),
-        ]);
+        let said = format!("{} {} ({})", rung.times, rung.what, rung.rung);
+        match steps.iter_mut().find(|(step, _)| *step == rung.step) {
+            Some((_, known)) => known.push(said),
+            None => steps.push((&rung.step, vec![said])),
+        }
+    }
+    for (step, said) in steps {
+        table.row(vec![Cell::new(step), Cell::new(said.join(", "))]);
     }
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
