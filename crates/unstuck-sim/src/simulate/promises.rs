@@ -220,6 +220,11 @@ impl Promises {
         unless_away(result)
     }
 
+    /// The process dies at this time: until now it could take answers.
+    pub fn died(&mut self, now: Time) {
+        self.clock = self.clock.max(now);
+    }
+
     /// Faults have stopped, workers do their work, people answer: everything must have come to its end.
     pub fn settled<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
         self.clock = self.clock.max(now);
@@ -395,17 +400,14 @@ impl Promises {
     fn check_claim(&self, claim: Claim) -> Result<(), Broken> {
         match claim {
             Claim::Already(id, says) => {
-                let unit = self.books.get(&id.run).and_then(Book::run).and_then(|run| run.unit(id.unit));
-                let past = unit.and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
-                let is_so = match (&says, past) {
-                    (_, None) => matches!(says, unstuck_core::command::Says::Start),
-                    (_, Some(past)) => matching::says_the_same(&says, &past.outcome),
-                };
-                if is_so {
-                    Ok(())
-                } else {
-                    Err(Broken::of(Promise::Fenced, id.run, "`already` is said of what never was"))
+                if self.books.get(&id.run).is_some_and(|book| book.has_heard(id, &says)) {
+                    return Ok(());
                 }
+                Err(Broken::of(
+                    Promise::Fenced,
+                    id.run,
+                    format!("`already` is said of what never was: {says:?}"),
+                ))
             }
             Claim::HasKey { flow, key, run, input } => {
                 let Some(known) = self.books.get(&run).and_then(Book::run) else {

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::event::{Event, Fact};
+use unstuck_core::command::Says;
+use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_store::audit::{self, history::History};
 
+use super::matching::says_the_same;
 use super::recount::Recount;
 use super::{Broken, Promise};
 
@@ -35,6 +38,20 @@ impl Book {
     /// The number of its last event.
     pub(super) fn seq(&self) -> u64 {
         self.history.seq()
+    }
+
+    /// Whether the worker of this attempt has said this before: each answer may be repeated safely.
+    pub(super) fn has_heard(&self, id: AttemptId, says: &Says) -> bool {
+        let of_generation = self.events.iter().filter(|event| event.generation == id.generation);
+        of_generation.flat_map(|event| &event.facts).any(|fact| match fact {
+            Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } => {
+                *unit == id.unit && *attempt == id.attempt && says_the_same(says, outcome)
+            }
+            Fact::Unit { unit, fact: UnitFact::Started { .. } } => {
+                *unit == id.unit && matches!(says, Says::Start)
+            }
+            _ => false,
+        })
     }
 
     /// Writes an event down; its units are counted again already.

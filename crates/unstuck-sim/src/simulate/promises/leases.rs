@@ -34,7 +34,7 @@ pub(super) struct Leases {
 impl Leases {
     /// A worker says something.
     pub(super) fn said(&mut self, attempt: AttemptId, says: &Says, now: Time) {
-        if matches!(says, Says::Heartbeat { .. } | Says::Start) {
+        if matches!(says, Says::Heartbeat { .. }) {
             self.said.push((attempt, now));
             let possible = self.possible.entry(attempt).or_insert(now);
             *possible = now.max(*possible);

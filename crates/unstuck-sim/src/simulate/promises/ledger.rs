@@ -106,8 +106,7 @@ impl Ledger {
             }
             (
                 Request::Command {
-                    command: Command::Answer { attempt, says: Says::Heartbeat { .. } | Says::Start },
-                    ..
+                    command: Command::Answer { attempt, says: Says::Heartbeat { .. } }, ..
                 },
                 _,
             ) => {
