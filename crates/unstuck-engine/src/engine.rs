@@ -80,7 +80,7 @@ pub struct Engine<S> {
     one_by_one: usize,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
-    /// The last batch changed something: there may be more to hand out, to deliver or to admit.
+    /// The last batch changed something or made room: there may be more to hand out, to deliver or to admit.
     more: bool,
     /// The store is full or away: nothing is tried before this.
     retry_at: Option<Time>,
@@ -179,6 +179,7 @@ impl<S: Store> Engine<S> {
             self.want_product.push(offer.worker.name.clone());
         }
         self.offers.put(offer);
+        self.more = true;
     }
 
     /// A worker that was there before this engine has this attempt still, and says so when it registers again.
@@ -543,7 +544,7 @@ impl<S: Store> Engine<S> {
         {
             self.inbox.push_front(request);
         }
-        self.more = done.stage.is_some();
+        self.more = done.stage.is_some() || !done.ended.is_empty();
         if done.stage.is_some() || !done.outputs.is_empty() {
             self.outstanding.push_back(done);
         }

@@ -344,3 +344,70 @@ fn an_engine_on_a_store_with_runs_goes_on_where_they_were() {
     bench.run();
     assert_eq!(bench.jobs.iter().map(|job| job.attempt.run).collect::<Vec<_>>(), [run]);
 }
+
+#[test]
+fn room_that_is_given_back_is_used_at_once() {
+    let flow = "flow: one\nsteps:\n  - {id: a, action: work}\n";
+    /// How the attempt that takes up all room ends, for its executor.
+    type End = fn(&mut Bench, AttemptId);
+    let cases: [(&str, End); 3] = [
+        ("an interrupted attempt has really ended", |bench, attempt| {
+            let cancel = Command::Cancel { by: Actor::Engine, reason: None };
+            bench.engine.submit(Request::Command { ticket: 9, run: attempt.run, command: cancel });
+            bench.run();
+            assert_eq!((bench.interrupted.as_slice(), bench.jobs.len()), ([attempt].as_slice(), 0));
+            bench.engine.submit(Request::Word(Word::Freed(attempt)));
+        }),
+        ("it completes", |bench, attempt| bench.say(attempt, Says::Complete { output: Json::NULL })),
+        ("its worker is gone, and another one is there", |bench, _| {
+            bench.engine.dismiss(&worker());
+            bench.run();
+            assert_eq!(bench.jobs.len(), 0);
+            let worker = Worker { incarnation: 2, ..worker() };
+            let queues = [Arc::from("work")].into();
+            bench.engine.register(Offer { worker, queues, free: 1, max_load: 1 }, false);
+            assert_eq!(bench.engine.what_next(), Next::Now);
+        }),
+    ];
+    for (case, end) in cases {
+        let mut bench = Bench::new(MemoryStore::new(), flow, 1);
+        bench.start(1, "one", None, 0);
+        bench.start(2, "one", None, 0);
+        bench.run();
+        let attempt = bench.jobs.pop_front().expect("one").attempt;
+        assert!(bench.jobs.is_empty(), "{case}");
+        end(&mut bench, attempt);
+        bench.run();
+        assert_eq!(bench.jobs.len(), 1, "{case}");
+        assert_eq!(bench.jobs[0].attempt.run, bench.started(2), "{case}");
+    }
+}
+
+#[test]
+fn what_a_worker_kept_over_a_restart_takes_up_its_room() {
+    let flow = "flow: one\nsteps:\n  - {id: a, action: work}\n";
+    let mut bench = Bench::new(MemoryStore::new(), flow, 1);
+    bench.engine.dismiss(&worker());
+    bench.start(1, "one", None, 0);
+    bench.run();
+    let elsewhere = Worker { name: "far".into(), incarnation: 1, local: false };
+    let offer = Offer { worker: elsewhere.clone(), queues: [Arc::from("work")].into(), free: 2, max_load: 2 };
+    bench.engine.register(offer.clone(), false);
+    bench.run();
+    let kept = bench.jobs.pop_front().expect("one").attempt;
+    let mut bench = Bench { engine: restarted(bench.engine, flow), ..bench };
+    bench.engine.dismiss(&worker());
+    bench.engine.register(offer, false);
+    bench.engine.adopt(kept, &elsewhere, 1);
+    bench.start(2, "one", None, 0);
+    bench.start(3, "one", None, 0);
+    bench.run();
+    assert_eq!(bench.jobs.len(), 1, "it had room for one more");
+    bench.engine.submit(Request::Word(Word::Freed(kept)));
+    bench.run();
+    assert_eq!(bench.jobs.len(), 2);
+}
+
+fn restarted(engine: Engine<MemoryStore>, flows: &str) -> Engine<MemoryStore> {
+    Bench::new(engine.into_store().crash(), flows, 1).engine
+}
