@@ -34,7 +34,9 @@ use self::workers::{Letter, WorkerLife};
 /// So long after the last act faults stop.
 const TAIL: Millis = Millis::seconds(20);
 /// More steps at one moment than this are an engine that never comes to rest.
-const MAX_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 500;
+/// More happenings than this are a world that never comes to rest.
+const MAX_HAPPENINGS: u64 = 20_000;
 
 /// Everything that a plan is carried out on.
 pub(crate) struct World<'a, S> {
@@ -51,6 +53,7 @@ pub(crate) struct World<'a, S> {
     outage: Option<Trouble>,
     /// Whether faults happen.
     is_rough: bool,
+    happenings: u64,
     disk_is_planned: bool,
     step_is_planned: bool,
     workers: Vec<WorkerLife>,
@@ -122,6 +125,7 @@ impl<'a, S: TestStore> World<'a, S> {
             frozen: None,
             outage: None,
             is_rough: true,
+            happenings: 0,
             disk_is_planned: false,
             step_is_planned: false,
             workers: plan.workers.iter().map(WorkerLife::new).collect(),
@@ -191,6 +195,10 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// The next thing that comes at this moment.
     fn happen(&mut self) -> Result<(), Broken> {
+        self.happenings += 1;
+        if self.happenings > MAX_HAPPENINGS {
+            return Err(self.broken("things happen for ever"));
+        }
         match self.agenda.pop(self.now) {
             None => return self.step(),
             Some(Coming::Act(place)) => {
@@ -242,6 +250,12 @@ impl<'a, S: TestStore> World<'a, S> {
             machine.engine.store().refuse_stage(faults::error(trouble));
         }
         let outputs = machine.step();
+        if machine.engine.store().has_crashed() {
+            // Nobody hears what it would have said.
+            self.say(format_args!("the power has gone"));
+            self.crash(Millis(500), 0);
+            return Ok(false);
+        }
         self.hear(outputs)?;
         let Process::Up(machine) = &mut self.process else { return Ok(false) };
         if machine.engine.is_stopped() {
@@ -315,6 +329,7 @@ impl<'a, S: TestStore> World<'a, S> {
     /// If stages are on their way to the disk, something will become of them.
     fn plan_disk(&mut self) -> Result<(), Broken> {
         if let Process::Up(machine) = &mut self.process
+            && self.frozen.is_none()
             && machine.engine.outstanding() > 0
             && !self.disk_is_planned
         {
@@ -394,7 +409,7 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// Chance at this moment.
     fn chance(&self, about: u64) -> Chance {
-        Chance::of(self.plan.seed, &[about, self.now.0.cast_unsigned(), self.next_ticket])
+        Chance::of(self.plan.seed, &[about, self.now.0.cast_unsigned()])
     }
 
     fn say(&mut self, what: std::fmt::Arguments<'_>) {

@@ -16,9 +16,7 @@ use super::{Asked, Coming, Process, World};
 use crate::simulate::plan::Deed;
 use crate::simulate::promises::{Broken, Promise};
 
-/// Within so many happenings everything must have come to rest.
-const MAX_HAPPENINGS: usize = 20_000;
-/// And within this time.
+/// Within this time everything must have come to rest.
 const MAX_TIME: Millis = Millis::hours(24 * 200);
 /// Whoever answers gives up on what comes back after so many answers.
 const PATIENCE: u64 = 3;
@@ -39,7 +37,7 @@ impl<S: TestStore> World<'_, S> {
         self.step()?;
         let begun = self.now;
         let mut answers = Answers::new();
-        for _ in 0..MAX_HAPPENINGS {
+        loop {
             let next = self.next_moment();
             let is_busy = next.is_some_and(|at| at <= self.now);
             if !is_busy && self.is_quiet() && self.answer_all(&mut answers) {
