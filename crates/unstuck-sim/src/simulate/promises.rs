@@ -475,10 +475,10 @@ impl Promises {
         let mut all = sweep::All::new();
         for id in ids {
             self.look_at_run(store, flows, id, &notices)?;
-            if let Some(book) = self.books.get(&id) {
-                sweep::check_history(store, id, book)??;
-            }
             if let Some(run) = store.run(id)? {
+                if let Some(book) = self.books.get(&id) {
+                    sweep::check_history(store, id, book)??;
+                }
                 let flow = flow(store, flows, run.flow)?;
                 all.insert(id, (run, flow));
             }

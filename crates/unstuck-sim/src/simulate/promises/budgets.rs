@@ -94,7 +94,9 @@ impl Climb<'_> {
     /// Whether the run was failing when the fact at this place became true.
     fn is_failing(&self, place: usize) -> bool {
         let reran = self.event.facts[..place].iter().any(|fact| matches!(fact, Fact::Reran { .. }));
-        (!reran && matches!(self.before.phase, Phase::Failing(_)))
+        // A run that begins with this event is shown as the event leaves it.
+        let is_first = self.event.seq == 1;
+        (!reran && !is_first && matches!(self.before.phase, Phase::Failing(_)))
             || self.event.facts[..place].iter().any(|fact| matches!(fact, Fact::Failing { .. }))
     }
 

@@ -7,7 +7,7 @@ use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Origin, Run, Serves, Slot};
-use unstuck_core::model::unit::{StepRun, UnitRef};
+use unstuck_core::model::unit::UnitRef;
 
 use super::{Broken, Promise};
 
@@ -66,7 +66,7 @@ impl Family {
                 _ => {}
             }
         }
-        check_parallel(after, flow)?;
+        check_parallel(event, after, flow)?;
         self.check_slot(after)
     }
 
@@ -138,12 +138,19 @@ impl Family {
     }
 }
 
-/// No more items are in motion than `parallel` allows.
-fn check_parallel(run: &Run, flow: &Flow) -> Result<(), Broken> {
-    for (step, state) in flow.steps.iter().zip(&run.steps) {
-        let (Some(each), StepRun::Items(items)) = (&step.for_each, state) else { continue };
+/// No further item is launched while `parallel` of them are in motion. Those that somebody resumes go on at once.
+fn check_parallel(event: &Event, run: &Run, flow: &Flow) -> Result<(), Broken> {
+    for (place, step) in flow.places().zip(&flow.steps) {
+        let (Some(each), Some(items)) = (&step.for_each, run.items(place)) else { continue };
+        let launches = event.facts.iter().any(|fact| match fact {
+            Fact::Unit {
+                unit,
+                fact: UnitFact::Queued { attempt: 1, .. } | UnitFact::ChildStarted { attempt: 1, .. },
+            } => unit.step == place,
+            _ => false,
+        });
         let moving = items.units.values().filter(|unit| unit.state.is_in_motion()).count();
-        if moving > each.parallel as usize {
+        if launches && moving > each.parallel as usize {
             let what =
                 format!("{moving} items of step `{}` go on at once, and {} may", step.id, each.parallel);
             return Err(Broken::of(Promise::Limits, run.id, what));
