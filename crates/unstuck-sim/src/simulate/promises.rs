@@ -220,8 +220,8 @@ impl Promises {
         unless_away(result)
     }
 
-    /// The process dies at this time: until now it could take answers.
-    pub fn died(&mut self, now: Time) {
+    /// It is this time, and the engine is told so or could have been: when it dies, or when it is ordered something.
+    pub fn time_is(&mut self, now: Time) {
         self.clock = self.clock.max(now);
     }
 
@@ -345,20 +345,22 @@ impl Promises {
             .into());
         };
         self.ledger.attribute(id, &event, book.run())?;
-        if event.facts.iter().any(|fact| matches!(fact, Fact::Reran { .. })) {
-            book.units.clear();
-        }
         if let Some(before) = book.run() {
             stopped::check(before, &event)?;
         }
         // Before the first event the run is as that makes it.
         let first = if book.run().is_none() { unstuck_core::evolve::replay([&event]) } else { None };
+        let mut generation = book.run().map_or(event.generation, |run| run.generation);
         for (place, fact) in event.facts.iter().enumerate() {
+            if let Fact::Reran { generation: next, .. } = fact {
+                generation = *next;
+                book.units.clear();
+            }
             let Fact::Unit { unit, fact } = fact else { continue };
             let recount = book.units.entry(*unit).or_default();
             let before = book.history.run().or(first.as_ref());
             let attempt = attempt_of(fact, book.history.run(), &event, *unit);
-            let attempt = AttemptId { run: id, generation: event.generation, unit: *unit, attempt };
+            let attempt = AttemptId { run: id, generation, unit: *unit, attempt };
             if let Some(before) = before {
                 let climb = Climb { before, flow: &flow, event: &event, in_force: &self.in_force };
                 climb.check(place, *unit, fact, recount)?;

@@ -107,13 +107,12 @@ impl Hands {
         }
         self.dispatched.insert(id);
         let has = self.has.entry(who(worker)).or_default();
-        if alone && !has.is_empty() {
-            return broken(
-                Promise::Limits,
-                format!("it must be alone, and {} has {} more", worker.name, has.len()),
-            );
+        // What takes no room is in nobody's way.
+        let busy = has.values().filter(|(load, _)| *load > 0).count();
+        if alone && busy > 0 {
+            return broken(Promise::Limits, format!("it must be alone, and {} has {busy} more", worker.name));
         }
-        if has.values().any(|(_, alone)| *alone) {
+        if load > 0 && has.values().any(|(_, alone)| *alone) {
             return broken(Promise::Limits, format!("{} has one that must be alone", worker.name));
         }
         has.insert(id, (load, alone));

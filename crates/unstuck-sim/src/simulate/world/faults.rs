@@ -125,7 +125,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// The process dies now; another one opens the store later, and dies again so many times.
     pub(super) fn crash(&mut self, down: Millis, again: u64) {
-        self.promises.died(self.clock());
+        self.promises.time_is(self.clock());
         let process = std::mem::replace(&mut self.process, Process::Changing);
         self.process = match process {
             Process::Up(machine) => Process::Down(machine.engine.into_store().reopen()),
