@@ -12,7 +12,8 @@ use crate::recovery::ladder::{self, Verdict};
 use crate::recovery::{deferral, failing};
 use crate::refusal::{Refusal, Void};
 use crate::schedule::{advance_after, begin, hand_over, is_failing};
-use crate::wakeup::first_limit;
+use crate::time::Millis;
+use crate::wakeup::{first_limit, lease};
 
 /// A worker takes the queued attempt of a unit.
 pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) -> Result<Answer, Refusal> {
@@ -127,10 +128,21 @@ fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, progress: Op
     if let Some(progress) = progress {
         let value = draft.keep(progress);
         draft.emit_unit(unit, UnitFact::Progress { value });
-    } else if matches!(live.doing, Doing::Working { .. }) {
+    } else if let Doing::Working { worker, heard: recorded, .. } = &live.doing {
         let heard = draft.now();
-        let due = first_limit(draft.step(unit), live, Some(heard)).map(|(due, _)| due);
-        draft.decision.lease = due.map(|due| LeaseMove { unit, heard, due });
+        let limit = lease(&draft.step(unit).limits, worker);
+        match limit.filter(|limit| live.spared.is_some_and(|until| until > *recorded + *limit)) {
+            // The first one after a downtime is an event: the limit may have been moved on in this very batch, which
+            // ends every lease that was moved before.
+            Some(limit) => {
+                let until = heard + limit;
+                draft.emit_unit(unit, UnitFact::Spared { until, by: Millis::ZERO, heard: Some(heard) });
+            }
+            None => {
+                let due = first_limit(draft.step(unit), live, Some(heard)).map(|(due, _)| due);
+                draft.decision.lease = due.map(|due| LeaseMove { unit, heard, due });
+            }
+        }
     }
     Answer::Done
 }

@@ -124,6 +124,9 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::Progress { value: Payload::Stored(_) } => {
             Some(format!("{} reports progress", attempt(moment, unit)))
         }
+        UnitFact::Spared { by: Millis::ZERO, .. } => {
+            Some(format!("{} is heard of again: its lease goes on from here", attempt(moment, unit)))
+        }
         UnitFact::Spared { by, .. } => {
             Some(format!("{} has {by} more: the engine was down for so long", attempt(moment, unit)))
         }

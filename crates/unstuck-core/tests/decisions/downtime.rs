@@ -106,6 +106,32 @@ fn a_sign_of_life_after_the_downtime_counts_as_ever() {
 }
 
 #[test]
+fn the_first_sign_of_life_after_the_downtime_is_recorded_and_the_next_one_is_not() {
+    let (mut world, run) = at(When::Started);
+    let attempt = unstuck_core::model::attempt::AttemptId {
+        run,
+        generation: 1,
+        unit: UnitRef::step(unstuck_core::model::flow::StepIx(0)),
+        attempt: 1,
+    };
+    down(&mut world, 10, 1_000);
+    // At this moment its limit is moved on and it is heard of: what is decided last must hold.
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+        events.push(world.history[&run].len());
+        world.pass(Millis::seconds(20));
+        assert_eq!(world.step(run, "a"), "active");
+    }
+    assert_eq!(events, [events[0]; 3], "one event for the first, none for the others");
+    let heard = world.history[&run].iter().flat_map(|event| &event.facts).filter_map(|fact| match fact {
+        Fact::Unit { fact: UnitFact::Spared { heard, by: Millis::ZERO, .. }, .. } => *heard,
+        _ => None,
+    });
+    assert_eq!(heard.collect::<Vec<_>>(), [BEGIN + Millis::seconds(1_000)]);
+}
+
+#[test]
 fn total_timeouts_and_deadlines_are_not_moved() {
     let (mut world, run) = at(When::Started);
     down(&mut world, 10, 36_010);
