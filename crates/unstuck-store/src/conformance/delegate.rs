@@ -1,12 +1,29 @@
 //! A store inside of something else, such as one in a folder that goes when it does, is asked through this.
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
-/// `self.store()` gives it.
+/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive.
 #[macro_export]
 macro_rules! delegate_store {
     ($type:ty, $inner:ident) => {
         $crate::delegate_store! {
-            @methods $type, $inner:
+            $type, $inner, but {
+                fn settle(&mut self, wait: bool) -> Vec<Settled> {
+                    self.$inner().settle(wait)
+                }
+
+                fn alive(&mut self, now: Time) {
+                    self.$inner().alive(now);
+                }
+
+                fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+                    self.$inner().last_seen()
+                }
+            }
+        }
+    };
+    ($type:ty, $inner:ident, but { $($own:item)* }) => {
+        $crate::delegate_store! {
+            @methods $type, $inner, { $($own)* }:
             begin() -> Result<(), StoreError>;
             lock(runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
             run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
@@ -19,12 +36,9 @@ macro_rules! delegate_store {
             stage(stage: Stage) -> Result<StageId, StoreError>;
             abandon(locked: Vec<Run>) -> ();
             rollback() -> ();
-            settle(wait: bool) -> Vec<Settled>;
             begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
             local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
             downtimes() -> Result<Vec<Downtime>, StoreError>;
-            alive(now: Time) -> ();
-            last_seen() -> Result<Option<Time>, StoreError>;
             next_due() -> Result<Option<Time>, StoreError>;
             last_time() -> Result<Option<Time>, StoreError>;
             last_id() -> Result<u64, StoreError>;
@@ -53,7 +67,7 @@ macro_rules! delegate_store {
             next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
         }
     };
-    (@methods $type:ty, $inner:ident:
+    (@methods $type:ty, $inner:ident, { $($own:item)* }:
         $($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
         const _: () = {
             use $crate::conformance::delegate::names::*;
@@ -61,6 +75,8 @@ macro_rules! delegate_store {
                 $(fn $name(&mut self $(, $argument: $kind)*) -> $result {
                     self.$inner().$name($($argument),*)
                 })*
+
+                $($own)*
             }
         };
     };

@@ -1,12 +1,15 @@
 //! A store under test: in a folder, or on a disk in memory whose power goes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::ffi;
 use tempfile::TempDir;
+use unstuck_core::time::Time;
 use unstuck_sqlite::{Hand, Options, SqliteStore};
 use unstuck_store::conformance::TestStore;
-use unstuck_store::conformance::delegate::names::*;
+use unstuck_store::contract::{Settled, Store as _, StoreError};
+use unstuck_store::delegate_store;
 
 use super::disk::{Disk, Image};
 use super::faults::{Fault, Op};
@@ -191,72 +194,21 @@ impl TestStore for Fixture {
     }
 }
 
-macro_rules! delegate {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        impl Store for Fixture {
-            $(fn $name(&mut self $(, $argument: $type)*) -> $result {
-                self.store().$name($($argument),*)
-            })*
-
-            fn settle(&mut self, wait: bool) -> Vec<Settled> {
-                if self.reports.is_empty() {
-                    return self.store().settle(wait);
-                }
-                std::mem::take(&mut self.reports)
-            }
-
-            fn alive(&mut self, now: Time) {
-                self.seen = self.seen.max(Some(now));
-                self.store().alive(now);
-            }
-
-            fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
-                let told = self.store().last_seen()?;
-                Ok(told.map(|told| self.seen.map_or(told, |seen| told.max(seen))))
-            }
+delegate_store!(Fixture, store, but {
+    fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        if self.reports.is_empty() {
+            return self.store().settle(wait);
         }
-    };
-}
+        std::mem::take(&mut self.reports)
+    }
 
-delegate! {
-    begin() -> Result<(), StoreError>;
-    lock(runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
-    run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
-    payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
-    candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
-    highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
-    admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
-    due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
-    notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-    stage(stage: Stage) -> Result<StageId, StoreError>;
-    abandon(locked: Vec<Run>) -> ();
-    rollback() -> ();
-    begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
-    local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
-    downtimes() -> Result<Vec<Downtime>, StoreError>;
-    next_due() -> Result<Option<Time>, StoreError>;
-    last_time() -> Result<Option<Time>, StoreError>;
-    last_id() -> Result<u64, StoreError>;
-    run(run: RunId) -> Result<Option<Run>, StoreError>;
-    history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
-    list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
-    put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
-    flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
-    newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
-    policies() -> Result<Vec<Policy>, StoreError>;
-    put_policies(change: PolicyChange) -> Result<(), StoreError>;
-    policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
-    policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
-    errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize)
-        -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
-    open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize)
-        -> Result<Vec<OpenError>, StoreError>;
-    error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
-    unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
-    put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
-    put_bulk(bulk: Bulk) -> Result<(), StoreError>;
-    bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
-    bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
-    targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
-    next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
-}
+    fn alive(&mut self, now: Time) {
+        self.seen = self.seen.max(Some(now));
+        self.store().alive(now);
+    }
+
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+        let told = self.store().last_seen()?;
+        Ok(told.map(|told| self.seen.map_or(told, |seen| told.max(seen))))
+    }
+});
