@@ -6,7 +6,7 @@
 
 mod errors;
 mod life;
-mod twin;
+pub mod twin;
 
 use unstuck_core::random::Random;
 

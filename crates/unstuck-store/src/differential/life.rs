@@ -394,8 +394,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             drop(self.driver.decide(vec![ask]).expect("decides"));
         }
         let Life { driver, random } = self;
-        let (twin, driver) = driver.split();
-        let twin = twin.crash(&driver.flows);
+        let (mut twin, driver) = driver.split();
+        twin.crash(&driver.flows);
         let mut life = Life { driver: driver.continue_with(twin), random };
         life.driver.find_bulks();
         life.compare();

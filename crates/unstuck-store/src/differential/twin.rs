@@ -1,38 +1,33 @@
 //! Two stores that are asked the same: every answer is compared on the way.
 
+mod asked;
+mod names;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
-use unstuck_core::command::Notice;
-use unstuck_core::downtime::Downtime;
-use unstuck_core::errors::{ErrorRecord, OpenError};
-use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
-use unstuck_core::json::Json;
-use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::id::{BulkId, FlowId, RunId};
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 
+use self::names::Names;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
-use crate::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
-};
+use crate::contract::{FlowRecord, NewFlow, PolicyChange, Settled, Stage, StageId, StoreError};
 
 /// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made anew from
-/// those that are left. When the process of the store has died, the oracle answers alone until the store is opened again.
-pub(super) struct Twin<'m, A, B> {
-    make_oracle: &'m mut dyn FnMut() -> A,
+/// those that are left. When the process of the store has died, the oracle answers alone until the store is opened
+/// again; or nobody does, where an engine is to notice.
+pub struct Twin<'m, A, B> {
+    make_oracle: Box<dyn FnMut() -> A + 'm>,
     oracle: A,
-    store: B,
+    /// `None` while it is opened again.
+    store: Option<B>,
+    /// For an engine: makes flows of what is kept of them.
+    compile: Option<Compile<'m>>,
+    compiled: BTreeMap<FlowId, Arc<Flow>>,
     flows: Vec<NewFlow>,
     /// Flows that may have been kept when the process died, or not.
     unsure: Vec<NewFlow>,
@@ -48,8 +43,19 @@ pub(super) struct Twin<'m, A, B> {
     log: Vec<Logged>,
     /// So many of it are durable.
     durable: usize,
+    /// What the store has said of its stages, and nobody has asked for yet.
+    told: Vec<Settled>,
+    /// The keys that lives have begun with.
+    lives: Vec<[u8; 32]>,
+    /// When the engine was last alive.
+    seen: Option<Time>,
+    /// Why the next stage is refused.
+    refusal: Option<StoreError>,
     names: Names,
 }
+
+/// Makes a flow of what is kept of it.
+type Compile<'m> = Box<dyn FnMut(&FlowRecord) -> Flow + 'm>;
 
 /// A stage that was accepted.
 struct Logged {
@@ -58,21 +64,15 @@ struct Logged {
     stage: Stage,
 }
 
-/// How the twin names notices, and how the two stores name them.
-#[derive(Default)]
-struct Names {
-    last: u64,
-    /// The undelivered ones.
-    names: BTreeMap<NoticeId, (NoticeId, NoticeId)>,
-}
-
 impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
-    pub(super) fn new(make_oracle: &'m mut dyn FnMut() -> A, store: B) -> Twin<'m, A, B> {
-        let oracle = make_oracle();
+    /// A store, and what makes its oracle.
+    pub fn new(mut make_oracle: impl FnMut() -> A + 'm, store: B) -> Twin<'m, A, B> {
         Twin {
-            make_oracle,
-            oracle,
-            store,
+            oracle: make_oracle(),
+            make_oracle: Box::new(make_oracle),
+            store: Some(store),
+            compile: None,
+            compiled: BTreeMap::new(),
             flows: Vec::new(),
             unsure: Vec::new(),
             policies: Vec::new(),
@@ -82,8 +82,23 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             unsure_bulk: None,
             log: Vec::new(),
             durable: 0,
+            told: Vec::new(),
+            lives: Vec::new(),
+            seen: None,
+            refusal: None,
             names: Names::default(),
         }
+    }
+
+    /// For an engine, which knows nothing of two stores: once the process of the store has died, every answer is that it
+    /// is broken, as the engine is told when a disk fails. It is to be opened again then.
+    #[must_use]
+    pub fn for_an_engine(self, compile: impl FnMut(&FlowRecord) -> Flow + 'm) -> Twin<'m, A, B> {
+        Twin { compile: Some(Box::new(compile)), ..self }
+    }
+
+    fn store(&mut self) -> &mut B {
+        self.store.as_mut().expect("it is open")
     }
 
     /// Compares everything there is, and checks that it fits together.
@@ -94,19 +109,19 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
 
     /// Lets the store look at itself.
     pub(super) fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
-        self.store.look(flows);
+        self.store().look(flows);
     }
 
     /// Some of what is outstanding becomes durable.
     pub(super) fn make_durable(&mut self, n: usize) {
-        self.store.make_durable(n);
+        self.store().make_durable(n);
         self.take_in(false);
     }
 
     /// What is outstanding fails, if the store can do that. A transaction that is open is void then.
     pub(super) fn fail(&mut self, error: &StoreError) -> bool {
         self.take_in(false);
-        let failed = self.store.fail_next(error);
+        let failed = self.store().fail_next(error);
         let lost = self.take_in(false);
         assert_eq!(lost, failed, "as many are reported as failed");
         if failed > 0 {
@@ -118,51 +133,64 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
 
     /// What was decided before a failure is refused after it.
     pub(super) fn expect_void(&mut self, stage: Stage) {
-        let result = self.store.stage(stage);
+        let result = self.store().stage(stage);
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     }
 
     /// The process dies, with a transaction open or without. Of what was not durable, any first part may be there.
-    pub(super) fn crash(self, flows: &BTreeMap<FlowId, Arc<Flow>>) -> Self {
-        let mut twin = Twin { store: self.store.reopen(), ..self };
+    pub(super) fn crash(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
+        self.reopen_store();
         // Whoever was not told that a flow is kept keeps it again.
-        while let Some(flow) = twin.unsure.first() {
-            let again = twin.store.put_flow(flow.clone());
-            if twin.store.has_crashed() {
-                twin = Twin { store: twin.store.reopen(), ..twin };
+        while let Some(flow) = self.unsure.first().cloned() {
+            let again = self.store().put_flow(flow);
+            if self.has_crashed() {
+                self.reopen_store();
             } else {
-                again.expect("it is kept");
-                twin.flows.push(twin.unsure.remove(0));
+                let kept = self.unsure.remove(0);
+                self.keep_flow(kept, &again.expect("it is kept"));
             }
         }
-        if let Some(change) = twin.unsure_policies.take() {
-            let kept = twin.store.policy_audit(None, usize::MAX).expect("reads").len();
-            let told: usize = twin.policies.iter().map(|change| change.changes.len()).sum();
-            twin.policies.extend((kept > told).then_some(change));
+        if let Some(change) = self.unsure_policies.take() {
+            let kept = self.store().policy_audit(None, usize::MAX).expect("reads").len();
+            let told: usize = self.policies.iter().map(|change| change.changes.len()).sum();
+            self.policies.extend((kept > told).then_some(change));
         }
-        twin.drafts.clear();
-        if let Some((bulk, targets)) = twin.unsure_bulk.take() {
-            let is_kept = twin.store.bulk(bulk.id).expect("reads").is_some();
-            twin.bulks.extend(is_kept.then_some((bulk, targets)));
+        self.drafts.clear();
+        if let Some((bulk, targets)) = self.unsure_bulk.take() {
+            let is_kept = self.store().bulk(bulk.id).expect("reads").is_some();
+            self.bulks.extend(is_kept.then_some((bulk, targets)));
         }
-        let found = contents(&mut twin.store, flows.values());
-        twin.rebuild(twin.durable);
-        let mut expected = contents(&mut twin.oracle, flows.values());
+        let found = contents(self.store(), flows.values());
+        self.rebuild(self.durable);
+        let mut expected = contents(&mut self.oracle, flows.values());
         let durable = expected.clone();
         while expected != found {
             assert!(
-                twin.durable < twin.log.len(),
+                self.durable < self.log.len(),
                 "after a crash there is no first part of what was staged, but {}",
                 found.unlike(&durable)
             );
-            twin.stage_again(twin.durable);
-            twin.durable += 1;
-            expected = contents(&mut twin.oracle, flows.values());
+            self.stage_again(self.durable);
+            self.durable += 1;
+            expected = contents(&mut self.oracle, flows.values());
         }
-        twin.log.truncate(twin.durable);
+        self.log.truncate(self.durable);
         // Turns begin anew.
-        twin.rebuild(twin.durable);
-        twin
+        self.rebuild(self.durable);
+    }
+
+    fn reopen_store(&mut self) {
+        self.store = self.store.take().map(B::reopen);
+        self.told.clear();
+        self.refusal = None;
+    }
+
+    /// The flow is kept for good.
+    fn keep_flow(&mut self, flow: NewFlow, kept: &FlowRecord) {
+        self.flows.push(flow);
+        if let Some(compile) = &mut self.compile {
+            self.compiled.insert(kept.id, Arc::new(compile(kept)));
+        }
     }
 
     /// How many stages are not known to be durable.
@@ -174,17 +202,17 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     fn take_in(&mut self, wait: bool) -> usize {
         self.oracle.settle(false);
         let mut lost = 0;
-        for Settled { stage, result } in self.store.settle(wait) {
+        for Settled { stage, result } in self.store().settle(wait) {
             assert_eq!(self.log.get(self.durable + lost).map(|logged| logged.id), Some(stage), "in order");
-            match result {
-                Ok(()) => {
-                    assert_eq!(lost, 0, "what is on top of a failed stage has failed");
-                    self.durable += 1;
-                }
-                Err(_) => lost += 1,
+            if result.is_ok() {
+                assert_eq!(lost, 0, "what is on top of a failed stage has failed");
+                self.durable += 1;
+            } else {
+                lost += 1;
             }
+            self.told.push(Settled { stage, result });
         }
-        if self.store.has_crashed() {
+        if self.has_crashed() {
             // What failed then may be there all the same.
             return 0;
         }
@@ -198,6 +226,12 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     /// The oracle as it is after the first `count` stages.
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
+        for key in &self.lives {
+            self.oracle.begin_life(*key).expect("the life was begun before");
+        }
+        if let Some(seen) = self.seen {
+            self.oracle.alive(seen);
+        }
         for flow in &self.flows {
             self.oracle.put_flow(flow.clone()).expect("the flow was kept before");
         }
@@ -213,8 +247,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         for place in 0..count {
             self.stage_again(place);
         }
-        if count == self.log.len() && !self.store.has_crashed() {
-            self.names.pair(&mut self.oracle, &mut self.store);
+        if let Some(store) =
+            self.store.as_mut().filter(|store| count == self.log.len() && !store.has_crashed())
+        {
+            self.names.pair(&mut self.oracle, store);
         }
     }
 
@@ -232,7 +268,12 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
 
     /// Whether the process of the store has died.
     pub(super) fn has_crashed(&self) -> bool {
-        self.store.has_crashed()
+        self.store.as_ref().is_some_and(B::has_crashed)
+    }
+
+    /// What is answered once the process has died: what the oracle says, or that the store is broken.
+    fn after_death<T>(&self, of_oracle: Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.compile.is_some() { Err(died()) } else { of_oracle }
     }
 
     fn both<T: PartialEq + Debug>(
@@ -240,318 +281,53 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         of_oracle: impl FnOnce(&mut A) -> Result<T, StoreError>,
         of_store: impl FnOnce(&mut B) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let (expected, found) = (of_oracle(&mut self.oracle), of_store(&mut self.store));
-        if self.store.has_crashed() {
+        let (expected, found) = (of_oracle(&mut self.oracle), of_store(self.store()));
+        if self.has_crashed() {
             return expected;
         }
         assert_same(&expected, &found);
         found
     }
-}
 
-impl Names {
-    /// Names what a stage has added and forgets what it has delivered.
-    fn note<A: Store, B: Store>(&mut self, stage: &Stage, oracle: &mut A, store: Option<&mut B>) {
-        for id in &stage.delivered {
-            self.names.remove(id);
-        }
-        for _ in &stage.notices {
-            self.last += 1;
-            self.names.insert(NoticeId(self.last), (NoticeId(0), NoticeId(0)));
-        }
-        if let Some(store) = store {
-            return self.pair(oracle, store);
-        }
-        let ids = oracle.notices(usize::MAX).expect("reads");
-        for (names, (id, _)) in self.names.values_mut().zip(ids) {
-            names.0 = id;
-        }
-    }
-
-    /// The undelivered notices of both stores, in order, are the same.
-    fn pair<A: Store, B: Store>(&mut self, oracle: &mut A, store: &mut B) {
-        let theirs = oracle.notices(usize::MAX).expect("reads");
-        let ours = store.notices(usize::MAX).expect("reads");
-        assert_eq!(theirs.len(), self.names.len(), "what was not delivered is there");
-        let bodies =
-            |all: &[(NoticeId, Notice)]| all.iter().map(|(_, notice)| notice.clone()).collect::<Vec<_>>();
-        assert_eq!(bodies(&ours), bodies(&theirs), "the stores have the same notices");
-        for (names, ((oracle, _), (store, _))) in self.names.values_mut().zip(theirs.into_iter().zip(ours)) {
-            *names = (oracle, store);
-        }
-    }
-
-    fn translate(&self, ids: &[NoticeId], side: impl Fn((NoticeId, NoticeId)) -> NoticeId) -> Vec<NoticeId> {
-        ids.iter().filter_map(|id| self.names.get(id).copied().map(&side)).collect()
+    /// The same for what changes nothing, so that nobody needs to know whether it came so far.
+    fn ask<T: PartialEq + Debug>(
+        &mut self,
+        of_oracle: impl FnOnce(&mut A) -> Result<T, StoreError>,
+        of_store: impl FnOnce(&mut B) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let answer = self.both(of_oracle, of_store);
+        if self.has_crashed() { self.after_death(answer) } else { answer }
     }
 }
 
-impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
-    fn begin(&mut self) -> Result<(), StoreError> {
-        self.both(A::begin, B::begin)
+impl<A: TestStore, B: TestStore> TestStore for Twin<'_, A, B> {
+    fn reopen(mut self) -> Self {
+        let flows = self.compiled.clone();
+        self.crash(&flows);
+        self
     }
 
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.both(|oracle| oracle.lock(runs), |store| store.lock(runs))
+    fn make_durable(&mut self, n: usize) {
+        Twin::make_durable(self, n);
     }
 
-    fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
-        self.both(|oracle| oracle.run_of_key(flow, key), |store| store.run_of_key(flow, key))
+    fn fail_next(&mut self, error: &StoreError) -> usize {
+        usize::from(self.fail(error))
     }
 
-    fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
-        self.both(|oracle| oracle.payloads(ids), |store| store.payloads(ids))
+    fn refuse_stage(&mut self, error: StoreError) -> bool {
+        self.refusal = Some(error);
+        true
     }
 
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.both(|oracle| oracle.candidates(offers, limit), |store| store.candidates(offers, limit))
-    }
-
-    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.both(|oracle| oracle.highest_waiting(queues), |store| store.highest_waiting(queues))
-    }
-
-    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.both(|oracle| oracle.admissible(limit), |store| store.admissible(limit))
-    }
-
-    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.both(|oracle| oracle.due(now, limit), |store| store.due(now, limit))
-    }
-
-    fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-        let strip =
-            |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
-        let found =
-            self.both(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
-        Ok(self.names.names.keys().copied().zip(found).collect())
-    }
-
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        let (mut theirs, mut ours) = (stage.clone(), stage.clone());
-        theirs.delivered = self.names.translate(&stage.delivered, |(oracle, _)| oracle);
-        ours.delivered = self.names.translate(&stage.delivered, |(_, store)| store);
-        let mut id = None;
-        let result = self.both(
-            |oracle| oracle.stage(theirs).map(|_| ()),
-            |store| store.stage(ours).map(|staged| id = Some(staged)),
-        );
-        result?;
-        if self.store.has_crashed() {
-            self.names.note(&stage, &mut self.oracle, None::<&mut B>);
-            // It may have come so far all the same.
-            self.log.extend(id.map(|id| Logged { id, stage }));
-            return Ok(StageId(0));
-        }
-        let id = id.expect("both have staged");
-        self.names.note(&stage, &mut self.oracle, Some(&mut self.store));
-        self.log.push(Logged { id, stage });
-        Ok(id)
-    }
-
-    fn abandon(&mut self, locked: Vec<Run>) {
-        self.oracle.abandon(locked.clone());
-        self.store.abandon(locked);
-    }
-
-    fn rollback(&mut self) {
-        self.oracle.rollback();
-        self.store.rollback();
-    }
-
-    /// What has settled is taken in, and compared with what was staged; nobody else needs it.
-    fn settle(&mut self, wait: bool) -> Vec<Settled> {
-        self.take_in(wait);
-        Vec::new()
-    }
-
-    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
-        self.both(|oracle| oracle.begin_life(fresh_key), |store| store.begin_life(fresh_key))
-    }
-
-    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
-        self.both(A::local_attempts, B::local_attempts)
-    }
-
-    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
-        self.both(A::downtimes, B::downtimes)
-    }
-
-    fn alive(&mut self, now: Time) {
-        self.oracle.alive(now);
-        self.store.alive(now);
-    }
-
-    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
-        self.both(A::last_seen, B::last_seen)
-    }
-
-    fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
-        self.both(A::next_due, B::next_due)
-    }
-
-    fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
-        self.both(A::last_time, B::last_time)
-    }
-
-    fn last_id(&mut self) -> Result<u64, StoreError> {
-        self.both(A::last_id, B::last_id)
-    }
-
-    fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
-        self.both(|oracle| oracle.run(run), |store| store.run(run))
-    }
-
-    fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.both(|oracle| oracle.history(run, after, limit), |store| store.history(run, after, limit))
-    }
-
-    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
-        self.both(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
-    }
-
-    fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
-        let expected = self.oracle.put_flow(flow.clone());
-        let found = self.store.put_flow(flow.clone());
-        if self.store.has_crashed() {
-            self.unsure.push(flow);
-            return expected;
-        }
-        assert_eq!(found, expected, "the stores keep a flow alike, its id included");
-        self.flows.push(flow);
-        found
-    }
-
-    fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
-        self.both(|oracle| oracle.flow(flow), |store| store.flow(flow))
-    }
-
-    fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.both(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
-    }
-
-    fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
-        self.both(A::policies, B::policies)
-    }
-
-    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        // Whoever is dead already keeps nothing.
-        if self.store.has_crashed() {
-            return self.oracle.put_policies(change);
-        }
-        let (theirs, ours) = (change.clone(), change.clone());
-        let result = self.both(|oracle| oracle.put_policies(theirs), |store| store.put_policies(ours));
-        if result.is_ok() && self.store.has_crashed() {
-            self.unsure_policies = Some(change);
-        } else if result.is_ok() {
-            self.policies.push(change);
-        }
-        result
-    }
-
-    fn policy_audit(
-        &mut self,
-        before: Option<AuditId>,
-        limit: usize,
-    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
-        self.both(|oracle| oracle.policy_audit(before, limit), |store| store.policy_audit(before, limit))
-    }
-
-    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
-        self.both(A::policy_hits, B::policy_hits)
-    }
-
-    fn errors(
-        &mut self,
-        filter: &ErrorFilter,
-        after: Option<ErrorId>,
-        limit: usize,
-    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        self.both(|oracle| oracle.errors(filter, after, limit), |store| store.errors(filter, after, limit))
-    }
-
-    fn open_errors(
-        &mut self,
-        filter: &OpenFilter,
-        after: Option<(RunId, UnitRef)>,
-        limit: usize,
-    ) -> Result<Vec<OpenError>, StoreError> {
-        self.both(
-            |oracle| oracle.open_errors(filter, after, limit),
-            |store| store.open_errors(filter, after, limit),
-        )
-    }
-
-    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.both(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
-    }
-
-    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.both(|oracle| oracle.unexamined(after, limit), |store| store.unexamined(after, limit))
-    }
-
-    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        let (theirs, ours) = (targets.clone(), targets.clone());
-        self.both(|oracle| oracle.put_targets(bulk, theirs), |store| store.put_targets(bulk, ours))?;
-        self.drafts.entry(bulk).or_default().extend(targets);
-        Ok(())
-    }
-
-    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        let (theirs, ours) = (bulk.clone(), bulk.clone());
-        self.both(|oracle| oracle.put_bulk(theirs), |store| store.put_bulk(ours))?;
-        let targets = self.drafts.remove(&bulk.id).unwrap_or_default();
-        if self.store.has_crashed() {
-            self.unsure_bulk = Some((bulk, targets));
-        } else {
-            self.bulks.push((bulk, targets));
-        }
-        Ok(())
-    }
-
-    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
-        self.both(|oracle| oracle.bulk(bulk), |store| store.bulk(bulk))
-    }
-
-    fn bulks(
-        &mut self,
-        open_only: bool,
-        before: Option<BulkId>,
-        limit: usize,
-    ) -> Result<Vec<Bulk>, StoreError> {
-        self.both(
-            |oracle| oracle.bulks(open_only, before, limit),
-            |store| store.bulks(open_only, before, limit),
-        )
-    }
-
-    fn targets(
-        &mut self,
-        bulk: BulkId,
-        only: Option<ResultKind>,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<Target>, StoreError> {
-        self.both(
-            |oracle| oracle.targets(bulk, only, from, limit),
-            |store| store.targets(bulk, only, from, limit),
-        )
-    }
-
-    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
-        self.both(
-            |oracle| oracle.next_targets(bulk, from, limit).map(without_results),
-            |store| store.next_targets(bulk, from, limit).map(without_results),
-        )
+    fn has_crashed(&self) -> bool {
+        Twin::has_crashed(self)
     }
 }
 
-/// Targets as they are known to whoever does not look at results.
-fn without_results(mut targets: Vec<Target>) -> Vec<Target> {
-    for target in &mut targets {
-        target.result = unstuck_core::bulk::TargetResult::Pending;
-    }
-    targets
+/// What a process that has died would say.
+fn died() -> StoreError {
+    StoreError::Broken("the process has died".to_owned())
 }
 
 /// Both say the same, or fail for the same sort of reason.

@@ -1,0 +1,328 @@
+//! What the two stores are asked: both get every question, and their answers are compared.
+
+use std::sync::Arc;
+
+use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
+use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::event::Event;
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
+use unstuck_core::time::Time;
+
+use super::{Logged, Twin, assert_same, died};
+use crate::conformance::TestStore;
+use crate::contract::{
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
+};
+
+impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
+    fn begin(&mut self) -> Result<(), StoreError> {
+        self.ask(A::begin, B::begin)
+    }
+
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        self.ask(|oracle| oracle.lock(runs), |store| store.lock(runs))
+    }
+
+    fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        self.ask(|oracle| oracle.run_of_key(flow, key), |store| store.run_of_key(flow, key))
+    }
+
+    fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
+        self.ask(|oracle| oracle.payloads(ids), |store| store.payloads(ids))
+    }
+
+    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
+        self.ask(|oracle| oracle.candidates(offers, limit), |store| store.candidates(offers, limit))
+    }
+
+    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.ask(|oracle| oracle.highest_waiting(queues), |store| store.highest_waiting(queues))
+    }
+
+    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.ask(|oracle| oracle.admissible(limit), |store| store.admissible(limit))
+    }
+
+    fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.ask(|oracle| oracle.due(now, limit), |store| store.due(now, limit))
+    }
+
+    fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        let strip =
+            |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
+        let found =
+            self.ask(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
+        Ok(self.names.names.keys().copied().zip(found).collect())
+    }
+
+    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
+        if let Some(error) = self.refusal.take() {
+            self.rollback();
+            return Err(error);
+        }
+        let (mut theirs, mut ours) = (stage.clone(), stage.clone());
+        theirs.delivered = self.names.translate(&stage.delivered, |(oracle, _)| oracle);
+        ours.delivered = self.names.translate(&stage.delivered, |(_, store)| store);
+        let mut id = None;
+        let result = self.both(
+            |oracle| oracle.stage(theirs).map(|_| ()),
+            |store| store.stage(ours).map(|staged| id = Some(staged)),
+        );
+        result?;
+        if self.has_crashed() {
+            self.names.note(&stage, &mut self.oracle, None::<&mut B>);
+            // It may have come so far all the same.
+            self.log.extend(id.map(|id| Logged { id, stage }));
+            return self.after_death(Ok(StageId(0)));
+        }
+        let id = id.expect("both have staged");
+        self.names.note(&stage, &mut self.oracle, self.store.as_mut());
+        self.log.push(Logged { id, stage });
+        Ok(id)
+    }
+
+    fn abandon(&mut self, locked: Vec<Run>) {
+        self.oracle.abandon(locked.clone());
+        self.store().abandon(locked);
+    }
+
+    fn rollback(&mut self) {
+        self.oracle.rollback();
+        self.store().rollback();
+    }
+
+    /// What has settled is taken in, and compared with what was staged.
+    fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        self.take_in(wait);
+        if self.has_crashed() && self.compile.is_some() {
+            self.told.retain(|told| told.result.is_ok());
+            let lost = self.log[self.durable..].iter();
+            self.told.extend(lost.map(|logged| Settled { stage: logged.id, result: Err(died()) }));
+        }
+        std::mem::take(&mut self.told)
+    }
+
+    /// A process that dies while it begins its life is followed by another one, which may be the first or the second.
+    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+        let mut deaths = 0;
+        let found = loop {
+            let found = self.store().begin_life(fresh_key);
+            if !self.has_crashed() {
+                break found;
+            }
+            deaths += 1;
+            let flows = self.compiled.clone();
+            self.crash(&flows);
+        };
+        let mut expected = self.oracle.begin_life(fresh_key);
+        self.lives.push(fresh_key);
+        while deaths > 0 && incarnation(&expected) < incarnation(&found) {
+            deaths -= 1;
+            expected = self.oracle.begin_life(fresh_key);
+            self.lives.push(fresh_key);
+        }
+        assert_same(&expected, &found);
+        found
+    }
+
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        self.ask(A::local_attempts, B::local_attempts)
+    }
+
+    fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
+        self.ask(A::downtimes, B::downtimes)
+    }
+
+    fn alive(&mut self, now: Time) {
+        self.seen = self.seen.max(Some(now));
+        self.oracle.alive(now);
+        self.store().alive(now);
+    }
+
+    fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+        self.ask(A::last_seen, B::last_seen)
+    }
+
+    fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
+        self.ask(A::next_due, B::next_due)
+    }
+
+    fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
+        self.ask(A::last_time, B::last_time)
+    }
+
+    fn last_id(&mut self) -> Result<u64, StoreError> {
+        self.ask(A::last_id, B::last_id)
+    }
+
+    fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
+        self.ask(|oracle| oracle.run(run), |store| store.run(run))
+    }
+
+    fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.ask(|oracle| oracle.history(run, after, limit), |store| store.history(run, after, limit))
+    }
+
+    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        self.ask(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
+    }
+
+    fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
+        let expected = self.oracle.put_flow(flow.clone());
+        let found = self.store().put_flow(flow.clone());
+        if self.has_crashed() {
+            self.unsure.push(flow);
+            return if self.compile.is_some() { Err(PutFlowError::Store(died())) } else { expected };
+        }
+        assert_eq!(found, expected, "the stores keep a flow alike, its id included");
+        let kept = found?;
+        self.keep_flow(flow, &kept);
+        Ok(kept)
+    }
+
+    fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
+        self.ask(|oracle| oracle.flow(flow), |store| store.flow(flow))
+    }
+
+    fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
+        self.ask(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
+    }
+
+    fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
+        self.ask(A::policies, B::policies)
+    }
+
+    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+        // Whoever is dead already keeps nothing.
+        if self.has_crashed() {
+            let answer = self.oracle.put_policies(change);
+            return self.after_death(answer);
+        }
+        let (theirs, ours) = (change.clone(), change.clone());
+        self.both(|oracle| oracle.put_policies(theirs), |store| store.put_policies(ours))?;
+        if self.has_crashed() {
+            self.unsure_policies = Some(change);
+            return self.after_death(Ok(()));
+        }
+        self.policies.push(change);
+        Ok(())
+    }
+
+    fn policy_audit(
+        &mut self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        self.ask(|oracle| oracle.policy_audit(before, limit), |store| store.policy_audit(before, limit))
+    }
+
+    fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
+        self.ask(A::policy_hits, B::policy_hits)
+    }
+
+    fn errors(
+        &mut self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.ask(|oracle| oracle.errors(filter, after, limit), |store| store.errors(filter, after, limit))
+    }
+
+    fn open_errors(
+        &mut self,
+        filter: &OpenFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        self.ask(
+            |oracle| oracle.open_errors(filter, after, limit),
+            |store| store.open_errors(filter, after, limit),
+        )
+    }
+
+    fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.ask(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
+    }
+
+    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.ask(|oracle| oracle.unexamined(after, limit), |store| store.unexamined(after, limit))
+    }
+
+    fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+        let (theirs, ours) = (targets.clone(), targets.clone());
+        self.ask(|oracle| oracle.put_targets(bulk, theirs), |store| store.put_targets(bulk, ours))?;
+        self.drafts.entry(bulk).or_default().extend(targets);
+        Ok(())
+    }
+
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        let (theirs, ours) = (bulk.clone(), bulk.clone());
+        self.both(|oracle| oracle.put_bulk(theirs), |store| store.put_bulk(ours))?;
+        let targets = self.drafts.remove(&bulk.id).unwrap_or_default();
+        if self.has_crashed() {
+            self.unsure_bulk = Some((bulk, targets));
+            return self.after_death(Ok(()));
+        }
+        self.bulks.push((bulk, targets));
+        Ok(())
+    }
+
+    fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        self.ask(|oracle| oracle.bulk(bulk), |store| store.bulk(bulk))
+    }
+
+    fn bulks(
+        &mut self,
+        open_only: bool,
+        before: Option<BulkId>,
+        limit: usize,
+    ) -> Result<Vec<Bulk>, StoreError> {
+        self.ask(
+            |oracle| oracle.bulks(open_only, before, limit),
+            |store| store.bulks(open_only, before, limit),
+        )
+    }
+
+    fn targets(
+        &mut self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        self.ask(
+            |oracle| oracle.targets(bulk, only, from, limit),
+            |store| store.targets(bulk, only, from, limit),
+        )
+    }
+
+    fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
+        self.ask(
+            |oracle| oracle.next_targets(bulk, from, limit).map(without_results),
+            |store| store.next_targets(bulk, from, limit).map(without_results),
+        )
+    }
+}
+
+fn incarnation(life: &Result<Life, StoreError>) -> u64 {
+    life.as_ref().map_or(0, |life| life.incarnation)
+}
+
+/// Targets as they are known to whoever does not look at results.
+fn without_results(mut targets: Vec<Target>) -> Vec<Target> {
+    for target in &mut targets {
+        target.result = TargetResult::Pending;
+    }
+    targets
+}
