@@ -76,13 +76,15 @@ pub struct Engine<S> {
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
     pub(crate) last: Time,
+    /// What the clock said at the last step: it may be behind what was committed, and only it goes on all the time.
+    clock: Time,
     /// The store could not take a batch: only one request at a time until it can.
     one_by_one: usize,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
     /// The last batch changed something or made room: there may be more to hand out, to deliver or to admit.
     more: bool,
-    /// The store is full or away: nothing is tried before this.
+    /// The store is full or away: nothing is tried before the clock says this.
     retry_at: Option<Time>,
     /// What is wrong with the store, until something is durable again.
     trouble: Option<StoreError>,
@@ -158,6 +160,7 @@ impl<S: Store> Engine<S> {
             life,
             outstanding: VecDeque::new(),
             last,
+            clock: last,
             one_by_one: 0,
             is_watched: true,
             more: false,
@@ -271,12 +274,13 @@ impl<S: Store> Engine<S> {
     /// of the clock and the last batch.
     pub fn step(&mut self, now: Time) -> Vec<Output> {
         self.last = self.last.max(now);
+        self.clock = now;
         let mut outputs = self.settle(false);
         if let Some(error) = self.stopped.clone() {
             self.refuse_all(&error, &mut outputs);
             return outputs;
         }
-        if self.retry_at.is_some_and(|at| at <= self.last) {
+        if self.retry_at.is_some_and(|at| at <= now || now + STORE_RETRY < at) {
             self.retry_at = None;
         }
         if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
@@ -608,7 +612,7 @@ impl<S: Store> Engine<S> {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.may_pass() => {
                     self.life.goes_down(self.last);
-                    self.retry_at = Some(self.last + STORE_RETRY);
+                    self.retry_at = Some(self.clock + STORE_RETRY);
                     self.trouble = Some(error);
                 }
                 Err(error) => self.stopped = Some(error),
@@ -651,7 +655,7 @@ impl<S: Store> Engine<S> {
             StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
                 self.life.goes_down(self.last);
-                self.retry_at = Some(self.last + STORE_RETRY);
+                self.retry_at = Some(self.clock + STORE_RETRY);
                 self.trouble = Some(error);
             }
             StoreError::Broken(_) => {

@@ -411,3 +411,21 @@ fn what_a_worker_kept_over_a_restart_takes_up_its_room() {
 fn restarted(engine: Engine<MemoryStore>, flows: &str) -> Engine<MemoryStore> {
     Bench::new(engine.into_store().crash(), flows, 1).engine
 }
+
+#[test]
+fn a_store_that_was_away_is_asked_again_soon_whatever_the_clock_does() {
+    // How far the clock has gone before the store is away, and before it is asked again.
+    for (before, after) in [(0, 250), (-7_200_000, 250), (0, -7_200_000), (7_200_000, 250)] {
+        let mut bench = Bench::new(MemoryStore::new(), CHAIN, 1);
+        bench.start(1, "chain", None, 0);
+        bench.run();
+        bench.now = Time(bench.now.0 + before);
+        bench.engine.store().refuse_stage(StoreError::Away("the network is down".to_owned()));
+        bench.complete();
+        bench.step();
+        assert!(bench.engine.trouble().is_some() && bench.jobs.is_empty());
+        bench.now = Time(bench.now.0 + after);
+        bench.run();
+        assert_eq!(bench.jobs.len(), 1, "{before} {after}");
+    }
+}
