@@ -2,8 +2,10 @@
 
 mod bench;
 mod fuzz;
+mod mutants;
 mod repo;
 mod rust;
+mod simulate;
 mod test;
 mod tidy;
 mod tools;
@@ -16,7 +18,9 @@ Usage: cargo xtask <chore>
   test                 format, tidy, clippy, docs and every test; ends with `N passed, N failed`
   tidy                 the project's own rules, without a build
   bench <name> [args]  a benchmark, in release mode; without a name: which there are
+  simulate [args]      the engine under faults, many seeds (--seeds N --from S) or one (--seed N)
   fuzz [target ...]    looks for bytes that break a promise, with libFuzzer: `--minutes N`, `--keep`
+  mutants [name ...]   mistakes made on purpose, in a copy of the tree: the simulator must catch each
 ";
 
 fn main() -> ExitCode {
@@ -27,7 +31,9 @@ fn main() -> ExitCode {
         ["test"] => test::run(&root),
         ["tidy"] => tidy::run(&root),
         ["bench", rest @ ..] => bench::run(&root, rest),
+        ["simulate", rest @ ..] => simulate::run(&root, rest),
         ["fuzz", rest @ ..] => fuzz::run(&root, rest),
+        ["mutants", rest @ ..] => mutants::run(&root, rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

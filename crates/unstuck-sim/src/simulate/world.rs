@@ -34,7 +34,7 @@ use self::workers::{Letter, WorkerLife};
 /// So long after the last act faults stop.
 const TAIL: Millis = Millis::seconds(20);
 /// More steps at one moment than this are an engine that never comes to rest.
-const MAX_STEPS: usize = 500;
+const MAX_STEPS: usize = 3_000;
 /// More happenings than this are a world that never comes to rest.
 const MAX_HAPPENINGS: u64 = 20_000;
 
@@ -354,7 +354,12 @@ impl<'a, S: TestStore> World<'a, S> {
         let names: Vec<&str> = self.plan.flows.iter().map(|flow| &*flow.name).collect();
         let Process::Up(machine) = &mut self.process else { return };
         match flow.load(&names).map(|flow| machine.engine.put_flow(flow)) {
-            Ok(Ok(kept)) => self.say(format_args!("flow {} has version {}", kept.name, kept.version)),
+            Ok(Ok(kept)) => {
+                let mut known = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+                known.insert(kept.source.clone(), (*kept).clone());
+                drop(known);
+                self.say(format_args!("flow {} has version {}", kept.name, kept.version));
+            }
             Ok(Err(error)) => self.say(format_args!("flow {} was not kept: {error}", flow.name)),
             Err(problems) => self.say(format_args!("flow {} does not load: {problems}", flow.name)),
         }
@@ -366,6 +371,7 @@ impl<'a, S: TestStore> World<'a, S> {
         let Process::Up(machine) = &mut self.process else { return false };
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
+                self.promises.time_is(now);
                 self.promises.policies(machine.engine.policies());
                 self.say(format_args!("  policies changed: {}", outcome.changes.len()));
                 true

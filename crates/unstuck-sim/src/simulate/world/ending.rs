@@ -18,6 +18,8 @@ use crate::simulate::promises::{Broken, Promise};
 
 /// Within this time everything must have come to rest.
 const MAX_TIME: Millis = Millis::hours(24 * 200);
+/// Nobody has to answer more often than this.
+const MAX_ANSWERS: u32 = 200;
 /// Whoever answers gives up on what comes back after so many answers.
 const PATIENCE: u64 = 3;
 
@@ -37,10 +39,15 @@ impl<S: TestStore> World<'_, S> {
         self.step()?;
         let begun = self.now;
         let mut answers = Answers::new();
+        let mut times = 0;
         loop {
             let next = self.next_moment();
             let is_busy = next.is_some_and(|at| at <= self.now);
             if !is_busy && self.is_quiet() && self.answer_all(&mut answers) {
+                times += 1;
+                if times > MAX_ANSWERS {
+                    break;
+                }
                 self.step()?;
                 continue;
             }
@@ -127,7 +134,9 @@ fn find(run: &Run, answers: &Answers, found: &mut Vec<(Deed, RunId, UnitRef)>) {
             UnitState::Held { .. } => found.push((Deed::ChooseNone, run.id, unit)),
             UnitState::Error { resume: None, .. } if is_patient => found.push((Deed::Resume, run.id, unit)),
             UnitState::Error { resume: None, .. } => found.push((Deed::Cancel, run.id, unit)),
-            UnitState::Waiting(Waiting::Signal { .. }) => found.push((Deed::Signal, run.id, unit)),
+            UnitState::Waiting(Waiting::Signal { name, .. }) if !run.signals.contains_key(name) => {
+                found.push((Deed::Signal, run.id, unit));
+            }
             _ => {}
         }
     });

@@ -153,6 +153,7 @@ impl<S: TestStore> World<'_, S> {
         if let Process::Up(machine) = &mut self.process {
             self.promises.after_crash(&mut machine.engine, now)?;
         }
+        self.find_runs();
         self.tell_policies();
         self.offer_all();
         if again > 0 {

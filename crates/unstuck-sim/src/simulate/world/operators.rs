@@ -271,6 +271,15 @@ impl<S: TestStore> World<'_, S> {
         });
     }
 
+    /// Runs that nobody was told of are in the store all the same.
+    pub(super) fn find_runs(&mut self) {
+        let Some(engine) = self.engine() else { return };
+        let kept = engine.store().list(&Filter::default(), None, 1_000).unwrap_or_default();
+        for run in kept.iter().rev().filter(|run| !self.runs.contains(&run.id)).collect::<Vec<_>>() {
+            self.runs.push(run.id);
+        }
+    }
+
     /// The runs that there are, as they are now.
     pub(super) fn known_runs(&mut self) -> Vec<Run> {
         let runs = self.runs.clone();

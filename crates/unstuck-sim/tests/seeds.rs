@@ -1,0 +1,101 @@
+//! The engine under faults: a fixed range of seeds, every promise watched, and a look whether all that may go wrong has.
+
+use unstuck_sim::simulate::fleet::{explain, sweep};
+use unstuck_sim::simulate::plan::{Deed, Nonsense};
+use unstuck_sim::simulate::run;
+use unstuck_store::memory::MemoryStore;
+
+const SEEDS: u64 = 20_000;
+
+/// Every fault that must have fired.
+const FAULTS: [&str; 34] = [
+    "answer late",
+    "answer lost",
+    "answer repeated",
+    "answer repeated later",
+    "answers reordered",
+    "clock jumps ahead",
+    "clock jumps back",
+    "crash before anybody is told",
+    "crash before the stage",
+    "crash right after the start",
+    "crash with stages on their way",
+    "disk full for a while",
+    "long pause",
+    "process gone",
+    "reply lost",
+    "several attempts lost at once",
+    "sign of life lost",
+    "stage failed: away",
+    "stage failed: broken",
+    "stage failed: full",
+    "stage refused: away",
+    "stage refused: conflict",
+    "stage refused: full",
+    "stop in good order",
+    "store away for a while",
+    "worker cut off",
+    "worker deaf",
+    "worker dies",
+    "worker dies of its work",
+    "worker drags",
+    "worker silent",
+    "worker stops in good order",
+    "zombie goes on",
+    "zombie refused",
+];
+
+/// Every act that must have been done, those that operators do to a run and nonsense apart.
+const ACTS: [&str; 12] = [
+    "a new version of a flow",
+    "bulk: acknowledge",
+    "bulk: cancel",
+    "bulk: pause",
+    "bulk: resume",
+    "bulk: stop",
+    "bulk: unpause",
+    "delete a policy",
+    "disable a policy",
+    "enable a policy",
+    "load policies",
+    "start",
+];
+
+#[test]
+fn every_promise_is_kept_whatever_goes_wrong() {
+    if let Ok(seed) = std::env::var("UNSTUCK_SEED") {
+        let seed = seed.parse().expect("UNSTUCK_SEED is a number");
+        assert!(run(seed, MemoryStore::deferred).broken.is_none(), "{}", explain(seed).unwrap_or_default());
+        return;
+    }
+    let sum = sweep(0..SEEDS);
+    if let Some(seed) = sum.failures.keys().next() {
+        let failed: Vec<u64> = sum.failures.keys().copied().collect();
+        panic!("seeds {failed:?} failed; the first:\n{}", explain(*seed).unwrap_or_default());
+    }
+    assert_eq!(sum.seeds, SEEDS);
+    for fault in FAULTS {
+        assert!(sum.faults.of(fault) > 0, "never happened: {fault}");
+    }
+    for (fault, _) in sum.faults.iter() {
+        assert!(FAULTS.contains(&fault), "not in the table: {fault}");
+    }
+    let deeds = Deed::ALL.iter().map(|deed| deed.words());
+    let nonsense = Nonsense::ALL.iter().map(|nonsense| nonsense.words());
+    for act in ACTS.into_iter().chain(deeds).chain(nonsense) {
+        assert!(sum.acts.of(act) > 0, "never done: {act}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let digests = |from: u64| -> Vec<u64> {
+        (from..from + 40).map(|seed| run(seed, MemoryStore::deferred).digest).collect()
+    };
+    let first = digests(500);
+    assert_eq!(first, digests(500));
+    let mut different = first.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), first.len(), "different seeds give different traces");
+}
