@@ -1,11 +1,11 @@
-//! `unstuck schema`: the JSON Schemas of flow files and policy files.
+//! `unstuck schema`: the JSON Schemas of flow files, policy files and plans.
 
 use std::process::ExitCode;
 
 use crate::Done;
 use crate::output::Output;
 
-/// Print the JSON Schema of flow files, or of policy files.
+/// Print the JSON Schema of flow files, of policy files, or of plans.
 ///
 /// Editors use it to complete and check files while they are written. A file can name it in its first line:
 /// `# yaml-language-server: $schema=flow.schema.json`
@@ -17,12 +17,20 @@ pub(crate) struct Arguments {
     /// Of policy files.
     #[arg(long)]
     policies: bool,
+
+    /// Of plans, as `unstuck rehearse` takes them.
+    #[arg(long, conflicts_with = "policies")]
+    plans: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Done {
         let mut stdout = Output::stdout();
-        let schema = if self.policies { unstuck_flow::policies::schema() } else { unstuck_flow::schema() };
+        let schema = match (self.policies, self.plans) {
+            (true, _) => unstuck_flow::policies::schema(),
+            (false, true) => unstuck_flow::plan::schema(),
+            (false, false) => unstuck_flow::schema(),
+        };
         stdout.line(&format!("{schema:#}"));
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)

@@ -104,7 +104,7 @@ fn an_attempt_says_what_its_entry_says_else_what_its_step_says() {
     ];
     assert_eq!(told, wanted);
     assert!(turns.iter().all(|turn| turn.context.as_deref() == Some("a long story")));
-    assert_eq!(turns[5].output.as_ref().map(|output| output.text()), Some(r#"{"n":1}"#));
+    assert_eq!(turns[5].output.as_ref().map(unstuck_core::json::Json::text), Some(r#"{"n":1}"#));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plan files: what they become, and what is refused with which sentence.
 
 mod loading;
+mod page;
 mod refused;
 mod robustness;
 

@@ -21,6 +21,8 @@ mod pages;
 mod policies;
 mod policy_stories;
 mod refusals;
+mod rehearse;
+mod rehearse_docs;
 mod rest;
 mod socket;
 mod support;

@@ -47,9 +47,14 @@ fn of_fault(step: &Step, fault: &Fault) -> String {
             step.defer.limit
         ),
         (FaultKind::Fail, _) | (FaultKind::Crash | FaultKind::Stick, true) => {
-            let at_last = if has_handler { "" } else { ", or an `exceptionHandler` that tells somebody" };
+            let policy = "a resume policy with `includeFatal: true`";
+            let rest = if has_handler {
+                format!("or {policy}")
+            } else {
+                format!("{policy}, or an `exceptionHandler` that tells somebody")
+            };
             format!(
-                "for fatal errors, and what is stuck {max_stuck} times: `failOnError: false` if the flow can do without the step, a resume policy with `includeFatal: true`{at_last}"
+                "for fatal errors, and what is stuck {max_stuck} times: `failOnError: false` if the flow can do without the step, {rest}"
             )
         }
         (FaultKind::Crash | FaultKind::Stick, false) => {
