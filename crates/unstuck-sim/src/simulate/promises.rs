@@ -65,8 +65,9 @@ pub struct Promises {
     in_force: InForce,
     /// What was heard and not looked at yet.
     heard: Vec<Heard>,
-    /// The latest time that an engine can know of.
+    /// The latest time that an engine can know of, and the time that it must know of.
     clock: Time,
+    stepped: Time,
     /// The time of the last event that became durable.
     last_event: Time,
     looks: u32,
@@ -118,6 +119,7 @@ impl Promises {
             in_force: InForce::default(),
             heard: Vec::new(),
             clock: Time(i64::MIN),
+            stepped: Time(i64::MIN),
             last_event: Time(i64::MIN),
             looks: 0,
             checked: BTreeMap::new(),
@@ -138,7 +140,7 @@ impl Promises {
                     self.hands.let_go(attempt);
                 }
                 match word {
-                    Word::Says(attempt, says) => self.leases.said(*attempt, says, self.clock),
+                    Word::Says(attempt, says) => self.leases.said(*attempt, says),
                     Word::Lost(attempt) => self.leases.lost(*attempt),
                     Word::Freed(_) => {}
                 }
@@ -150,14 +152,14 @@ impl Promises {
             Request::Command {
                 command: unstuck_core::command::Command::Answer { attempt, says }, ..
             } => {
-                self.leases.said(*attempt, says, self.clock);
+                self.leases.said(*attempt, says);
             }
             Request::Start { .. }
             | Request::Command { .. }
             | Request::Forget { .. }
             | Request::Bulk { .. } => {}
         }
-        self.ledger.asked(request, self.clock);
+        self.ledger.asked(request);
     }
 
     /// The engine wants something done: everything in it is durable.
@@ -178,12 +180,13 @@ impl Promises {
 
     /// Policies were changed and that was acknowledged.
     pub fn policies(&mut self, policies: &Policies) {
-        self.in_force.change(policies, self.clock);
+        self.in_force.change(policies, self.stepped);
     }
 
     /// After every step: looks at the runs that something has happened to (their state may not be durable yet).
     pub fn look<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        self.clock = self.clock.max(now);
+        self.time_is(now);
+        self.leases.stepped(self.stepped);
         self.looks += 1;
         if engine.is_stopped() {
             return Ok(());
@@ -192,7 +195,7 @@ impl Promises {
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
         if is_quiet {
-            self.leases.all_known();
+            self.leases.all_known(self.stepped);
         }
         if result.is_ok() && self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
             return unless_away(self.sweep(store, flows, is_quiet));
@@ -209,6 +212,7 @@ impl Promises {
         self.leases.was_away(self.clock, last.max(now));
         // An engine knows no time but that of its store and its clock.
         self.clock = last.max(now);
+        self.stepped = last;
         self.ledger.crashed();
         self.hands.crashed();
         let result = self.find_unheard(store, flows);
@@ -223,11 +227,13 @@ impl Promises {
     /// It is this time, and the engine is told so or could have been: when it dies, or when it is ordered something.
     pub fn time_is(&mut self, now: Time) {
         self.clock = self.clock.max(now);
+        self.stepped = self.stepped.max(now);
     }
 
     /// Faults have stopped, workers do their work, people answer: everything must have come to its end.
     pub fn settled<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        self.clock = self.clock.max(now);
+        self.time_is(now);
+        self.leases.stepped(self.stepped);
         let is_quiet = is_quiet(engine);
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
@@ -293,7 +299,7 @@ impl Promises {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
-                        Meaning::Alive(attempt, at) => self.leases.acknowledged(attempt, at),
+                        Meaning::Alive(attempt) => self.leases.acknowledged(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
                 }
@@ -535,7 +541,7 @@ impl Promises {
                 let attempt =
                     AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
                 let step = flow.step(unit.step);
-                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.clock)?;
+                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.stepped)?;
             }
         }
         Ok(())

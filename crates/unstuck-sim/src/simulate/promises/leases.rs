@@ -20,8 +20,10 @@ const LEASE: Millis = Millis::seconds(30);
 /// Signs of life, losses, and the times in which there was no engine.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    /// Heartbeats that may not be durable yet.
-    said: Vec<(AttemptId, Time)>,
+    /// Heartbeats that may not be durable yet, with the least time that the engine can have heard them at.
+    said: Vec<(AttemptId, Option<Time>)>,
+    /// Attempts that may have been heard of since the engine was last at rest.
+    fresh: BTreeSet<AttemptId>,
     /// The last heartbeat of an attempt that the engine must know of, and the last that it may.
     known: BTreeMap<AttemptId, Time>,
     possible: BTreeMap<AttemptId, Time>,
@@ -33,24 +35,47 @@ pub(super) struct Leases {
 
 impl Leases {
     /// A worker says something.
-    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says, now: Time) {
+    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says) {
         if matches!(says, Says::Heartbeat { .. }) {
-            self.said.push((attempt, now));
-            let possible = self.possible.entry(attempt).or_insert(now);
-            *possible = now.max(*possible);
+            self.said.push((attempt, None));
+            self.fresh.insert(attempt);
         }
     }
 
-    /// The engine has said that it knows of a heartbeat.
-    pub(super) fn acknowledged(&mut self, attempt: AttemptId, asked_at: Time) {
-        let known = self.known.entry(attempt).or_insert(asked_at);
-        *known = asked_at.max(*known);
+    /// The engine was stepped at this time: what is in line is heard now, or later.
+    pub(super) fn stepped(&mut self, now: Time) {
+        for (_, heard) in self.said.iter_mut().rev().take_while(|(_, heard)| heard.is_none()) {
+            *heard = Some(now);
+        }
+    }
+
+    /// The engine has said that it knows of a heartbeat: the oldest one that it has not said so of.
+    pub(super) fn acknowledged(&mut self, attempt: AttemptId) {
+        if let Some(place) = self.said.iter().position(|(said, _)| *said == attempt)
+            && let (_, Some(heard)) = self.said.remove(place)
+        {
+            self.know(attempt, heard);
+        }
+    }
+
+    fn know(&mut self, attempt: AttemptId, heard: Time) {
+        let known = self.known.entry(attempt).or_insert(heard);
+        *known = heard.max(*known);
     }
 
     /// Whatever was said so far is taken in and durable.
-    pub(super) fn all_known(&mut self) {
-        for (attempt, at) in std::mem::take(&mut self.said) {
-            self.acknowledged(attempt, at);
+    pub(super) fn all_known(&mut self, now: Time) {
+        for (attempt, heard) in std::mem::take(&mut self.said) {
+            if let Some(heard) = heard {
+                self.know(attempt, heard);
+            }
+        }
+        self.all_possible(now);
+    }
+
+    fn all_possible(&mut self, now: Time) {
+        for attempt in std::mem::take(&mut self.fresh) {
+            self.possible.insert(attempt, now);
         }
     }
 
@@ -62,6 +87,7 @@ impl Leases {
     /// There was no engine in this time, and what was said last may have been lost with it.
     pub(super) fn was_away(&mut self, from: Time, to: Time) {
         self.said.clear();
+        self.all_possible(from);
         // Shorter than a second, nobody has noticed.
         if to.since(from) >= Millis::seconds(1) {
             self.away.push(Downtime { from, to });

@@ -12,7 +12,6 @@ use unstuck_core::event::{Actor, Event, Fact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
-use unstuck_core::time::Time;
 use unstuck_engine::executor::Word;
 use unstuck_engine::request::{EngineError, Request, Ticket};
 
@@ -22,7 +21,7 @@ use super::{Broken, Promise};
 /// What was asked and answered.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    open: BTreeMap<Ticket, (Request, Time)>,
+    open: BTreeMap<Ticket, Request>,
     /// Answered with "done": its event must come.
     owed: Vec<(Request, Answer)>,
     /// What workers have said that has not become an event; most of it never will.
@@ -54,12 +53,12 @@ pub(super) enum Meaning {
     Nothing,
     /// These runs are gone.
     Forgotten(Vec<RunId>),
-    /// A sign of life that was asked at this time is known.
-    Alive(AttemptId, Time),
+    /// A sign of life is known.
+    Alive(AttemptId),
 }
 
 impl Ledger {
-    pub(super) fn asked(&mut self, request: &Request, now: Time) {
+    pub(super) fn asked(&mut self, request: &Request) {
         match request {
             Request::Start { ticket, .. }
             | Request::Command { ticket, .. }
@@ -68,7 +67,7 @@ impl Ledger {
                 if let Some(Actor::User(name)) = actor_of(request) {
                     self.actors.insert(name);
                 }
-                self.open.insert(*ticket, (request.clone(), now));
+                self.open.insert(*ticket, request.clone());
             }
             Request::Word(Word::Says(attempt, says)) => {
                 self.words.entry(*attempt).or_default().push(says.clone());
@@ -80,7 +79,7 @@ impl Ledger {
     /// Whether somebody has asked to forget this run, and was not answered.
     pub(super) fn may_be_forgotten(&self, run: RunId) -> bool {
         let names = |request: &Request| matches!(request, Request::Forget { runs, .. } if runs.iter().any(|(id, _)| *id == run));
-        self.open.values().any(|(request, _)| names(request)) || self.unknown.iter().any(names)
+        self.open.values().any(names) || self.unknown.iter().any(names)
     }
 
     pub(super) fn replied(
@@ -88,7 +87,7 @@ impl Ledger {
         ticket: Ticket,
         result: &Result<Answer, EngineError>,
     ) -> Result<Meaning, Broken> {
-        let Some((request, asked_at)) = self.open.remove(&ticket) else {
+        let Some(request) = self.open.remove(&ticket) else {
             let what = format!("ticket {ticket} is answered twice, or was never asked");
             return Err(Broken { promise: Promise::Kept, run: None, what });
         };
@@ -113,7 +112,7 @@ impl Ledger {
                 let attempt = *attempt;
                 // It becomes an event where it tells something, or begins the attempt.
                 self.owed.push((request, answer));
-                return Ok(Meaning::Alive(attempt, asked_at));
+                return Ok(Meaning::Alive(attempt));
             }
             (Request::Command { .. }, Answer::Already | Answer::Exists(_)) => {}
             (Request::Start { start, .. }, Answer::Exists(run) | Answer::Started(run)) => {
@@ -250,7 +249,7 @@ impl Ledger {
 
     /// The process died: who was not answered does not know.
     pub(super) fn crashed(&mut self) {
-        self.unknown = std::mem::take(&mut self.open).into_values().map(|(request, _)| request).collect();
+        self.unknown = std::mem::take(&mut self.open).into_values().collect();
     }
 
     /// What had been done before the crash was found: the rest is gone, the words of workers too.
