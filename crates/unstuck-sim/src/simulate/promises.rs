@@ -8,6 +8,7 @@
 mod book;
 mod budgets;
 mod chosen;
+mod claims;
 mod family;
 mod hands;
 mod leases;
@@ -21,14 +22,13 @@ mod stopped;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod unheard;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::digest::digest;
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
-use unstuck_core::json::Payload;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::Policies;
@@ -45,7 +45,7 @@ use chosen::InForce;
 use family::Family;
 use hands::Hands;
 use leases::Leases;
-use ledger::{Claim, Ledger, Meaning};
+use ledger::{Ledger, Meaning};
 pub use promise::{Broken, Promise};
 use shown::Notices;
 
@@ -147,7 +147,7 @@ impl Promises {
             }
             Request::Lost { attempt, .. } => self.leases.lost(*attempt),
             Request::Command { command: unstuck_core::command::Command::Lost { attempt, .. }, .. } => {
-                self.leases.lost(*attempt)
+                self.leases.lost(*attempt);
             }
             Request::Command {
                 command: unstuck_core::command::Command::Answer { attempt, says }, ..
@@ -386,66 +386,6 @@ impl Promises {
         Ok(())
     }
 
-    /// What answers have said about what is there already, and payloads as they were given.
-    fn check_claims(&mut self, store: &mut dyn Store) -> Result<(), Trouble> {
-        for claim in self.ledger.claims() {
-            self.count(Promise::Keys);
-            self.check_claim(claim)?;
-        }
-        for kept in std::mem::take(&mut self.ledger.kept) {
-            let is = match &kept.payload {
-                Payload::Inline(json) => Some(json.clone()),
-                Payload::Stored(id) => store.payloads(&[*id])?.pop().flatten(),
-            };
-            if is.as_ref() != Some(&kept.given) {
-                let what = format!("{} was given, and {is:?} is kept", kept.given.text());
-                return Err(Broken::of(Promise::Kept, kept.run, what).into());
-            }
-        }
-        Ok(())
-    }
-
-    fn check_claim(&self, claim: Claim) -> Result<(), Broken> {
-        match claim {
-            Claim::Already(id, says) => {
-                if self.books.get(&id.run).is_some_and(|book| book.has_heard(id, &says)) {
-                    return Ok(());
-                }
-                Err(Broken::of(
-                    Promise::Fenced,
-                    id.run,
-                    format!("`already` is said of what never was: {says:?}"),
-                ))
-            }
-            Claim::HasKey { flow, key, run, input } => {
-                let Some(known) = self.books.get(&run).and_then(Book::run) else {
-                    return Err(Broken::of(
-                        Promise::Kept,
-                        run,
-                        "it was said to be started, and is not there",
-                    ));
-                };
-                let Some(key) = key else { return Ok(()) };
-                let is_same = known.input_digest.as_ref() == Some(&digest(&input.value()));
-                if self.family.of_key(&flow, &key) == Some(run) && is_same {
-                    return Ok(());
-                }
-                Err(Broken::of(Promise::Keys, run, format!("a start of key `{key}` is told to be this run")))
-            }
-            Claim::KeyTaken { key, run, theirs } => {
-                let known = self.books.get(&run).and_then(Book::run);
-                let is_so = known.is_some_and(|run| {
-                    run.key.as_ref() == Some(&key) && run.input_digest.as_ref() == Some(&theirs)
-                });
-                if is_so {
-                    Ok(())
-                } else {
-                    Err(Broken::of(Promise::Keys, run, format!("it is said to have key `{key}`")))
-                }
-            }
-        }
-    }
-
     fn look_at_run(
         &mut self,
         store: &mut dyn Store,
@@ -474,116 +414,6 @@ impl Promises {
             self.count(Promise::Explained);
         }
         Ok(())
-    }
-
-    /// Looks at everything.
-    fn sweep(&mut self, store: &mut dyn Store, flows: &mut Flows, is_quiet: bool) -> Result<(), Trouble> {
-        let notices = Notices::read(store)?;
-        let ids: Vec<RunId> = self.books.keys().copied().collect();
-        let mut all = sweep::All::new();
-        for id in ids {
-            self.look_at_run(store, flows, id, &notices)?;
-            if let Some(run) = store.run(id)? {
-                if let Some(book) = self.books.get(&id) {
-                    sweep::check_history(store, id, book)??;
-                }
-                let flow = flow(store, flows, run.flow)?;
-                all.insert(id, (run, flow));
-            }
-        }
-        for promise in [
-            Promise::Keys,
-            Promise::Moved,
-            Promise::Limits,
-            Promise::Errors,
-            Promise::Policies,
-            Promise::Leases,
-        ] {
-            self.count(promise);
-        }
-        sweep::check_keys(store, &self.family, |run| self.ledger.may_be_forgotten(run))??;
-        // What is not durable yet may have begun runs that nobody has heard of.
-        let list = store.list(&unstuck_store::contract::Filter::default(), None, usize::MAX)?;
-        for run in list {
-            let flow = flow(store, flows, run.flow)?;
-            all.entry(run.id).or_insert((run, flow));
-        }
-        sweep::check_timers(store, &all)??;
-        sweep::check_slots(store, &all)??;
-        sweep::check_errors(store, &all, &self.books)??;
-        self.check_policies(store)?;
-        if is_quiet {
-            self.check_leases(store, &all)?;
-        }
-        Ok(())
-    }
-
-    fn check_policies(&self, store: &mut dyn Store) -> Result<(), Trouble> {
-        let Some(wanted) = self.in_force.last() else { return Ok(()) };
-        let mut kept = store.policies()?;
-        let mut wanted = wanted.to_vec();
-        kept.sort_by(|a, b| a.id.cmp(&b.id));
-        wanted.sort_by(|a, b| a.id.cmp(&b.id));
-        if kept == wanted {
-            return Ok(());
-        }
-        let what = "the policies that were acknowledged are not those that are kept".to_owned();
-        Err(Broken { promise: Promise::Kept, run: None, what }.into())
-    }
-
-    /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
-    fn check_leases(&self, store: &mut dyn Store, all: &sweep::All) -> Result<(), Trouble> {
-        let downtimes = store.downtimes()?;
-        for (id, (run, flow)) in all {
-            let Some(book) = self.books.get(id).filter(|book| book.seq() == run.seq) else { continue };
-            for (unit, recount) in &book.units {
-                let Some(live) = run.unit(*unit).and_then(|unit| unit.state.live()) else { continue };
-                let attempt =
-                    AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
-                let step = flow.step(unit.step);
-                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.stepped)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What was durable when the process died, and nobody was told of.
-    fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
-        let mut unheard: Vec<(RunId, Event)> = Vec::new();
-        let mut present = BTreeSet::new();
-        for run in store.list(&unstuck_store::contract::Filter::default(), None, usize::MAX)? {
-            present.insert(run.id);
-            let known = self.books.get(&run.id).map_or(0, Book::seq);
-            unheard
-                .extend(store.history(run.id, known, usize::MAX)?.into_iter().map(|event| (run.id, event)));
-        }
-        let gone: Vec<RunId> = self.books.keys().copied().filter(|id| !present.contains(id)).collect();
-        for id in gone {
-            if !self.ledger.may_be_forgotten(id) {
-                return Err(
-                    Broken::of(Promise::Kept, id, "it was acknowledged, and is gone after a crash").into()
-                );
-            }
-            self.forget(id);
-        }
-        // Parents before their children: the order of the same moment is not known any more.
-        unheard.sort_by_key(|(run, event)| (event.at, *run, event.seq));
-        for (run, event) in unheard {
-            self.check_time(run, &event)?;
-            self.write(store, flows, run, event)?;
-        }
-        Ok(())
-    }
-
-    /// Executors of a process die with it: whoever had an attempt is gone.
-    fn lose_workers(&mut self) {
-        for book in self.books.values() {
-            for (attempt, _) in
-                book.run().map(unstuck_core::model::run::Run::local_attempts).unwrap_or_default()
-            {
-                self.leases.lost(attempt);
-            }
-        }
     }
 }
 

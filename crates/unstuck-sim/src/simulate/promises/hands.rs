@@ -175,5 +175,5 @@ fn is_alone(state: Option<&UnitState>, event: &Event, unit: UnitRef) -> bool {
         }
         _ => None,
     });
-    queued_now.unwrap_or_else(|| matches!(state, Some(UnitState::Ready(queued)) if queued.place.alone))
+    queued_now.unwrap_or(matches!(state, Some(UnitState::Ready(queued)) if queued.place.alone))
 }

@@ -49,13 +49,13 @@ fn may_rest(run: &Run, strict: bool, now: Time) -> bool {
         RunState::Running => false,
         // A run that rests in error or held may keep what this one waits for.
         RunState::Queued => strict,
-        RunState::Waiting => run
-            .units_where(|unit| match &unit.state {
+        RunState::Waiting => {
+            let waits = run.units_where(|unit| match &unit.state {
                 UnitState::Waiting(Waiting::Signal { .. }) | UnitState::Active(_) => true,
                 UnitState::Waiting(Waiting::Again { due, .. } | Waiting::Timer { due }) => *due > now,
                 _ => false,
-            })
-            .first()
-            .is_some(),
+            });
+            !waits.is_empty()
+        }
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn compare(
         book.run() == Some(&run)
     } else {
         let mut again = book.run().cloned();
-        tail.iter().for_each(|event| evolve(&mut again, event));
+        for event in &tail {
+            evolve(&mut again, event);
+        }
         again.as_ref() == Some(&run)
     };
     if is_same {

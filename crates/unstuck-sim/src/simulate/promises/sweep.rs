@@ -11,20 +11,100 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{SlotUse, first_limit, slot_use, wakeups};
-use unstuck_store::contract::{ErrorFilter, OpenFilter, Store, StoreError};
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{ErrorFilter, Filter, OpenFilter, Store, StoreError};
 
 use super::book::Book;
 use super::family::Family;
-use super::{Broken, Promise};
+use super::shown::Notices;
+use super::{Broken, Promise, Promises, Trouble, flow};
 
 /// Every run, as the store shows it, with its flow.
-pub(super) type All = BTreeMap<RunId, (Run, Arc<Flow>)>;
+type All = BTreeMap<RunId, (Run, Arc<Flow>)>;
 
 /// Whatever a check finds, or that the store cannot be asked now.
 type Checked = Result<Result<(), Broken>, StoreError>;
 
+impl Promises {
+    /// Looks at everything.
+    pub(super) fn sweep(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        is_quiet: bool,
+    ) -> Result<(), Trouble> {
+        let notices = Notices::read(store)?;
+        let ids: Vec<RunId> = self.books.keys().copied().collect();
+        let mut all = All::new();
+        for id in ids {
+            self.look_at_run(store, flows, id, &notices)?;
+            if let Some(run) = store.run(id)? {
+                if let Some(book) = self.books.get(&id) {
+                    check_history(store, id, book)??;
+                }
+                let flow = flow(store, flows, run.flow)?;
+                all.insert(id, (run, flow));
+            }
+        }
+        for promise in [
+            Promise::Keys,
+            Promise::Moved,
+            Promise::Limits,
+            Promise::Errors,
+            Promise::Policies,
+            Promise::Leases,
+        ] {
+            self.count(promise);
+        }
+        check_keys(store, &self.family, |run| self.ledger.may_be_forgotten(run))??;
+        // What is not durable yet may have begun runs that nobody has heard of.
+        let list = store.list(&Filter::default(), None, usize::MAX)?;
+        for run in list {
+            let flow = flow(store, flows, run.flow)?;
+            all.entry(run.id).or_insert((run, flow));
+        }
+        check_timers(store, &all)??;
+        check_slots(store, &all)??;
+        check_errors(store, &all, &self.books)??;
+        self.check_policies(store)?;
+        if is_quiet {
+            self.check_leases(store, &all)?;
+        }
+        Ok(())
+    }
+
+    fn check_policies(&self, store: &mut dyn Store) -> Result<(), Trouble> {
+        let Some(wanted) = self.in_force.last() else { return Ok(()) };
+        let mut kept = store.policies()?;
+        let mut wanted = wanted.to_vec();
+        kept.sort_by(|a, b| a.id.cmp(&b.id));
+        wanted.sort_by(|a, b| a.id.cmp(&b.id));
+        if kept == wanted {
+            return Ok(());
+        }
+        let what = "the policies that were acknowledged are not those that are kept".to_owned();
+        Err(Broken { promise: Promise::Kept, run: None, what }.into())
+    }
+
+    /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
+    fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), Trouble> {
+        let downtimes = store.downtimes()?;
+        for (id, (run, flow)) in all {
+            let Some(book) = self.books.get(id).filter(|book| book.seq() == run.seq) else { continue };
+            for (unit, recount) in &book.units {
+                let Some(live) = run.unit(*unit).and_then(|unit| unit.state.live()) else { continue };
+                let attempt =
+                    AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
+                let step = flow.step(unit.step);
+                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.stepped)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Every event that was ever acknowledged is in the history, as it was.
-pub(super) fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Checked {
+fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Checked {
     let history = store.history(id, 0, usize::MAX)?;
     for (place, event) in book.events.iter().enumerate() {
         if history.get(place) != Some(event) {
@@ -36,11 +116,7 @@ pub(super) fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Ch
 }
 
 /// Every key finds its run.
-pub(super) fn check_keys(
-    store: &mut dyn Store,
-    family: &Family,
-    may_be_gone: impl Fn(RunId) -> bool,
-) -> Checked {
+fn check_keys(store: &mut dyn Store, family: &Family, may_be_gone: impl Fn(RunId) -> bool) -> Checked {
     for ((flow, key), run) in family.keys() {
         let found = store.run_of_key(flow, key)?;
         if found != Some(*run) && !(found.is_none() && may_be_gone(*run)) {
@@ -52,7 +128,7 @@ pub(super) fn check_keys(
 }
 
 /// What the store will wake is what the states ask for, leases moved by signs of life apart.
-pub(super) fn check_timers(store: &mut dyn Store, all: &All) -> Checked {
+fn check_timers(store: &mut dyn Store, all: &All) -> Checked {
     let mut kept: BTreeMap<(RunId, Option<UnitRef>), (Time, Option<Time>)> = BTreeMap::new();
     for due in store.due(Time(i64::MAX), usize::MAX)? {
         kept.insert((due.run, due.unit), (due.due, due.heard));
@@ -88,13 +164,13 @@ fn is_lease(run: &Run, flow: &Flow, place: Option<UnitRef>, due: Time, heard: Op
 }
 
 /// A limit with room lets in whoever wants to, and one without lets in nobody.
-pub(super) fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
+fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
     let mut limits: BTreeMap<Arc<str>, (u32, u32, BTreeSet<RunId>)> = BTreeMap::new();
     for (id, (run, flow)) in all {
         match slot_use(run, flow) {
             SlotUse::None => {}
             SlotUse::Has { limit } => {
-                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).1 += 1
+                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).1 += 1;
             }
             SlotUse::Wants { limit, .. } => {
                 limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).2.insert(*id);
@@ -119,7 +195,7 @@ pub(super) fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
 }
 
 /// Every error is recorded once, and what is open of errors is what the runs are in.
-pub(super) fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>) -> Checked {
+fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>) -> Checked {
     let mut recorded: BTreeMap<AttemptId, u32> = BTreeMap::new();
     for (_, record) in store.errors(&ErrorFilter::default(), None, usize::MAX)? {
         let (run, generation, unit, attempt) = (record.run, record.generation, record.unit, record.attempt);

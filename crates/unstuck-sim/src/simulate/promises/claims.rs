@@ -1,0 +1,71 @@
+//! What answers say about what is there already is so, and what was given is kept as it was.
+
+use unstuck_core::digest::digest;
+use unstuck_core::json::Payload;
+use unstuck_store::contract::Store;
+
+use super::book::Book;
+use super::ledger::Claim;
+use super::{Broken, Promise, Promises, Trouble};
+
+impl Promises {
+    /// What answers have said about what is there already, and payloads as they were given.
+    pub(super) fn check_claims(&mut self, store: &mut dyn Store) -> Result<(), Trouble> {
+        for claim in self.ledger.claims() {
+            self.count(Promise::Keys);
+            self.check_claim(claim)?;
+        }
+        for kept in std::mem::take(&mut self.ledger.kept) {
+            let is = match &kept.payload {
+                Payload::Inline(json) => Some(json.clone()),
+                Payload::Stored(id) => store.payloads(&[*id])?.pop().flatten(),
+            };
+            if is.as_ref() != Some(&kept.given) {
+                let what = format!("{} was given, and {is:?} is kept", kept.given.text());
+                return Err(Broken::of(Promise::Kept, kept.run, what).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: Claim) -> Result<(), Broken> {
+        match claim {
+            Claim::Already(id, says) => {
+                if self.books.get(&id.run).is_some_and(|book| book.has_heard(id, &says)) {
+                    return Ok(());
+                }
+                Err(Broken::of(
+                    Promise::Fenced,
+                    id.run,
+                    format!("`already` is said of what never was: {says:?}"),
+                ))
+            }
+            Claim::HasKey { flow, key, run, input } => {
+                let Some(known) = self.books.get(&run).and_then(Book::run) else {
+                    return Err(Broken::of(
+                        Promise::Kept,
+                        run,
+                        "it was said to be started, and is not there",
+                    ));
+                };
+                let Some(key) = key else { return Ok(()) };
+                let is_same = known.input_digest.as_ref() == Some(&digest(&input.value()));
+                if self.family.of_key(&flow, &key) == Some(run) && is_same {
+                    return Ok(());
+                }
+                Err(Broken::of(Promise::Keys, run, format!("a start of key `{key}` is told to be this run")))
+            }
+            Claim::KeyTaken { key, run, theirs } => {
+                let known = self.books.get(&run).and_then(Book::run);
+                let is_so = known.is_some_and(|run| {
+                    run.key.as_ref() == Some(&key) && run.input_digest.as_ref() == Some(&theirs)
+                });
+                if is_so {
+                    Ok(())
+                } else {
+                    Err(Broken::of(Promise::Keys, run, format!("it is said to have key `{key}`")))
+                }
+            }
+        }
+    }
+}

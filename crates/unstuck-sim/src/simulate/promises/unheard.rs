@@ -1,0 +1,51 @@
+//! After a crash: what was durable and nobody was told of, and who died with the process.
+
+use std::collections::BTreeSet;
+
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{Filter, Store};
+
+use super::book::Book;
+use super::{Broken, Promise, Promises, Trouble};
+
+impl Promises {
+    /// What was durable when the process died, and nobody was told of.
+    pub(super) fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+        let mut unheard: Vec<(RunId, Event)> = Vec::new();
+        let mut present = BTreeSet::new();
+        for run in store.list(&Filter::default(), None, usize::MAX)? {
+            present.insert(run.id);
+            let known = self.books.get(&run.id).map_or(0, Book::seq);
+            unheard
+                .extend(store.history(run.id, known, usize::MAX)?.into_iter().map(|event| (run.id, event)));
+        }
+        let gone: Vec<RunId> = self.books.keys().copied().filter(|id| !present.contains(id)).collect();
+        for id in gone {
+            if !self.ledger.may_be_forgotten(id) {
+                return Err(
+                    Broken::of(Promise::Kept, id, "it was acknowledged, and is gone after a crash").into()
+                );
+            }
+            self.forget(id);
+        }
+        // Parents before their children: the order of the same moment is not known any more.
+        unheard.sort_by_key(|(run, event)| (event.at, *run, event.seq));
+        for (run, event) in unheard {
+            self.check_time(run, &event)?;
+            self.write(store, flows, run, event)?;
+        }
+        Ok(())
+    }
+
+    /// Executors of a process die with it: whoever had an attempt is gone.
+    pub(super) fn lose_workers(&mut self) {
+        for book in self.books.values() {
+            for (attempt, _) in book.run().map(Run::local_attempts).unwrap_or_default() {
+                self.leases.lost(attempt);
+            }
+        }
+    }
+}
