@@ -81,7 +81,9 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
         }
     });
     let failures = failures.into_inner().map_err(|error| error.to_string())?;
-    failures.iter().for_each(|problem| println!("{problem}"));
+    for problem in &failures {
+        println!("{problem}");
+    }
     let (count, took) = (wanted.len(), begun.elapsed().as_secs_f64());
     println!("{count} mutants in {took:.0} s, {} wrong", failures.len());
     Ok(failures.is_empty())

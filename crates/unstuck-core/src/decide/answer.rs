@@ -131,17 +131,15 @@ fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, progress: Op
     } else if let Doing::Working { worker, heard: recorded, .. } = &live.doing {
         let heard = draft.now();
         let limit = lease(&draft.step(unit).limits, worker);
-        match limit.filter(|limit| live.spared.is_some_and(|until| until > *recorded + *limit)) {
-            // The first one after a downtime is an event: the limit may have been moved on in this very batch, which
-            // ends every lease that was moved before.
-            Some(limit) => {
-                let until = heard + limit;
-                draft.emit_unit(unit, UnitFact::Spared { until, by: Millis::ZERO, heard: Some(heard) });
-            }
-            None => {
-                let due = first_limit(draft.step(unit), live, Some(heard)).map(|(due, _)| due);
-                draft.decision.lease = due.map(|due| LeaseMove { unit, heard, due });
-            }
+        // The first one after a downtime is an event: the limit may have been moved on in this very batch, which ends
+        // every lease that was moved before.
+        if let Some(limit) = limit.filter(|limit| live.spared.is_some_and(|until| until > *recorded + *limit))
+        {
+            let until = heard + limit;
+            draft.emit_unit(unit, UnitFact::Spared { until, by: Millis::ZERO, heard: Some(heard) });
+        } else {
+            let due = first_limit(draft.step(unit), live, Some(heard)).map(|(due, _)| due);
+            draft.decision.lease = due.map(|due| LeaseMove { unit, heard, due });
         }
     }
     Answer::Done
