@@ -347,9 +347,9 @@ fn an_engine_on_a_store_with_runs_goes_on_where_they_were() {
 
 #[test]
 fn room_that_is_given_back_is_used_at_once() {
-    let flow = "flow: one\nsteps:\n  - {id: a, action: work}\n";
     /// How the attempt that takes up all room ends, for its executor.
     type End = fn(&mut Bench, AttemptId);
+    let flow = "flow: one\nsteps:\n  - {id: a, action: work}\n";
     let cases: [(&str, End); 3] = [
         ("an interrupted attempt has really ended", |bench, attempt| {
             let cancel = Command::Cancel { by: Actor::Engine, reason: None };

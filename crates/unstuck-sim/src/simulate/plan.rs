@@ -60,8 +60,7 @@ impl Plan {
         let taken = |queue: &&str| {
             self.workers.iter().any(|worker| worker.queues.iter().any(|mine| &**mine == *queue))
         };
-        self.flows.iter().all(|flow| flow.load(&names).is_ok())
-            && flows::QUEUES.iter().all(|queue| taken(queue))
+        self.flows.iter().all(|flow| flow.load(&names).is_ok()) && flows::QUEUES.iter().all(taken)
     }
 }
 

@@ -39,6 +39,7 @@ const MAX_STEPS: usize = 3_000;
 const MAX_HAPPENINGS: u64 = 20_000;
 
 /// Everything that a plan is carried out on.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct World<'a, S> {
     plan: &'a Plan,
     process: Process<S>,
@@ -51,6 +52,8 @@ pub(crate) struct World<'a, S> {
     frozen: Option<Time>,
     /// No stage is taken.
     outage: Option<Trouble>,
+    /// The power went while policies were changed.
+    is_unsure_of_policies: bool,
     /// Whether faults happen.
     is_rough: bool,
     happenings: u64,
@@ -69,6 +72,7 @@ pub(crate) struct World<'a, S> {
     pub(crate) acts: Tally,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is up nearly all the time")]
 enum Process<S> {
     Up(Machine<S>),
     Down(S),
@@ -124,6 +128,7 @@ impl<'a, S: TestStore> World<'a, S> {
             skew: 0,
             frozen: None,
             outage: None,
+            is_unsure_of_policies: false,
             is_rough: true,
             happenings: 0,
             disk_is_planned: false,
@@ -197,7 +202,7 @@ impl<'a, S: TestStore> World<'a, S> {
     fn happen(&mut self) -> Result<(), Broken> {
         self.happenings += 1;
         if self.happenings > MAX_HAPPENINGS {
-            return Err(self.broken("things happen for ever"));
+            return Err(never_rests("things happen for ever"));
         }
         match self.agenda.pop(self.now) {
             None => return self.step(),
@@ -236,10 +241,11 @@ impl<'a, S: TestStore> World<'a, S> {
     fn step(&mut self) -> Result<(), Broken> {
         for _ in 0..MAX_STEPS {
             if self.frozen.is_some() || !self.step_once()? {
-                return self.plan_disk();
+                self.plan_disk();
+                return Ok(());
             }
         }
-        Err(self.broken("the engine has more to do at this moment, however often it is stepped"))
+        Err(never_rests("the engine has more to do at this moment, however often it is stepped"))
     }
 
     /// One step; gives whether there is more to do at once.
@@ -250,14 +256,13 @@ impl<'a, S: TestStore> World<'a, S> {
             machine.engine.store().refuse_stage(faults::error(trouble));
         }
         let outputs = machine.step();
-        if machine.engine.store().has_crashed() {
-            // Nobody hears what it would have said.
-            self.say(format_args!("the power has gone"));
-            self.crash(Millis(500), 0);
-            return Ok(false);
-        }
         self.hear(outputs)?;
         let Process::Up(machine) = &mut self.process else { return Ok(false) };
+        if machine.engine.store().has_crashed() {
+            self.say(format_args!("the power has gone"));
+            self.crash(Millis::seconds(2), 0);
+            return Ok(false);
+        }
         if machine.engine.is_stopped() {
             self.say(format_args!("the engine has stopped with its store"));
             self.crash(Millis(500), 0);
@@ -273,7 +278,7 @@ impl<'a, S: TestStore> World<'a, S> {
         for output in outputs {
             self.promises.heard(&output, now)?;
             match output {
-                Output::Reply { ticket, result } => self.reply(ticket, result),
+                Output::Reply { ticket, result } => self.reply(ticket, &result),
                 Output::Dispatch { worker, job } => self.dispatched(&worker, &job),
                 Output::Interrupt { worker, attempt, why } => self.interrupted(&worker, attempt, &why),
                 Output::Happened { run, event } => self.happened(run, &event),
@@ -297,16 +302,16 @@ impl<'a, S: TestStore> World<'a, S> {
         }
     }
 
-    fn reply(&mut self, ticket: Ticket, result: Result<unstuck_core::decide::Answer, EngineError>) {
+    fn reply(&mut self, ticket: Ticket, result: &Result<unstuck_core::decide::Answer, EngineError>) {
         match self.tickets.remove(&ticket) {
-            Some(Asked::Act(words)) => match &result {
+            Some(Asked::Act(words)) => match result {
                 Ok(answer) => {
                     self.acts.count(words);
                     self.say(format_args!("  answered ({words}): {answer:?}"));
                 }
                 Err(error) => self.say(format_args!("  refused ({words}): {error}")),
             },
-            Some(Asked::Letter(letter, arrives)) => self.letter_answered(letter, arrives, &result),
+            Some(Asked::Letter(letter, arrives)) => self.letter_answered(letter, arrives, result),
             Some(Asked::Beat) | None => {}
         }
     }
@@ -327,7 +332,7 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// If stages are on their way to the disk, something will become of them.
-    fn plan_disk(&mut self) -> Result<(), Broken> {
+    fn plan_disk(&mut self) {
         if let Process::Up(machine) = &mut self.process
             && self.frozen.is_none()
             && machine.engine.outstanding() > 0
@@ -338,7 +343,6 @@ impl<'a, S: TestStore> World<'a, S> {
             let delay = if chance.percent(60) { 0 } else { chance.between(1, 40) };
             self.agenda.put(self.now + Millis(delay), Coming::Disk);
         }
-        Ok(())
     }
 
     /// Some stages become durable.
@@ -377,6 +381,8 @@ impl<'a, S: TestStore> World<'a, S> {
                 true
             }
             Err(error) => {
+                // Whoever dies while they are written does not know whether they are kept.
+                self.is_unsure_of_policies |= machine.engine.store().has_crashed();
                 self.say(format_args!("  policies refused: {error}"));
                 false
             }
@@ -422,10 +428,6 @@ impl<'a, S: TestStore> World<'a, S> {
         self.trace.say(self.now, what);
     }
 
-    fn broken(&self, what: &str) -> Broken {
-        Broken { promise: Promise::Moved, run: None, what: what.to_owned() }
-    }
-
     /// The policies in force, told to who watches.
     fn tell_policies(&mut self) {
         let policies: Option<Policies> = self.engine().map(|engine| engine.policies().clone());
@@ -433,4 +435,9 @@ impl<'a, S: TestStore> World<'a, S> {
             self.promises.policies(&policies);
         }
     }
+}
+
+/// Nothing will come of what goes on.
+fn never_rests(what: &str) -> Broken {
+    Broken { promise: Promise::Moved, run: None, what: what.to_owned() }
 }

@@ -86,7 +86,7 @@ fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
         flow: flow.name.clone(),
         key: chance.percent(40).then(|| chance.between(0, 2)),
         input: chance.weighed(&[(6, 0), (3, 1), (1, 2), (1, 3)]),
-        priority: i32::try_from(chance.weighed(&[(7, 0), (1, 1), (1, 5)])).unwrap_or(0),
+        priority: chance.weighed(&[(7, 0), (1, 1), (1, 5)]),
         deadline: chance.percent(10).then(|| Millis(*chance.one(&[5_000, 60_000, 3_600_000]))),
         restart_if_final: chance.percent(40),
     })

@@ -29,7 +29,7 @@ pub(crate) fn one(chance: &mut Chance, name: &str, flows: &[PlannedFlow]) -> Pol
         2 => criteria.action_type = Some(Arc::from(*chance.one(&TYPES))),
         _ => {
             criteria.error_substring =
-                Some(Arc::from(*chance.one(&["disk", "connection reset", "stuck", "e"])))
+                Some(Arc::from(*chance.one(&["disk", "connection reset", "stuck", "e"])));
         }
     }
     let delay = *chance.one(&[0, 1_000, 30_000, 600_000]);

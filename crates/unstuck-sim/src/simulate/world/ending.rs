@@ -70,7 +70,7 @@ impl<S: TestStore> World<'_, S> {
         if let Some(run) = self.known_runs().into_iter().find(|run| !run.is_final()) {
             let mut units = Vec::new();
             run.each_unit(|unit, state| {
-                units.push(format!("step {} is {}", unit.step.0, state.state.word()))
+                units.push(format!("step {} is {}", unit.step.0, state.state.word()));
             });
             let what = format!("it is {} for good: {}", run.state().word(), units.join(", "));
             return Err(Broken::of(Promise::Moved, run.id, what));

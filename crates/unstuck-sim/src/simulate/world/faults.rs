@@ -146,10 +146,14 @@ impl<S: TestStore> World<'_, S> {
             return Ok(());
         };
         let machine = Machine::start(store, self.compile(), self.settings(), self.clock());
-        let machine = machine.map_err(|error| self.broken(&format!("the store does not open: {error}")))?;
+        let machine =
+            machine.map_err(|error| super::never_rests(&format!("the store does not open: {error}")))?;
         self.process = Process::Up(machine);
         let now = self.clock();
         self.say(format_args!("the process opens the store"));
+        if std::mem::take(&mut self.is_unsure_of_policies) {
+            self.tell_policies();
+        }
         if let Process::Up(machine) = &mut self.process {
             self.promises.after_crash(&mut machine.engine, now)?;
         }

@@ -45,13 +45,13 @@ impl<S: TestStore> World<'_, S> {
                 self.order_counted(words, PolicyOrder::Load { drafts, replace: *replace, by });
             }
             Act::EnablePolicy(name) => {
-                self.order_counted(words, PolicyOrder::Enable { names: vec![(*name).into()], by })
+                self.order_counted(words, PolicyOrder::Enable { names: vec![(*name).into()], by });
             }
             Act::DisablePolicy(name) => {
                 self.order_counted(words, PolicyOrder::Disable { names: vec![(*name).into()], by });
             }
             Act::DeletePolicy(name) => {
-                self.order_counted(words, PolicyOrder::Delete { names: vec![(*name).into()], by })
+                self.order_counted(words, PolicyOrder::Delete { names: vec![(*name).into()], by });
             }
             Act::Bulk(deed, canary) => {
                 if self.bulk(*deed, *canary).is_some() {

@@ -30,6 +30,7 @@ const LAST: u64 = 1;
 
 /// A worker, as it is now.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct WorkerLife {
     pub(super) name: Arc<str>,
     pub(super) is_local: bool,
@@ -72,7 +73,7 @@ pub(super) struct Letter {
 }
 
 /// What happens at a worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// It sends a letter.
     Sends(usize),
@@ -337,7 +338,7 @@ impl<S: TestStore> World<'_, S> {
         let Letter { worker, incarnation, attempt, number: kind, is_done, .. } = self.letters[number];
         match result {
             Ok(answer) => {
-                self.say(format_args!("  answer {} of {} taken: {answer:?}", attempt.attempt, attempt.run))
+                self.say(format_args!("  answer {} of {} taken: {answer:?}", attempt.attempt, attempt.run));
             }
             Err(error) => self.say(format_args!("  answer refused: {error}")),
         }
