@@ -373,9 +373,9 @@ impl<'a, S: TestStore> World<'a, S> {
     fn order(&mut self, order: PolicyOrder) -> bool {
         let now = self.clock();
         let Process::Up(machine) = &mut self.process else { return false };
+        self.promises.time_is(now);
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
-                self.promises.time_is(now);
                 self.promises.policies(machine.engine.policies());
                 self.say(format_args!("  policies changed: {}", outcome.changes.len()));
                 true

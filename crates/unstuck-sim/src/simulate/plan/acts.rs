@@ -25,7 +25,7 @@ pub enum Act {
     DeletePolicy(&'static str),
     /// A bulk action for everything that is in error, or open: which, and the number of the first wave.
     Bulk(Deed, Option<u32>),
-    /// A bulk action is paused, goes on, or is cancelled.
+    /// A bulk action is paused, goes on, or is cancelled: the last one, where the number is as large as can be.
     ChangeBulk(Deed, u64),
     /// A new version of a flow.
     NewVersion(PlannedFlow),

@@ -53,7 +53,15 @@ pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
         // Each act has chance of its own, so that they do not depend on each other.
         let mut own = Chance::of(seed, &[5, number]);
         let act = if number < 2 { start(&mut own, flows) } else { act(&mut own, flows) };
+        let is_bulk = matches!(act, Act::Bulk(..));
         acts.push((Millis(at), act));
+        // A bulk action of a few targets does not last long: who wants to change it must be quick.
+        if is_bulk && own.percent(60) {
+            at += own.between(0, 700);
+            acts.push((Millis(at), Act::ChangeBulk(Deed::Pause, u64::MAX)));
+            at += own.between(0, 700);
+            acts.push((Millis(at), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
+        }
     }
     acts
 }

@@ -196,6 +196,8 @@ impl<S: TestStore> World<'_, S> {
             return None;
         }
         let id = engine.new_bulk_id(now);
+        self.promises.time_is(now);
+        let engine = self.engine()?;
         let total = found.len() as u64;
         let target = |(place, (run, unit))| Target { place, run, unit, result: TargetResult::Pending };
         engine.put_targets(id, (0..).zip(found).map(target).collect()).ok()?;
@@ -208,7 +210,8 @@ impl<S: TestStore> World<'_, S> {
     }
 
     fn change_bulk(&mut self, deed: Deed, nth: u64, words: &'static str) {
-        let Some(bulk) = nth_of(&self.bulks, nth) else { return };
+        let last = self.bulks.last().copied().filter(|_| nth == u64::MAX);
+        let Some(bulk) = last.or_else(|| nth_of(&self.bulks, nth)) else { return };
         let deed = match deed {
             Deed::Pause => BulkDeed::Pause,
             Deed::Unpause => BulkDeed::Unpause,
