@@ -608,6 +608,9 @@ impl<S: Store> Engine<S> {
                     break;
                 }
             }
+            if let Err(error) = &settled.result {
+                self.undo_unstaged(error, &mut outputs);
+            }
             match settled.result {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.may_pass() => {
@@ -624,6 +627,15 @@ impl<S: Store> Engine<S> {
             }
         }
         outputs
+    }
+
+    /// What stood on a batch that is gone, and changed nothing, was seen on what never was.
+    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
+        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
+            if let Some(done) = self.outstanding.pop_front() {
+                self.undo(done, error, outputs);
+            }
+        }
     }
 
     /// A batch is gone: its callers are told, its executors' words are heard again, its hand-outs taken back.

@@ -165,6 +165,11 @@ fn a_refusal_waits_for_what_it_was_seen_on() {
     bench.engine.store().fail_next(&StoreError::Full("no space".into()));
     bench.step();
     assert!(matches!(bench.replies[1], (2, Err(EngineError::Store(StoreError::Full(_))))));
+    assert!(
+        matches!(bench.replies[2], (3, Err(EngineError::Store(StoreError::Full(_))))),
+        "what was seen on the cancel is not true any more: {:?}",
+        bench.replies
+    );
     bench.now = bench.now + Millis::seconds(1);
     bench.engine.submit(pause(4));
     bench.run();
