@@ -175,8 +175,7 @@ impl Arguments {
         match format {
             Format::Text => show::rehearsal(&report, &timelines, &mut stdout),
             Format::Json => {
-                let whole = Whole { report: &report, timelines: &timelines };
-                stdout.line(&json(&whole)?);
+                stdout.line(&json(&Whole { report: &report, timelines: &timelines })?);
             }
         }
         stdout.finish()?;

@@ -94,11 +94,9 @@ fn summary(report: &Report, stdout: &mut Output) {
         table.row(vec![Cell::new(""), Cell::styled(name, style::DIM), cell]);
     };
     for (place, end) in report.ends.iter().enumerate() {
-        let mut said = format!("{} {}", end.runs, end.end.word());
-        if let Some(why) = &end.why {
-            let first = if report.runs == 1 { String::new() } else { format!("run {}: ", end.first) };
-            said += &format!(" ({first}{why})");
-        }
+        let first = if report.runs == 1 { String::new() } else { format!("run {}: ", end.first) };
+        let why = end.why.as_ref().map_or(String::new(), |why| format!(" ({first}{why})"));
+        let said = format!("{} {}{why}", end.runs, end.end.word());
         row(if place == 0 { "runs" } else { "" }, Cell::styled(said, style_of_end(end.end)));
     }
     if let Some(times) = &report.completion {
