@@ -25,7 +25,7 @@ use crate::document;
 use crate::examine::examine;
 use crate::executor::{Job, Word};
 use crate::flows::{Compile, Flows};
-use crate::life::Lifetime;
+use crate::life::{self, Lifetime};
 use crate::policies;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 
@@ -112,7 +112,7 @@ struct Outstanding {
     handed_out: Vec<(AttemptId, Worker, u32)>,
     /// Attempts whose last word it has heard.
     ended: Vec<(AttemptId, Worker, u32)>,
-    /// A time without answers that it records.
+    /// A time without answers that ends with it.
     downtime: Option<Downtime>,
     /// Bulk actions as it leaves them.
     bulks: Vec<Bulk>,
@@ -230,7 +230,8 @@ impl<S: Store> Engine<S> {
 
     /// Nothing is due before `now`, and answers are taken all the same.
     pub fn alive(&mut self, now: Time) {
-        if self.outstanding.is_empty() && self.retry_at.is_none() && self.stopped.is_none() {
+        let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.life.is_down();
+        if self.outstanding.is_empty() && takes_answers {
             self.store.alive(now.max(self.last));
         }
     }
@@ -530,8 +531,11 @@ impl<S: Store> Engine<S> {
             }
         }
         done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
-        if batch.has_changes() || done.downtime.is_some() {
-            let stage = Stage { downtime: done.downtime, ..batch.into_stage(self.last, self.ids.last()) };
+        let downtime = done.downtime.filter(life::is_noticed);
+        // A store that was in trouble is over it when it has taken something, if only nothing at all.
+        let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
+        if batch.has_changes() || downtime.is_some() || is_probe {
+            let stage = Stage { downtime, ..batch.into_stage(self.last, self.ids.last()) };
             done.stage = Some(self.store.stage(stage)?);
         } else {
             self.store.abandon(batch.into_runs());

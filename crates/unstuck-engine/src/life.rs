@@ -59,20 +59,24 @@ impl Lifetime {
         mine.map(|(attempt, _)| LeftOver { attempt: *attempt, token: self.signer.sign(*attempt) }).collect()
     }
 
+    /// Whether there is a time without answers that is not recorded yet. Whoever follows must find its beginning.
+    pub(crate) fn is_down(&self) -> bool {
+        self.down_since.is_some()
+    }
+
     /// Since `from`, no answers are taken.
     pub(crate) fn goes_down(&mut self, from: Time) {
         self.down_since.get_or_insert(from);
     }
 
-    /// Answers may be taken again: what is to be recorded of the time since they were, if it is worth it. Decisions
-    /// from now on know of it.
+    /// Answers may be taken again: the time since they were, until it is known whether they are. Decisions from now on
+    /// know of it, if it is worth it.
     pub(crate) fn comes_back(&mut self, now: Time) -> Option<Downtime> {
         let from = self.down_since.take()?;
         let down = Downtime { from, to: now };
-        if now.since(from) < SHORTEST_DOWNTIME {
-            return None;
+        if is_noticed(&down) {
+            remember(&mut self.downtimes, down);
         }
-        remember(&mut self.downtimes, down);
         Some(down)
     }
 
@@ -83,4 +87,9 @@ impl Lifetime {
             self.down_since = Some(down.from.min(self.down_since.unwrap_or(down.from)));
         }
     }
+}
+
+/// Whether it is worth recording.
+pub(crate) fn is_noticed(down: &Downtime) -> bool {
+    down.to.since(down.from) >= SHORTEST_DOWNTIME
 }

@@ -175,6 +175,20 @@ fn the_time_between_two_lives_counts_against_nobody() {
 }
 
 #[test]
+fn a_life_that_ends_before_it_has_recorded_the_time_before_it_hides_nothing() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    life.start("timed");
+    life.engine.alive(life.now);
+    let from = life.now;
+    let mut short = life.die_and_start(Millis::hours(1));
+    short.engine.alive(short.now);
+    let mut life = short.die_and_start(Millis::hours(1));
+    life.go();
+    let down = Downtime { from, to: life.now };
+    assert_eq!(life.engine.store().downtimes(), Ok(vec![down]));
+}
+
+#[test]
 fn a_moment_is_no_downtime() {
     let mut life = Life::new(MemoryStore::deferred(), BEGIN);
     life.start("timed");
