@@ -63,6 +63,8 @@ pub struct Promises {
     leases: Leases,
     family: Family,
     in_force: InForce,
+    /// Runs that somebody has forgotten.
+    forgotten: BTreeSet<RunId>,
     /// What was heard and not looked at yet.
     heard: Vec<Heard>,
     /// The latest time that an engine can know of, and the time that it must know of.
@@ -117,6 +119,7 @@ impl Promises {
             leases: Leases::default(),
             family: Family::default(),
             in_force: InForce::default(),
+            forgotten: BTreeSet::new(),
             heard: Vec::new(),
             clock: Time(i64::MIN),
             stepped: Time(i64::MIN),
@@ -209,7 +212,9 @@ impl Promises {
         let result = self.take_heard(store, flows).map(drop);
         unless_away(result)?;
         let last = store.last_time().ok().flatten().unwrap_or(Time(i64::MIN));
-        self.leases.was_away(self.clock, last.max(now));
+        // The store may know that it was alive a little longer, before its clock was set back.
+        let seen = store.last_seen().ok().flatten().unwrap_or(last);
+        self.leases.was_away(self.clock.max(seen), last.max(now));
         // An engine knows no time but that of its store and its clock.
         self.clock = last.max(now);
         self.stepped = last;
@@ -319,6 +324,7 @@ impl Promises {
     }
 
     fn forget(&mut self, run: RunId) {
+        self.forgotten.insert(run);
         self.books.remove(&run);
         self.family.forget(run);
     }

@@ -31,7 +31,8 @@ impl Promises {
     fn check_claim(&self, claim: Claim) -> Result<(), Broken> {
         match claim {
             Claim::Already(id, says) => {
-                if self.books.get(&id.run).is_some_and(|book| book.has_heard(id, &says)) {
+                let is_so = self.books.get(&id.run).is_some_and(|book| book.has_heard(id, &says));
+                if is_so || self.forgotten.contains(&id.run) {
                     return Ok(());
                 }
                 Err(Broken::of(
@@ -41,6 +42,9 @@ impl Promises {
                 ))
             }
             Claim::HasKey { flow, key, run, input } => {
+                if self.forgotten.contains(&run) {
+                    return Ok(());
+                }
                 let Some(known) = self.books.get(&run).and_then(Book::run) else {
                     return Err(Broken::of(
                         Promise::Kept,
@@ -55,6 +59,7 @@ impl Promises {
                 }
                 Err(Broken::of(Promise::Keys, run, format!("a start of key `{key}` is told to be this run")))
             }
+            Claim::KeyTaken { run, .. } if self.forgotten.contains(&run) => Ok(()),
             Claim::KeyTaken { key, run, theirs } => {
                 let known = self.books.get(&run).and_then(Book::run);
                 let is_so = known.is_some_and(|run| {

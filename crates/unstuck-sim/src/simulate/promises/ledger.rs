@@ -10,6 +10,7 @@ use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact};
 use unstuck_core::id::RunId;
+use unstuck_core::json::{INLINE_BYTES, Payload};
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
 use unstuck_engine::executor::Word;
@@ -157,15 +158,19 @@ impl Ledger {
             Actor::Engine => Ok(()),
             Actor::Worker => self.attribute_to_worker(run, event, before),
             Actor::User(name) => {
-                let is_behind = |request: &Request| matches_request(request, run, event);
-                if let Some(place) = self.owed.iter().position(|(request, _)| is_behind(request)) {
+                let is_behind = |request: &Request| matches_request(request, run, event, before);
+                // A start says which run it has started.
+                let is_its = |answer: &Answer| !matches!(answer, Answer::Started(started) if *started != run);
+                if let Some(place) =
+                    self.owed.iter().position(|(request, answer)| is_its(answer) && is_behind(request))
+                {
                     let (request, _) = self.owed.remove(place);
                     self.remember_payload(&request, event);
                     return Ok(());
                 }
                 if let Some(place) = self.unknown.iter().position(is_behind) {
-                    let request = self.unknown.remove(place);
-                    self.remember_payload(&request, event);
+                    // Which of several that are alike it was is not known.
+                    self.unknown.remove(place);
                     return Ok(());
                 }
                 // What somebody does to many runs at once is not asked for one by one.
@@ -259,14 +264,24 @@ impl Ledger {
     }
 }
 
-fn matches_request(request: &Request, run: RunId, event: &Event) -> bool {
+fn matches_request(request: &Request, run: RunId, event: &Event, before: Option<&Run>) -> bool {
     if actor_of(request).as_ref() != Some(&event.by) {
         return false;
     }
     match request {
         Request::Start { start, .. } => match event.facts.first() {
-            Some(Fact::Started(started)) => started.key == start.key && started.root_flow == start.flow,
-            Some(Fact::Reran { .. }) => start.key.is_some(),
+            Some(Fact::Started(started)) => {
+                let is_input = match &started.input {
+                    Payload::Inline(input) => *input == start.input,
+                    // Whether a stored one is the same is looked up later.
+                    Payload::Stored(_) => start.input.text().len() > INLINE_BYTES,
+                };
+                started.key == start.key && started.root_flow == start.flow && is_input
+            }
+            Some(Fact::Reran { .. }) => {
+                start.key.is_some()
+                    && before.is_some_and(|run| run.key == start.key && run.root_flow == start.flow)
+            }
             _ => false,
         },
         Request::Command { run: asked, command, .. } => *asked == run && matches_command(command, event),

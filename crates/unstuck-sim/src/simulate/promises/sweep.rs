@@ -165,22 +165,23 @@ fn is_lease(run: &Run, flow: &Flow, place: Option<UnitRef>, due: Time, heard: Op
 
 /// A limit with room lets in whoever wants to, and one without lets in nobody.
 fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
-    let mut limits: BTreeMap<Arc<str>, (u32, u32, BTreeSet<RunId>)> = BTreeMap::new();
+    let mut has: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    let mut wants: BTreeMap<Arc<str>, BTreeMap<u32, BTreeSet<RunId>>> = BTreeMap::new();
     for (id, (run, flow)) in all {
         match slot_use(run, flow) {
             SlotUse::None => {}
-            SlotUse::Has { limit } => {
-                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).1 += 1;
-            }
+            SlotUse::Has { limit } => *has.entry(limit.name).or_default() += 1,
             SlotUse::Wants { limit, .. } => {
-                limits.entry(limit.name).or_insert((limit.max, 0, BTreeSet::new())).2.insert(*id);
+                wants.entry(limit.name).or_default().entry(limit.max).or_default().insert(*id);
             }
         }
     }
     let let_in: BTreeSet<RunId> = store.admissible(usize::MAX)?.into_iter().collect();
-    for (name, (max, has, wants)) in limits {
-        let room = max.saturating_sub(has) as usize;
-        let expected = room.min(wants.len());
+    for (name, wants) in wants {
+        // Where versions of a flow have other limits, who is first decides for all.
+        let Some((max, wants)) = wants.first_key_value().filter(|_| wants.len() == 1) else { continue };
+        let has = has.get(&name).copied().unwrap_or(0);
+        let expected = wants.len().min(max.saturating_sub(has) as usize);
         let admitted = wants.intersection(&let_in).count();
         if admitted != expected {
             let run = wants.first().copied();
