@@ -434,3 +434,41 @@ fn a_store_that_was_away_is_asked_again_soon_whatever_the_clock_does() {
         assert_eq!(bench.jobs.len(), 1, "{before} {after}");
     }
 }
+
+#[test]
+fn a_store_that_takes_nothing_for_a_while_costs_nobody_a_lease() {
+    let flow = "flow: one\nsteps:\n  - {id: a, action: far, heartbeatTimeout: 10s, retryStrategy: none}\n";
+    // Whether its worker tries to give signs of life meanwhile.
+    for is_heard in [true, false] {
+        let mut bench = Bench::new(MemoryStore::new(), flow, 1);
+        let worker = Worker { name: "far".into(), incarnation: 1, local: false };
+        let queues = [Arc::from("far")].into();
+        bench.engine.register(Offer { worker, queues, free: 1, max_load: 1 }, false);
+        bench.start(1, "one", None, 0);
+        bench.run();
+        let attempt = bench.jobs[0].attempt;
+        let answer = |ticket, says| Request::Command {
+            ticket,
+            run: attempt.run,
+            command: Command::Answer { attempt, says },
+        };
+        bench.engine.submit(answer(2, Says::Start));
+        bench.run();
+        // It is asked again every 200 ms, for 30 s.
+        for tick in 0..150 {
+            bench.engine.store().refuse_stage(StoreError::Full("no space".into()));
+            if tick == 0 || is_heard && tick % 20 == 0 {
+                bench.engine.submit(answer(3, Says::Heartbeat { progress: None }));
+            }
+            bench.step();
+            bench.now = bench.now + Millis(200);
+        }
+        bench.run();
+        bench.now = bench.now + Millis::seconds(9);
+        bench.run();
+        assert!(bench.interrupted.is_empty(), "{is_heard}: it has 10 s from the last answer that was taken");
+        bench.now = bench.now + Millis::seconds(2);
+        bench.run();
+        assert_eq!(bench.interrupted, [attempt], "{is_heard}: and no more");
+    }
+}

@@ -134,7 +134,8 @@ impl<S: TestStore> World<'_, S> {
             Deed::Unpause => Command::Unpause { by },
             Deed::Cancel => Command::Cancel { by, reason },
             Deed::Signal => {
-                let name = self.signal_wanted(run).unwrap_or_else(|| SIGNALS[usize::from(whole)].into());
+                let name =
+                    self.signal_wanted(run, unit).unwrap_or_else(|| SIGNALS[usize::from(whole)].into());
                 Command::Signal { name, payload: input(nth % 3), by }
             }
             Deed::Continue => Command::Rerun { what: Rerun::Continue, by },
@@ -147,15 +148,12 @@ impl<S: TestStore> World<'_, S> {
         self.ask(Request::Command { ticket, run, command });
     }
 
-    fn signal_wanted(&mut self, run: RunId) -> Option<Arc<str>> {
+    fn signal_wanted(&mut self, run: RunId, unit: UnitRef) -> Option<Arc<str>> {
         let run = self.engine()?.store().run(run).ok()??;
-        let mut wanted = None;
-        run.each_unit(|_, unit| {
-            if let UnitState::Waiting(Waiting::Signal { name, .. }) = &unit.state {
-                wanted = Some(name.clone());
-            }
-        });
-        wanted
+        match &run.unit(unit)?.state {
+            UnitState::Waiting(Waiting::Signal { name, .. }) => Some(name.clone()),
+            _ => None,
+        }
     }
 
     /// Forgets a run with all that belongs to it.
