@@ -222,6 +222,7 @@ impl Promises {
         self.hands.crashed();
         let result = self.find_unheard(store, flows);
         unless_away(result)?;
+        self.in_force.restart();
         self.ledger.give_up_unknown();
         self.hands.crashed();
         self.lose_workers();
@@ -305,6 +306,7 @@ impl Promises {
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
                         Meaning::Alive(attempt) => self.leases.acknowledged(attempt),
+                        Meaning::Unheard(attempt) => self.leases.refused(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
                 }

@@ -24,7 +24,15 @@ pub(super) struct InForce {
 impl InForce {
     /// From now on these.
     pub(super) fn change(&mut self, policies: &Policies, now: Time) {
+        let now = self.sets.last().map_or(now, |(before, _)| now.max(*before));
         self.sets.push((now, policies.iter().map(|policy| Policy::clone(policy)).collect()));
+    }
+
+    /// Another engine goes on with the last ones, and its clock may be behind.
+    pub(super) fn restart(&mut self) {
+        if let Some((_, last)) = self.sets.pop() {
+            self.sets = vec![(Time(i64::MIN), last)];
+        }
     }
 
     /// The last ones, in no order; nothing if they were never changed.

@@ -21,7 +21,9 @@ pub(super) struct Family {
     ids: BTreeSet<RunId>,
     keys: BTreeMap<(Arc<str>, Arc<str>), RunId>,
     children: BTreeMap<Place, RunId>,
-    slots: BTreeMap<Arc<str>, BTreeSet<RunId>>,
+    slots: BTreeMap<Arc<str>, BTreeMap<RunId, u32>>,
+    /// Whether what happens is told in another order than it happened in.
+    is_unordered: bool,
 }
 
 impl Family {
@@ -126,16 +128,36 @@ impl Family {
             }
             Slot::Taken(limit) => {
                 let has = self.slots.entry(limit.name.clone()).or_default();
-                let is_new = has.insert(run.id);
-                if is_new && has.len() > limit.max as usize {
-                    let what =
-                        format!("{} runs have a slot of `{}`, and {} may", has.len(), limit.name, limit.max);
-                    return Err(Broken::of(Promise::Limits, run.id, what));
+                let is_new = has.insert(run.id, limit.max).is_none();
+                if is_new && !self.is_unordered && has.len() > limit.max as usize {
+                    return Err(too_many(&limit.name, has));
                 }
                 Ok(())
             }
         }
     }
+
+    /// What follows is told in another order than it happened in.
+    pub(super) fn begin_unordered(&mut self) {
+        self.is_unordered = true;
+    }
+
+    /// That is over: limits are looked at again.
+    pub(super) fn end_unordered(&mut self) -> Result<(), Broken> {
+        self.is_unordered = false;
+        let is_over =
+            |has: &BTreeMap<RunId, u32>| has.values().max().is_some_and(|max| has.len() > *max as usize);
+        match self.slots.iter().find(|(_, has)| is_over(has)) {
+            None => Ok(()),
+            Some((name, has)) => Err(too_many(name, has)),
+        }
+    }
+}
+
+fn too_many(name: &str, has: &BTreeMap<RunId, u32>) -> Broken {
+    let max = has.values().max().copied().unwrap_or(0);
+    let what = format!("{} runs have a slot of `{name}`, and {max} may", has.len());
+    Broken { promise: Promise::Limits, run: has.keys().next_back().copied(), what }
 }
 
 /// No further item is launched while `parallel` of them are in motion. Those that somebody resumes go on at once.

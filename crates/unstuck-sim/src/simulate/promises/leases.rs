@@ -58,6 +58,13 @@ impl Leases {
         }
     }
 
+    /// The engine has said that it does not take a heartbeat: the oldest one that it has said nothing of.
+    pub(super) fn refused(&mut self, attempt: AttemptId) {
+        if let Some(place) = self.said.iter().position(|(said, _)| *said == attempt) {
+            self.said.remove(place);
+        }
+    }
+
     fn know(&mut self, attempt: AttemptId, heard: Time) {
         let known = self.known.entry(attempt).or_insert(heard);
         *known = heard.max(*known);

@@ -56,6 +56,8 @@ pub(super) enum Meaning {
     Forgotten(Vec<RunId>),
     /// A sign of life is known.
     Alive(AttemptId),
+    /// A sign of life was not taken.
+    Unheard(AttemptId),
 }
 
 impl Ledger {
@@ -143,6 +145,12 @@ impl Ledger {
         if let EngineError::Refused(unstuck_core::refusal::Refusal::KeyTaken { key, run, theirs, .. }) = error
         {
             self.claims.push(Claim::KeyTaken { key: key.clone(), run: *run, theirs: theirs.clone() });
+        }
+        if let Request::Command {
+            command: Command::Answer { attempt, says: Says::Heartbeat { .. } }, ..
+        } = request
+        {
+            return Ok(Meaning::Unheard(*attempt));
         }
         Ok(Meaning::Nothing)
     }

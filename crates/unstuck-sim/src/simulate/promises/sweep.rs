@@ -119,7 +119,7 @@ fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Checked {
 fn check_keys(store: &mut dyn Store, family: &Family, may_be_gone: impl Fn(RunId) -> bool) -> Checked {
     for ((flow, key), run) in family.keys() {
         let found = store.run_of_key(flow, key)?;
-        if found != Some(*run) && !(found.is_none() && may_be_gone(*run)) {
+        if found != Some(*run) && !may_be_gone(*run) {
             let what = format!("its key `{key}` gives {found:?}");
             return Ok(Err(Broken::of(Promise::Keys, *run, what)));
         }

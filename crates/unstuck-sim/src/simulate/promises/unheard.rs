@@ -33,10 +33,12 @@ impl Promises {
         }
         // Parents before their children: the order of the same moment is not known any more.
         unheard.sort_by_key(|(run, event)| (event.at, *run, event.seq));
+        self.family.begin_unordered();
         for (run, event) in unheard {
             self.check_time(run, &event)?;
             self.write(store, flows, run, event)?;
         }
+        self.family.end_unordered()?;
         Ok(())
     }
 
