@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) payloads: Vec<(RunId, PayloadId, Json)>,
     pub(crate) keys: Vec<(std::sync::Arc<str>, std::sync::Arc<str>, RunId)>,
     pub(crate) leases: Vec<MovedLease>,
+    /// Leases that were moved and are over.
+    pub(crate) ended_leases: Vec<(RunId, UnitRef)>,
     pub(crate) rows: Vec<Row>,
     pub(crate) notices: Vec<(NoticeId, Notice)>,
     pub(crate) delivered: Vec<NoticeId>,

@@ -4,9 +4,10 @@ use rustc_hash::FxHashSet;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
-use unstuck_core::model::run::Slot;
+use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
 use unstuck_core::time::Time;
+use unstuck_core::wakeup::Wakeup;
 use unstuck_store::check::{NOT_YET, check_bulks, check_errors, check_events};
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::tally::hits_of;
@@ -138,7 +139,12 @@ impl SqliteStore {
                 job.leases.push(MovedLease { run: id, step, item, timer });
             }
         }
+        let moved = self.moved_leases(&run, &wakeups, replaces_all);
         self.state.wake(id, &wakeups, replaces_all, &slot, at);
+        // The next attempt may be planned for the same time: it must not inherit a sign of life.
+        let is_over =
+            |unit: &UnitRef| !self.state.timers.get(id, Some(*unit)).is_some_and(|timer| timer.was_moved());
+        job.ended_leases.extend(moved.into_iter().filter(is_over).map(|unit| (id, unit)));
         for (payload, json) in payloads {
             self.state.payloads.put(payload, json.clone(), job.stage);
             job.payloads.push((id, payload, json));
@@ -171,6 +177,24 @@ impl SqliteStore {
                 self.state.hot.touch(id, seq);
             }
         }
+    }
+
+    /// Which of the leases that this may end were moved by signs of life.
+    fn moved_leases(
+        &self,
+        run: &Run,
+        wakeups: &[(Option<UnitRef>, Wakeup)],
+        replaces_all: bool,
+    ) -> Vec<UnitRef> {
+        let is_moved = |unit: &UnitRef| {
+            self.state.timers.get(run.id, Some(*unit)).is_some_and(|timer| timer.was_moved())
+        };
+        if !replaces_all {
+            return wakeups.iter().filter_map(|(unit, _)| *unit).filter(is_moved).collect();
+        }
+        let mut moved = Vec::new();
+        run.each_unit(|unit, _| moved.extend(Some(unit).filter(is_moved)));
+        moved
     }
 
     /// Numbers errors as they are recorded.

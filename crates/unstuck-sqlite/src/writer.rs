@@ -12,7 +12,7 @@ use unstuck_store::contract::{Settled, StoreError};
 use crate::bulks;
 use crate::error::{broken, store_error};
 use crate::errors;
-use crate::job::{Entry, Job, MovedLease, Row};
+use crate::job::{Entry, Job, MovedLease, Row, place};
 use crate::options::{Hand, Options};
 use crate::pen::Pen;
 use crate::record::{RecordRef, text, text_in};
@@ -193,6 +193,11 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     }
     for lease in &job.leases {
         write_lease(transaction, lease)?;
+    }
+    for (run, unit) in &job.ended_leases {
+        let (step, item) = place(Some(*unit));
+        let sql = "DELETE FROM lease WHERE run = ?1 AND step = ?2 AND item = ?3";
+        prepare(transaction, sql)?.execute(params![number(run.0)?, step, item]).map_err(store_error)?;
     }
     for row in &job.rows {
         write_row(transaction, row, written)?;

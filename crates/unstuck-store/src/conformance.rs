@@ -180,6 +180,7 @@ macro_rules! conformance_tests {
                 a_moved_lease_outlives_other_changes
                 a_lease_begins_with_the_start
                 a_lease_ends_with_its_attempt
+                an_attempt_inherits_no_sign_of_life
                 a_run_has_a_timer_of_its_own
                 what_is_not_listed_is_removed
             ]

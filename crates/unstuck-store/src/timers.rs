@@ -134,7 +134,8 @@ impl Timers {
 }
 
 impl Timer {
-    fn was_moved(&self) -> bool {
+    /// Whether a sign of life has moved it.
+    pub fn was_moved(&self) -> bool {
         self.heard.is_some() || self.due != self.set
     }
 }

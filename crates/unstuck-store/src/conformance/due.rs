@@ -12,6 +12,7 @@ use unstuck_core::time::{Millis, Time};
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, user, worker};
 use crate::conformance::flows::{action, each, graph, sequence, step};
+use crate::conformance::restarts::settle_all;
 use crate::conformance::transactions::pause;
 use crate::contract::Due;
 
@@ -224,6 +225,22 @@ pub fn what_is_not_listed_is_removed<S: TestStore>(make: &mut dyn FnMut() -> S) 
 
 fn waits(millis: u64) -> Step {
     step("wait", Kind::Wait(WaitFor::Span(Millis(millis))))
+}
+
+/// Another attempt may be planned for the time of the one before it, as when the clock is behind and time stands still.
+pub fn an_attempt_inherits_no_sign_of_life<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![leased(1_000)]));
+    let run = driver.start(&flow);
+    driver.work(run, 0);
+    driver.say(run, 0, Says::Heartbeat { progress: None });
+    driver.say(run, 0, Says::Release);
+    driver.work(run, 0);
+    let start = driver.now;
+    assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![due_at(start, 1_000, run, 0)]));
+    settle_all(&mut driver);
+    let mut store = driver.split().0.reopen();
+    assert_eq!(store.due(Time(i64::MAX), 9), Ok(vec![due_at(start, 1_000, run, 0)]), "after a restart");
 }
 
 fn leased(millis: u64) -> Step {
