@@ -14,7 +14,11 @@ const TABLE: &[Row] = &[
     Row { name: "unstuck-core", may_use: &[], tests_may_use: &[] },
     Row { name: "unstuck-flow", may_use: &["unstuck-core"], tests_may_use: &[] },
     Row { name: "unstuck-store", may_use: &["unstuck-core"], tests_may_use: &["unstuck-flow"] },
-    Row { name: "unstuck-sqlite", may_use: &["unstuck-core", "unstuck-store"], tests_may_use: &[] },
+    Row {
+        name: "unstuck-sqlite",
+        may_use: &["unstuck-core", "unstuck-store"],
+        tests_may_use: &["unstuck-flow", "unstuck-sim"],
+    },
     Row { name: "unstuck-postgres", may_use: &["unstuck-core", "unstuck-store"], tests_may_use: &[] },
     Row {
         name: "unstuck-engine",

@@ -13,3 +13,4 @@ mod memory;
 mod older;
 mod opening;
 mod permissions;
+mod simulated;

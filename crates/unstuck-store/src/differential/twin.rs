@@ -189,7 +189,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     fn keep_flow(&mut self, flow: NewFlow, kept: &FlowRecord) {
         self.flows.push(flow);
         if let Some(compile) = &mut self.compile {
-            self.compiled.insert(kept.id, Arc::new(compile(kept)));
+            self.compiled.insert(kept.id, Arc::new(Flow { id: kept.id, ..compile(kept) }));
         }
     }
 

@@ -81,9 +81,9 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         result?;
         if self.has_crashed() {
             self.names.note(&stage, &mut self.oracle, None::<&mut B>);
-            // It may have come so far all the same.
+            // It may have come so far all the same: then nobody is told anything about it.
             self.log.extend(id.map(|id| Logged { id, stage }));
-            return self.after_death(Ok(StageId(0)));
+            return id.map_or_else(|| self.after_death(Ok(StageId(0))), Ok);
         }
         let id = id.expect("both have staged");
         self.names.note(&stage, &mut self.oracle, self.store.as_mut());
@@ -104,10 +104,9 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     /// What has settled is taken in, and compared with what was staged.
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
         self.take_in(wait);
-        if self.has_crashed() && self.compile.is_some() {
+        if self.has_crashed() {
+            // Whatever else it would have said: it may be there all the same.
             self.told.retain(|told| told.result.is_ok());
-            let lost = self.log[self.durable..].iter();
-            self.told.extend(lost.map(|logged| Settled { stage: logged.id, result: Err(died()) }));
         }
         std::mem::take(&mut self.told)
     }
