@@ -95,8 +95,13 @@ impl Leases {
     pub(super) fn was_away(&mut self, from: Time, to: Time) {
         self.said.clear();
         self.all_possible(from);
-        // Shorter than a second, nobody has noticed.
-        if to.since(from) >= Millis::seconds(1) {
+        // The clock of the next engine may be behind: for that one, what is to come has not been.
+        for down in &mut self.away {
+            down.to = down.to.min(to);
+        }
+        self.away.retain(|down| down.from < down.to);
+        // Before the first engine there was none to be away; and shorter than a second, nobody has noticed.
+        if from > Time(i64::MIN) && to.since(from) >= Millis::seconds(1) {
             self.away.push(Downtime { from, to });
         }
     }

@@ -140,7 +140,7 @@ fn big(word: &str) -> Json {
 fn dispatched_twice() -> Result<(), Broken> {
     let mut life = Life::new();
     life.start("one", None);
-    life.step_with(|output| Some(output))?;
+    life.step()?;
     let job = life.job();
     let again = Output::Dispatch { worker: life.worker.clone(), job };
     life.promises.heard(&again, life.now)?;
