@@ -20,11 +20,14 @@ const INSTRUMENTED: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 /// Of one try: longer or larger is a finding.
 const LIMITS: [&str; 3] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=4096"];
 
+/// So many files are added to the corpus of a target at once.
+const MOST_KEPT: usize = 20;
+
 const USAGE: &str = "\
 Usage: cargo xtask fuzz [target ...] [--minutes N] [--keep]
 
   --minutes N  for all of them together (2)
-  --keep       add what reaches more code than the corpus does to fuzz/corpus
+  --keep       add to fuzz/corpus what reaches most of what it does not, a few files each
 ";
 
 /// What is asked for.
@@ -52,7 +55,7 @@ enum Outcome {
 
 /// Builds the targets and runs them; exits 1 when something was found.
 pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
-    let known = match folders(&root.join("fuzz/corpus")) {
+    let known = match names(&root.join("fuzz/corpus")) {
         Ok(known) => known,
         Err(error) => return failed(&format!("fuzz/corpus cannot be listed: {error}")),
     };
@@ -184,12 +187,30 @@ impl Places {
         Ok(read_log(&said, status.success(), log))
     }
 
-    /// Adds to the corpus what reaches more than it does, as little as will do.
+    /// Adds to the corpus what reaches most of what it does not: libFuzzer writes that first.
     fn keep(&self, target: &str) -> io::Result<()> {
+        let (corpus, merged) = (self.corpus.join(target), self.scratch.join("merged").join(target));
+        if merged.exists() {
+            fs::remove_dir_all(&merged)?;
+        }
+        fs::create_dir_all(&merged)?;
+        for name in names(&corpus)? {
+            fs::copy(corpus.join(&name), merged.join(&name))?;
+        }
         let mut command = self.command(target)?;
-        command.args(["-set_cover_merge=1", "-max_len=1024"]);
-        command.arg(self.corpus.join(target)).arg(self.found(target));
-        to_log(&mut command, &self.scratch.join(format!("{target}.keep.log"))).map(drop)
+        command.args(["-set_cover_merge=1", "-max_len=300"]).arg(&merged).arg(self.found(target));
+        to_log(&mut command, &self.scratch.join(format!("{target}.keep.log")))?;
+        let mut added = Vec::new();
+        for name in names(&merged)? {
+            if !corpus.join(&name).exists() {
+                added.push((fs::metadata(merged.join(&name))?.modified()?, name));
+            }
+        }
+        added.sort();
+        for (_, name) in added.into_iter().take(MOST_KEPT) {
+            fs::copy(merged.join(&name), corpus.join(&name))?;
+        }
+        Ok(())
     }
 
     fn command(&self, target: &str) -> io::Result<Command> {
@@ -245,7 +266,7 @@ fn read_log(said: &str, is_well: bool, log: PathBuf) -> Outcome {
     Outcome::Crash { file: file.map(PathBuf::from), log, why: why.unwrap_or_else(|| "it stopped".to_owned()) }
 }
 
-fn folders(path: &Path) -> io::Result<Vec<String>> {
+fn names(path: &Path) -> io::Result<Vec<String>> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     let mut names = fs::read_dir(path)?.map(name).collect::<io::Result<Vec<String>>>()?;
     names.sort();
