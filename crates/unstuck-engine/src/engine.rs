@@ -596,7 +596,7 @@ impl<S: Store> Engine<S> {
 
     /// Takes in what the store says of staged batches, in order.
     fn settle(&mut self, wait: bool) -> Vec<Output> {
-        let mut outputs = Vec::new();
+        let (mut outputs, mut again) = (Vec::new(), Vec::new());
         for settled in self.store.settle(wait) {
             while let Some(front) = self.outstanding.front() {
                 let is_this = front.stage == Some(settled.stage);
@@ -606,14 +606,14 @@ impl<S: Store> Engine<S> {
                 let Some(mut done) = self.outstanding.pop_front() else { break };
                 match &settled.result {
                     Ok(()) => outputs.append(&mut done.outputs),
-                    Err(error) => self.undo(done, error, &mut outputs),
+                    Err(error) => again.extend(self.undo(done, error, &mut outputs)),
                 }
                 if is_this {
                     break;
                 }
             }
             if let Err(error) = &settled.result {
-                self.undo_unstaged(error, &mut outputs);
+                again.extend(self.undo_unstaged(error, &mut outputs));
             }
             match settled.result {
                 Ok(()) => self.trouble = None,
@@ -625,6 +625,10 @@ impl<S: Store> Engine<S> {
                 Err(error) => self.stopped = Some(error),
             }
         }
+        // Before all that came since, in the order in which it was heard first.
+        for request in again.into_iter().rev() {
+            self.inbox.push_front(request);
+        }
         while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
             if let Some(mut done) = self.outstanding.pop_front() {
                 outputs.append(&mut done.outputs);
@@ -634,16 +638,19 @@ impl<S: Store> Engine<S> {
     }
 
     /// What stood on a batch that is gone, and changed nothing, was seen on what never was.
-    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
+    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
+        let mut again = Vec::new();
         while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
             if let Some(done) = self.outstanding.pop_front() {
-                self.undo(done, error, outputs);
+                again.extend(self.undo(done, error, outputs));
             }
         }
+        again
     }
 
-    /// A batch is gone: its callers are told, its executors' words are heard again, its hand-outs taken back.
-    fn undo(&mut self, done: Outstanding, error: &StoreError, outputs: &mut Vec<Output>) {
+    /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again: the losses and
+    /// its executors' words.
+    fn undo(&mut self, done: Outstanding, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
         for (attempt, worker, load) in done.handed_out {
             if self.handed_out.remove(&attempt).is_some() {
                 self.offers.give_back(&worker, load);
@@ -651,17 +658,14 @@ impl<S: Store> Engine<S> {
         }
         self.life.still_down(done.downtime);
         self.bulks.lose();
-        for word in done.words.into_iter().rev() {
-            self.inbox.push_front(Request::Word(word));
-        }
-        for (attempt, with_others) in done.losses.into_iter().rev() {
-            self.inbox.push_front(Request::Lost { attempt, with_others });
-        }
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
                 outputs.push(refusal(ticket, error));
             }
         }
+        let loss = |(attempt, with_others)| Request::Lost { attempt, with_others };
+        let losses = done.losses.into_iter().map(loss);
+        losses.chain(done.words.into_iter().map(Request::Word)).collect()
     }
 
     /// A batch could not be staged. A collision is tried again one by one; everything else is told.

@@ -205,6 +205,25 @@ fn a_failed_stage_takes_all_that_stood_on_it_and_words_are_heard_again() {
 }
 
 #[test]
+fn words_of_several_lost_batches_are_heard_again_in_their_order() {
+    let mut bench = Bench::new(MemoryStore::deferred(), CHAIN, 1);
+    bench.start(1, "chain", None, 0);
+    bench.run();
+    let attempt = bench.jobs[0].attempt;
+    bench.say(attempt, Says::Heartbeat { progress: Some(Json::parse("50").expect("JSON")) });
+    bench.step();
+    bench.complete();
+    bench.step();
+    assert_eq!(bench.engine.store().fail_next(&StoreError::Away("the network".into())), 2);
+    bench.step();
+    bench.now = bench.now + Millis::seconds(1);
+    bench.run();
+    let run = bench.engine.store().run(attempt.run).expect("reads").expect("is there");
+    let past = &run.unit(attempt.unit).expect("is there").past[0];
+    assert_eq!((past.outcome.word(), past.progress.is_some()), ("completed", true));
+}
+
+#[test]
 fn a_stage_that_collides_is_decided_again_and_one_that_finds_no_room_is_told() {
     let mut bench = Bench::new(MemoryStore::new(), CHAIN, 2);
     bench.engine.store().refuse_stage(StoreError::Conflict("somebody was faster".into()));
