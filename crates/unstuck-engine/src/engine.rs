@@ -1,33 +1,34 @@
 //! The steppable loop: it takes requests, a clock and a store, and does no IO of its own.
 
+mod asked;
+mod settling;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use unstuck_core::bulk::Bulk;
-use unstuck_core::command::{Command, Start, StartInput};
+use unstuck_core::command::Command;
 use unstuck_core::decide::{Answer, Effect};
-use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Origin;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
 use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Ready;
-use unstuck_store::contract::{PutFlowError, Stage, StageId, Store, StoreError};
+use unstuck_store::contract::{PutFlowError, Stage, Store, StoreError};
 
+use self::settling::{Outstanding, STORE_RETRY};
 use crate::batch::{Batch, Tools, Undecided, dispatches};
 use crate::bulk::Bulks;
 use crate::document;
 use crate::examine::examine;
-use crate::executor::{Job, Word};
+use crate::executor::Job;
 use crate::flows::{Compile, Flows};
 use crate::life::{self, Lifetime};
 use crate::policies;
-use crate::request::{EngineError, Output, Request, StartRun, Ticket};
+use crate::request::{EngineError, Output, Request};
 
 /// How much an engine does at once.
 ///
@@ -93,33 +94,8 @@ pub struct Engine<S> {
     pub(crate) stopped: Option<StoreError>,
 }
 
-/// How long to wait before asking a store again that is full or away.
-const STORE_RETRY: Millis = Millis(200);
 /// How long to wait before looking again at what is due in runs whose flow cannot be used.
 const UNUSABLE_RETRY: Millis = Millis::seconds(10);
-
-/// A batch that is decided, and not yet known to be durable.
-#[derive(Default)]
-struct Outstanding {
-    /// `None`: it changed nothing, but what it saw may not be durable yet.
-    stage: Option<StageId>,
-    outputs: Vec<Output>,
-    /// Words of executors, to be heard again if the batch fails.
-    words: Vec<Word>,
-    /// Losses of the engine before, likewise.
-    losses: Vec<(AttemptId, bool)>,
-    /// Attempts that it hands out.
-    handed_out: Vec<(AttemptId, Worker, u32)>,
-    /// Attempts whose last word it has heard.
-    ended: Vec<(AttemptId, Worker, u32)>,
-    /// A time without answers that ends with it.
-    downtime: Option<Downtime>,
-    /// Bulk actions as it leaves them.
-    bulks: Vec<Bulk>,
-    /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
-    requests: usize,
-    busy: Vec<usize>,
-}
 
 /// What to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,134 +356,6 @@ impl<S: Store> Engine<S> {
         Ok(due.into_iter().map(|due| (due.run, Command::Due { unit: due.unit, heard: due.heard })).collect())
     }
 
-    /// What was asked, in order. It stays in line until the batch is staged.
-    fn requests(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut Outstanding,
-        limit: usize,
-    ) -> Result<(), StoreError> {
-        done.requests = self.inbox.len().min(limit);
-        let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
-        let runs = requests.iter().filter_map(|request| match request {
-            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
-            Request::Command { run, .. } => Some(*run),
-            Request::Lost { attempt, .. } => Some(attempt.run),
-            Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
-                Some(attempt.run)
-            }
-        });
-        let runs = runs.collect();
-        batch.lock(&mut self.tools(), runs)?;
-        for (place, request) in requests.into_iter().enumerate() {
-            self.request(batch, done, request, place)?;
-            batch.deliver_all(&mut self.tools())?;
-        }
-        Ok(())
-    }
-
-    fn request(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut Outstanding,
-        request: Request,
-        place: usize,
-    ) -> Result<(), StoreError> {
-        let (ticket, result) = match request {
-            Request::Start { ticket, start } => (Some(ticket), self.start(batch, start)),
-            Request::Command { ticket, run, command } => {
-                (Some(ticket), batch.decide(&mut self.tools(), run, command, None))
-            }
-            Request::Forget { ticket, runs } => (Some(ticket), batch.forget(&mut self.tools(), &runs)),
-            Request::Bulk { ticket, bulk, deed } => (Some(ticket), self.change_bulk(batch, bulk, deed)),
-            Request::Lost { attempt, with_others } => {
-                done.losses.push((attempt, with_others));
-                let command = Command::Lost { attempt, with_others };
-                (None, batch.decide(&mut self.tools(), attempt.run, command, None))
-            }
-            Request::Word(word) => {
-                done.words.push(word.clone());
-                (None, self.word(batch, done, word)?)
-            }
-        };
-        let result = match result {
-            Err(Undecided::Busy) => {
-                done.busy.push(place);
-                return Ok(());
-            }
-            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
-            Err(Undecided::Error(error)) => Err(error),
-            Ok(answer) => Ok(answer),
-        };
-        if let Some(ticket) = ticket {
-            done.outputs.push(Output::Reply { ticket, result });
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
-        let flow = self.flows.newest(&mut self.store, &start.flow).map_err(Undecided::Error)?;
-        let known = match &start.key {
-            Some(key) => batch.run_of_key(&mut self.tools(), &flow.name, key)?,
-            None => None,
-        };
-        let run = known.unwrap_or_else(|| RunId(self.ids.next(self.last)));
-        if known.is_none() {
-            batch.expect_new(run);
-        }
-        let command = Command::Start(Box::new(Start {
-            run,
-            key: start.key.clone(),
-            input: StartInput::New(start.input),
-            priority: start.priority,
-            deadline: start.deadline,
-            origin: Origin::Root,
-            root_flow: None,
-            home: start.home,
-            on_duplicate: start.on_duplicate,
-            by: start.by,
-        }));
-        let name = flow.name.clone();
-        let answer = batch.decide(&mut self.tools(), run, command, Some(flow))?;
-        if let Some(key) = &start.key {
-            batch.take_key(&name, key, run);
-        }
-        Ok(answer)
-    }
-
-    /// What an executor of this process says. Its last word gives its room back, whether it is believed or not.
-    fn word(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut Outstanding,
-        word: Word,
-    ) -> Result<Result<Answer, Undecided>, StoreError> {
-        if let Some(attempt) = word.ends()
-            && let Some((worker, load)) = self.handed_out.remove(&attempt)
-        {
-            self.offers.give_back(&worker, load);
-            let queues = self.offers.of(&worker).map(|offer| offer.queues.clone());
-            let waiting = match queues {
-                Some(queues) => self.store.highest_waiting(&queues)?,
-                None => None,
-            };
-            self.offers.set_answering(Some((&worker, waiting)));
-            done.ended.push((attempt, worker, load));
-        }
-        let result = match word {
-            Word::Says(attempt, says) => {
-                batch.decide(&mut self.tools(), attempt.run, Command::Answer { attempt, says }, None)
-            }
-            Word::Lost(attempt) => {
-                let command = Command::Lost { attempt, with_others: false };
-                batch.decide(&mut self.tools(), attempt.run, command, None)
-            }
-            Word::Freed(_) => Ok(Answer::Done),
-        };
-        self.offers.set_answering(None);
-        Ok(result)
-    }
-
     /// Stages the batch; its outputs wait until it is durable.
     fn finish(&mut self, mut batch: Batch, done: &mut Outstanding) -> Result<(), StoreError> {
         for (run, event) in std::mem::take(&mut batch.happened) {
@@ -543,33 +391,6 @@ impl<S: Store> Engine<S> {
         Ok(())
     }
 
-    /// A batch is staged: its requests leave the line.
-    fn staged(&mut self, mut done: Outstanding) {
-        self.bulks.take_over(std::mem::take(&mut done.bulks));
-        let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
-        self.one_by_one = self.one_by_one.saturating_sub(done.requests);
-        for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
-        {
-            self.inbox.push_front(request);
-        }
-        self.more = done.stage.is_some() || !done.ended.is_empty();
-        if done.stage.is_some() || !done.outputs.is_empty() {
-            self.outstanding.push_back(done);
-        }
-    }
-
-    /// A batch was not staged: who has room is as it was before.
-    fn take_back(&mut self, done: &Outstanding) {
-        for (attempt, _, _) in &done.handed_out {
-            self.handed_out.remove(attempt);
-        }
-        for (attempt, worker, load) in &done.ended {
-            self.handed_out.insert(*attempt, (worker.clone(), *load));
-        }
-        self.offers.set_answering(None);
-        self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
-    }
-
     fn job(&mut self, batch: &Batch, attempt: AttemptId, worker: &Worker) -> Result<Option<Job>, StoreError> {
         let Some((run, flow)) = batch.run(attempt.run) else { return Ok(None) };
         let Some(unit) = run.unit(attempt.unit) else { return Ok(None) };
@@ -594,116 +415,6 @@ impl<S: Store> Engine<S> {
         Ok(Some(Job { attempt, flow: flow.clone(), input, deadline: run.deadline, product }))
     }
 
-    /// Takes in what the store says of staged batches, in order.
-    fn settle(&mut self, wait: bool) -> Vec<Output> {
-        let (mut outputs, mut again) = (Vec::new(), Vec::new());
-        for settled in self.store.settle(wait) {
-            while let Some(front) = self.outstanding.front() {
-                let is_this = front.stage == Some(settled.stage);
-                if !is_this && front.stage.is_some() {
-                    break;
-                }
-                let Some(mut done) = self.outstanding.pop_front() else { break };
-                match &settled.result {
-                    Ok(()) => outputs.append(&mut done.outputs),
-                    Err(error) => again.extend(self.undo(done, error, &mut outputs)),
-                }
-                if is_this {
-                    break;
-                }
-            }
-            if let Err(error) = &settled.result {
-                again.extend(self.undo_unstaged(error, &mut outputs));
-            }
-            match settled.result {
-                Ok(()) => self.trouble = None,
-                Err(error) if error.may_pass() => {
-                    self.life.goes_down(self.last);
-                    self.retry_at = Some(self.clock + STORE_RETRY);
-                    self.trouble = Some(error);
-                }
-                Err(error) => self.stopped = Some(error),
-            }
-        }
-        // Before all that came since, in the order in which it was heard first.
-        for request in again.into_iter().rev() {
-            self.inbox.push_front(request);
-        }
-        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
-            if let Some(mut done) = self.outstanding.pop_front() {
-                outputs.append(&mut done.outputs);
-            }
-        }
-        outputs
-    }
-
-    /// What stood on a batch that is gone, and changed nothing, was seen on what never was.
-    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
-        let mut again = Vec::new();
-        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
-            if let Some(done) = self.outstanding.pop_front() {
-                again.extend(self.undo(done, error, outputs));
-            }
-        }
-        again
-    }
-
-    /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again: the losses and
-    /// its executors' words.
-    fn undo(&mut self, done: Outstanding, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
-        for (attempt, worker, load) in done.handed_out {
-            if self.handed_out.remove(&attempt).is_some() {
-                self.offers.give_back(&worker, load);
-            }
-        }
-        self.life.still_down(done.downtime);
-        self.bulks.lose();
-        for output in done.outputs {
-            if let Output::Reply { ticket, .. } = output {
-                outputs.push(refusal(ticket, error));
-            }
-        }
-        let loss = |(attempt, with_others)| Request::Lost { attempt, with_others };
-        let losses = done.losses.into_iter().map(loss);
-        losses.chain(done.words.into_iter().map(Request::Word)).collect()
-    }
-
-    /// A batch could not be staged. A collision is tried again one by one; everything else is told.
-    fn store_failed(&mut self, error: StoreError, outputs: &mut Vec<Output>) {
-        match error {
-            StoreError::Conflict(_) => self.one_by_one = self.inbox.len().max(1),
-            StoreError::Full(_) | StoreError::Away(_) => {
-                self.refuse_commands(&error, outputs);
-                self.life.goes_down(self.last);
-                self.retry_at = Some(self.clock + STORE_RETRY);
-                self.trouble = Some(error);
-            }
-            StoreError::Broken(_) => {
-                self.refuse_all(&error, outputs);
-                self.stopped = Some(error);
-            }
-        }
-    }
-
-    fn refuse_all(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
-        self.refuse_commands(error, outputs);
-        self.inbox.clear();
-    }
-
-    /// Callers are told; what executors say stays in line.
-    fn refuse_commands(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
-        self.inbox.retain(|request| match request {
-            Request::Start { ticket, .. }
-            | Request::Command { ticket, .. }
-            | Request::Bulk { ticket, .. }
-            | Request::Forget { ticket, .. } => {
-                outputs.push(refusal(*ticket, error));
-                false
-            }
-            Request::Word(_) | Request::Lost { .. } => true,
-        });
-    }
-
     pub(crate) fn tools(&mut self) -> Tools<'_> {
         Tools {
             store: &mut self.store,
@@ -716,10 +427,6 @@ impl<S: Store> Engine<S> {
             now: self.last,
         }
     }
-}
-
-fn refusal(ticket: Ticket, error: &StoreError) -> Output {
-    Output::Reply { ticket, result: Err(EngineError::Store(error.clone())) }
 }
 
 /// A command of the engine's own that was refused is stale: nobody's loss. Gives whether the flow of its run cannot be

@@ -1,0 +1,143 @@
+//! What was asked, and what executors say: taken in order, and kept in line until the batch is staged.
+
+use unstuck_core::command::{Command, Start, StartInput};
+use unstuck_core::decide::Answer;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Origin;
+use unstuck_store::contract::{Store, StoreError};
+
+use super::Engine;
+use super::settling::Outstanding;
+use crate::batch::{Batch, Undecided};
+use crate::executor::Word;
+use crate::request::{EngineError, Output, Request, StartRun};
+
+impl<S: Store> Engine<S> {
+    /// What was asked, in order. It stays in line until the batch is staged.
+    pub(super) fn requests(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        limit: usize,
+    ) -> Result<(), StoreError> {
+        done.requests = self.inbox.len().min(limit);
+        let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
+        let runs = requests.iter().filter_map(|request| match request {
+            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
+            Request::Command { run, .. } => Some(*run),
+            Request::Lost { attempt, .. } => Some(attempt.run),
+            Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
+                Some(attempt.run)
+            }
+        });
+        let runs = runs.collect();
+        batch.lock(&mut self.tools(), runs)?;
+        for (place, request) in requests.into_iter().enumerate() {
+            self.request(batch, done, request, place)?;
+            batch.deliver_all(&mut self.tools())?;
+        }
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        request: Request,
+        place: usize,
+    ) -> Result<(), StoreError> {
+        let (ticket, result) = match request {
+            Request::Start { ticket, start } => (Some(ticket), self.start(batch, start)),
+            Request::Command { ticket, run, command } => {
+                (Some(ticket), batch.decide(&mut self.tools(), run, command, None))
+            }
+            Request::Forget { ticket, runs } => (Some(ticket), batch.forget(&mut self.tools(), &runs)),
+            Request::Bulk { ticket, bulk, deed } => (Some(ticket), self.change_bulk(batch, bulk, deed)),
+            Request::Lost { attempt, with_others } => {
+                done.losses.push((attempt, with_others));
+                let command = Command::Lost { attempt, with_others };
+                (None, batch.decide(&mut self.tools(), attempt.run, command, None))
+            }
+            Request::Word(word) => {
+                done.words.push(word.clone());
+                (None, self.word(batch, done, word)?)
+            }
+        };
+        let result = match result {
+            Err(Undecided::Busy) => {
+                done.busy.push(place);
+                return Ok(());
+            }
+            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
+            Err(Undecided::Error(error)) => Err(error),
+            Ok(answer) => Ok(answer),
+        };
+        if let Some(ticket) = ticket {
+            done.outputs.push(Output::Reply { ticket, result });
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
+        let flow = self.flows.newest(&mut self.store, &start.flow).map_err(Undecided::Error)?;
+        let known = match &start.key {
+            Some(key) => batch.run_of_key(&mut self.tools(), &flow.name, key)?,
+            None => None,
+        };
+        let run = known.unwrap_or_else(|| RunId(self.ids.next(self.last)));
+        if known.is_none() {
+            batch.expect_new(run);
+        }
+        let command = Command::Start(Box::new(Start {
+            run,
+            key: start.key.clone(),
+            input: StartInput::New(start.input),
+            priority: start.priority,
+            deadline: start.deadline,
+            origin: Origin::Root,
+            root_flow: None,
+            home: start.home,
+            on_duplicate: start.on_duplicate,
+            by: start.by,
+        }));
+        let name = flow.name.clone();
+        let answer = batch.decide(&mut self.tools(), run, command, Some(flow))?;
+        if let Some(key) = &start.key {
+            batch.take_key(&name, key, run);
+        }
+        Ok(answer)
+    }
+
+    /// What an executor of this process says. Its last word gives its room back, whether it is believed or not.
+    fn word(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        word: Word,
+    ) -> Result<Result<Answer, Undecided>, StoreError> {
+        if let Some(attempt) = word.ends()
+            && let Some((worker, load)) = self.handed_out.remove(&attempt)
+        {
+            self.offers.give_back(&worker, load);
+            let queues = self.offers.of(&worker).map(|offer| offer.queues.clone());
+            let waiting = match queues {
+                Some(queues) => self.store.highest_waiting(&queues)?,
+                None => None,
+            };
+            self.offers.set_answering(Some((&worker, waiting)));
+            done.ended.push((attempt, worker, load));
+        }
+        let result = match word {
+            Word::Says(attempt, says) => {
+                batch.decide(&mut self.tools(), attempt.run, Command::Answer { attempt, says }, None)
+            }
+            Word::Lost(attempt) => {
+                let command = Command::Lost { attempt, with_others: false };
+                batch.decide(&mut self.tools(), attempt.run, command, None)
+            }
+            Word::Freed(_) => Ok(Answer::Done),
+        };
+        self.offers.set_answering(None);
+        Ok(result)
+    }
+}

@@ -1,0 +1,180 @@
+//! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
+
+use unstuck_core::bulk::Bulk;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::time::Millis;
+use unstuck_store::contract::{StageId, Store, StoreError};
+
+use super::Engine;
+use crate::executor::Word;
+use crate::request::{EngineError, Output, Request, Ticket};
+
+/// How long to wait before asking a store again that is full or away.
+pub(super) const STORE_RETRY: Millis = Millis(200);
+
+/// A batch that is decided, and not yet known to be durable.
+#[derive(Default)]
+pub(super) struct Outstanding {
+    /// `None`: it changed nothing, but what it saw may not be durable yet.
+    pub(super) stage: Option<StageId>,
+    pub(super) outputs: Vec<Output>,
+    /// Words of executors, to be heard again if the batch fails.
+    pub(super) words: Vec<Word>,
+    /// Losses of the engine before, likewise.
+    pub(super) losses: Vec<(AttemptId, bool)>,
+    /// Attempts that it hands out.
+    pub(super) handed_out: Vec<(AttemptId, Worker, u32)>,
+    /// Attempts whose last word it has heard.
+    pub(super) ended: Vec<(AttemptId, Worker, u32)>,
+    /// A time without answers that ends with it.
+    pub(super) downtime: Option<Downtime>,
+    /// Bulk actions as it leaves them.
+    pub(super) bulks: Vec<Bulk>,
+    /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
+    pub(super) requests: usize,
+    pub(super) busy: Vec<usize>,
+}
+
+impl<S: Store> Engine<S> {
+    /// A batch is staged: its requests leave the line.
+    pub(super) fn staged(&mut self, mut done: Outstanding) {
+        self.bulks.take_over(std::mem::take(&mut done.bulks));
+        let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
+        self.one_by_one = self.one_by_one.saturating_sub(done.requests);
+        for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
+        {
+            self.inbox.push_front(request);
+        }
+        self.more = done.stage.is_some() || !done.ended.is_empty();
+        if done.stage.is_some() || !done.outputs.is_empty() {
+            self.outstanding.push_back(done);
+        }
+    }
+
+    /// A batch was not staged: who has room is as it was before.
+    pub(super) fn take_back(&mut self, done: &Outstanding) {
+        for (attempt, _, _) in &done.handed_out {
+            self.handed_out.remove(attempt);
+        }
+        for (attempt, worker, load) in &done.ended {
+            self.handed_out.insert(*attempt, (worker.clone(), *load));
+        }
+        self.offers.set_answering(None);
+        self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
+    }
+
+    /// Takes in what the store says of staged batches, in order.
+    pub(super) fn settle(&mut self, wait: bool) -> Vec<Output> {
+        let (mut outputs, mut again) = (Vec::new(), Vec::new());
+        for settled in self.store.settle(wait) {
+            while let Some(front) = self.outstanding.front() {
+                let is_this = front.stage == Some(settled.stage);
+                if !is_this && front.stage.is_some() {
+                    break;
+                }
+                let Some(mut done) = self.outstanding.pop_front() else { break };
+                match &settled.result {
+                    Ok(()) => outputs.append(&mut done.outputs),
+                    Err(error) => again.extend(self.undo(done, error, &mut outputs)),
+                }
+                if is_this {
+                    break;
+                }
+            }
+            if let Err(error) = &settled.result {
+                again.extend(self.undo_unstaged(error, &mut outputs));
+            }
+            match settled.result {
+                Ok(()) => self.trouble = None,
+                Err(error) if error.may_pass() => {
+                    self.life.goes_down(self.last);
+                    self.retry_at = Some(self.clock + STORE_RETRY);
+                    self.trouble = Some(error);
+                }
+                Err(error) => self.stopped = Some(error),
+            }
+        }
+        // Before all that came since, in the order in which it was heard first.
+        for request in again.into_iter().rev() {
+            self.inbox.push_front(request);
+        }
+        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
+            if let Some(mut done) = self.outstanding.pop_front() {
+                outputs.append(&mut done.outputs);
+            }
+        }
+        outputs
+    }
+
+    /// What stood on a batch that is gone, and changed nothing, was seen on what never was.
+    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
+        let mut again = Vec::new();
+        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
+            if let Some(done) = self.outstanding.pop_front() {
+                again.extend(self.undo(done, error, outputs));
+            }
+        }
+        again
+    }
+
+    /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again: the losses and
+    /// its executors' words.
+    fn undo(&mut self, done: Outstanding, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
+        for (attempt, worker, load) in done.handed_out {
+            if self.handed_out.remove(&attempt).is_some() {
+                self.offers.give_back(&worker, load);
+            }
+        }
+        self.life.still_down(done.downtime);
+        self.bulks.lose();
+        for output in done.outputs {
+            if let Output::Reply { ticket, .. } = output {
+                outputs.push(refusal(ticket, error));
+            }
+        }
+        let loss = |(attempt, with_others)| Request::Lost { attempt, with_others };
+        let losses = done.losses.into_iter().map(loss);
+        losses.chain(done.words.into_iter().map(Request::Word)).collect()
+    }
+
+    /// A batch could not be staged. A collision is tried again one by one; everything else is told.
+    pub(super) fn store_failed(&mut self, error: StoreError, outputs: &mut Vec<Output>) {
+        match error {
+            StoreError::Conflict(_) => self.one_by_one = self.inbox.len().max(1),
+            StoreError::Full(_) | StoreError::Away(_) => {
+                self.refuse_commands(&error, outputs);
+                self.life.goes_down(self.last);
+                self.retry_at = Some(self.clock + STORE_RETRY);
+                self.trouble = Some(error);
+            }
+            StoreError::Broken(_) => {
+                self.refuse_all(&error, outputs);
+                self.stopped = Some(error);
+            }
+        }
+    }
+
+    pub(super) fn refuse_all(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
+        self.refuse_commands(error, outputs);
+        self.inbox.clear();
+    }
+
+    /// Callers are told; what executors say stays in line.
+    fn refuse_commands(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
+        self.inbox.retain(|request| match request {
+            Request::Start { ticket, .. }
+            | Request::Command { ticket, .. }
+            | Request::Bulk { ticket, .. }
+            | Request::Forget { ticket, .. } => {
+                outputs.push(refusal(*ticket, error));
+                false
+            }
+            Request::Word(_) | Request::Lost { .. } => true,
+        });
+    }
+}
+
+fn refusal(ticket: Ticket, error: &StoreError) -> Output {
+    Output::Reply { ticket, result: Err(EngineError::Store(error.clone())) }
+}
