@@ -1,4 +1,4 @@
-//! The chores of the project: `cargo xtask test|tidy|bench|fuzz`.
+//! The chores of the project: `cargo xtask test|tidy|bench|simulate|fuzz|mutants`.
 
 mod bench;
 mod fuzz;

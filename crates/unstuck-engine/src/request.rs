@@ -131,7 +131,8 @@ pub enum EngineError {
     UnknownFlow(Arc<str>),
     /// The flow is there but cannot be used.
     BadFlow(String),
-    /// The store could not keep it; nothing was changed.
+    /// The store could not keep it; nothing was changed. Of a broken one nobody knows: what was asked may be there when it is
+    /// opened again.
     Store(StoreError),
     /// Policies were refused; nothing was changed.
     BadPolicies(Vec<BadPolicy>),
