@@ -26,7 +26,7 @@ use crate::{Done, Format, json_input, json_text};
 /// milliseconds, and the same seed prints the same. The plan says what goes wrong; `--plan auto` tries every fault at every
 /// step, and lists what does not end well. Nothing is executed, and no store is changed.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("store", |store| store.help(STORE)))]
 pub(crate) struct Arguments {
     /// The flow file, YAML or JSON; `-` is stdin.
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -84,9 +84,12 @@ pub(crate) struct Arguments {
     store: StoreArgument,
 }
 
+const STORE: &str = "Rehearse with the policies of the store in this folder, which is only read; --policies adds to \
+                     them, or replaces those of the same name";
+
 const EXAMPLES: &str = "\
 Examples:
-  unstuck rehearse examples/publish.yaml --plan examples/publish.plan.yaml
+  unstuck rehearse examples/rehearsal/publish.yaml --plan examples/rehearsal/night.yaml
   unstuck rehearse nightly.yaml --plan storm.yaml --policies policies.yaml --runs 1000
   unstuck rehearse nightly.yaml --plan auto --must-survive stall,crash,stick
 
