@@ -10,8 +10,9 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
     let mut command = tools::cargo(root);
     command.args(["run", "--release", "--locked", "-p", "unstuck-sim", "--bin", "simulate", "--"]);
     match command.args(args).status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(status) => {
+            status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
         Err(error) => {
             eprintln!("simulate: cargo could not be started ({error}); is Rust installed?");
             ExitCode::FAILURE
