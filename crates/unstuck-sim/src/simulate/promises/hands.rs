@@ -59,6 +59,8 @@ impl Hands {
         fact: &UnitFact,
         id: AttemptId,
     ) {
+        // One event may end a generation and begin the next, whose attempts are numbered anew.
+        let before = before.filter(|run| run.generation == id.generation);
         let state = before.and_then(|run| run.unit(unit)).map(|unit| &unit.state);
         match fact {
             UnitFact::Dequeued { worker } | UnitFact::Started { worker } => {
