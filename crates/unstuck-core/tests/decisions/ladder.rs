@@ -4,6 +4,8 @@ use crate::flows::{StepBuilder, expression, flow, flow_with, reads_input, step};
 use crate::support::{World, done, fatal, operator, stall};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::event::Choice;
+use unstuck_core::json::{Json, MAX_DEPTH};
+use unstuck_core::model::error::Error;
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::Deadline;
 use unstuck_core::model::run::RunState;
@@ -175,6 +177,24 @@ fn a_thousand_steps_that_fail_at_once_and_go_on_need_no_deep_stack() {
     let mut world = World::new(vec![flow("f", steps)]);
     let run = world.start("f");
     assert_eq!(world.state(run), RunState::Completed);
+}
+
+#[test]
+fn a_handler_can_read_its_input_however_deep_the_details_are() {
+    // How deep the details are, and whether they are told as they are or as a text.
+    for (levels, is_text) in [(1, false), (MAX_DEPTH, false), (MAX_DEPTH + 1, true), (127, true)] {
+        let mut world =
+            World::new(vec![flow("f", vec![step("a").handler("h")]), flow("h", vec![step("clean")])]);
+        let run = world.start("f");
+        let details = Json::parse(&format!("{}{}", "[".repeat(levels), "]".repeat(levels))).expect("JSON");
+        let error = Box::new(Error { details: details.clone(), ..Error::new("broken") });
+        world.attempt(run, "a", Says::Fail { error, fatal: true });
+        let handler = world.child(run);
+        let input = world.json(&world.runs[&handler].input.clone());
+        let read = Json::parse(input.text()).expect("it can be read again").value();
+        let wanted = if is_text { details.text().into() } else { details.value() };
+        assert_eq!(read["error"]["details"], wanted, "{levels} levels");
+    }
 }
 
 #[test]
