@@ -19,7 +19,8 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{PutFlowError, Stage, Store, StoreError};
 
-use self::settling::{Outstanding, STORE_RETRY};
+use self::settling::Outstanding;
+pub(crate) use self::settling::STORE_RETRY;
 use crate::batch::{Batch, Tools, Undecided, dispatches};
 use crate::bulk::Bulks;
 use crate::document;
@@ -230,6 +231,22 @@ impl<S: Store> Engine<S> {
     /// How many batches are decided and not known to be durable.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
+    }
+
+    /// Attempts of executors of this process that have not been recorded as ended.
+    pub fn unrecorded(&self) -> Vec<AttemptId> {
+        let mut attempts: Vec<AttemptId> = self.handed_out.keys().copied().collect();
+        attempts.extend(self.inbox.iter().filter_map(|request| match request {
+            Request::Word(word) => word.ends(),
+            Request::Start { .. }
+            | Request::Command { .. }
+            | Request::Bulk { .. }
+            | Request::Forget { .. }
+            | Request::Lost { .. } => None,
+        }));
+        attempts.sort_unstable();
+        attempts.dedup();
+        attempts
     }
 
     /// For reading.

@@ -11,7 +11,7 @@ use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, RunId};
-use unstuck_core::model::attempt::Worker;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Kind;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
@@ -21,7 +21,7 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Filter, Store, StoreError};
 
 use crate::bulk::{BulkDeed, BulkPut};
-use crate::engine::{Engine, Next};
+use crate::engine::{Engine, Next, STORE_RETRY};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
 use crate::policies::{PolicyOrder, PolicyOutcome};
@@ -56,10 +56,24 @@ enum Message {
     Stop,
 }
 
+/// So many times in a row a store may refuse to take what executors said last, before stopping gives up: about five
+/// seconds for one that is full.
+const MAX_STOP_TRIES: u32 = 25;
+
 /// A running engine.
 pub struct Runtime {
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Stopped>>,
+}
+
+/// What an engine leaves behind when it stops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Attempts that have ended and whose end the store has not taken. The next engine finds them lost, and tries them
+    /// again.
+    pub unrecorded: Vec<AttemptId>,
+    /// What is wrong with the store.
+    pub trouble: Option<StoreError>,
 }
 
 /// Talks to a running engine, from any thread.
@@ -111,6 +125,7 @@ impl Runtime {
                 clock,
             };
             driver.drive(&receiver);
+            driver.stopped()
         });
         Runtime { handle, thread: Some(thread) }
     }
@@ -119,15 +134,23 @@ impl Runtime {
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
+
+    /// Stops the executors and the thread, and says what could not be recorded.
+    pub fn stop(mut self) -> Stopped {
+        self.end()
+    }
+
+    fn end(&mut self) -> Stopped {
+        self.handle.send(Message::Stop);
+        let thread = self.thread.take();
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
 }
 
 impl Drop for Runtime {
     /// Stops the executors and the thread.
     fn drop(&mut self) {
-        self.handle.send(Message::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
@@ -357,16 +380,39 @@ impl<S: Store> Driver<S> {
                 self.engine.submit(Request::Word(word));
             }
         }
-        while self.engine.backlog() > 0 && !self.engine.is_stopped() {
-            let outputs = self.engine.step(self.clock.now());
-            self.perform(outputs);
-            if self.engine.what_next() == Next::Settling {
-                let outputs = self.engine.wait();
-                self.perform(outputs);
+        self.record_last_words();
+    }
+
+    /// Steps until the store has taken what executors said. One that takes nothing is tried a few times and then left:
+    /// the next engine finds those attempts lost, which is safe.
+    fn record_last_words(&mut self) {
+        let (mut left, mut tries) = (usize::MAX, 0);
+        while !self.engine.is_stopped() {
+            let backlog = self.engine.backlog();
+            if backlog == 0 && self.engine.outstanding() == 0 {
+                return;
             }
+            if backlog > 0 {
+                tries = if backlog < left { 0 } else { tries + 1 };
+                left = left.min(backlog);
+                // What is lost already is found lost again without being recorded.
+                if tries > MAX_STOP_TRIES || (tries > 0 && self.engine.unrecorded().is_empty()) {
+                    return;
+                }
+                let outputs = self.engine.step(self.clock.now());
+                self.perform(outputs);
+                if let Next::At(time) = self.engine.what_next() {
+                    std::thread::sleep(time.since(self.clock.now()).min(STORE_RETRY).duration());
+                    continue;
+                }
+            }
+            let outputs = self.engine.wait();
+            self.perform(outputs);
         }
-        let outputs = self.engine.wait();
-        self.perform(outputs);
+    }
+
+    fn stopped(&self) -> Stopped {
+        Stopped { unrecorded: self.engine.unrecorded(), trouble: self.engine.trouble().cloned() }
     }
 
     fn ticket(&mut self, reply: SyncSender<Reply>) -> Ticket {

@@ -290,3 +290,27 @@ fn forgetting_removes_a_final_run_and_its_children() {
     handle.command(waits, cancel).expect("cancelled");
     assert_eq!(handle.forget(waits), Ok(vec![waits]));
 }
+
+/// Number 9: stopping tried for ever, as fast as it could, while the store had no room.
+#[test]
+fn stopping_on_a_full_disk_ends_and_says_what_was_not_recorded() {
+    let compile = |_: &FlowRecord| Err("it was written by somebody else".to_owned());
+    let mut engine = Engine::new(MemoryStore::new(), Box::new(compile), Settings::default()).expect("opens");
+    for flow in flows() {
+        engine.put_flow(flow).expect("kept");
+    }
+    let full = StoreError::Full("no room".into());
+    // The start is taken, which hands the step out.
+    engine.store().refuse_stages_after(1, full.clone());
+    let (called, is_called) = std::sync::mpsc::channel();
+    let work = FunctionExecutor::new("work", 4).on("work", move |_| {
+        called.send(()).expect("somebody waits");
+        Ok(Json::NULL)
+    });
+    let runtime = Runtime::start(engine, vec![Box::new(work)], None);
+    let Ok(Answer::Started(run)) = runtime.handle().start(start_of("chain")) else { panic!("starts") };
+    is_called.recv().expect("the step is executed");
+    let stopped = runtime.stop();
+    assert_eq!(stopped.unrecorded.iter().map(|attempt| attempt.run).collect::<Vec<_>>(), [run]);
+    assert_eq!(stopped.trouble, Some(full));
+}

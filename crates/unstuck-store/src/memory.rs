@@ -46,6 +46,7 @@ pub struct MemoryStore {
     last_stage: u64,
     last_notice: u64,
     refuse_next: Option<StoreError>,
+    refuse_after: Option<(usize, StoreError)>,
     life: Option<Life>,
     alive: Option<Time>,
     broken: Option<StoreError>,
@@ -84,6 +85,20 @@ impl MemoryStore {
         self.refuse_next = Some(error);
     }
 
+    /// So many more stages are taken; from then on every one is refused with this error.
+    pub fn refuse_stages_after(&mut self, taken: usize, error: StoreError) {
+        self.refuse_after = Some((taken, error));
+    }
+
+    fn refusal(&mut self) -> Option<StoreError> {
+        match &mut self.refuse_after {
+            Some((0, error)) => return Some(error.clone()),
+            Some((taken, _)) => *taken -= 1,
+            None => {}
+        }
+        self.refuse_next.take()
+    }
+
     /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
     pub fn lose_open_errors(&mut self) {
         self.state.lose_open_errors();
@@ -98,6 +113,7 @@ impl MemoryStore {
             last_stage: 0,
             last_notice: 0,
             refuse_next: None,
+            refuse_after: None,
             life: None,
             alive: None,
             broken: None,
@@ -196,7 +212,7 @@ impl Store for MemoryStore {
         let kept = self.deferred.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let allowed = self.usable().and_then(|()| self.in_transaction());
-        let result = match allowed.and_then(|()| self.refuse_next.take().map_or(Ok(()), Err)) {
+        let result = match allowed.and_then(|()| self.refusal().map_or(Ok(()), Err)) {
             Ok(()) => self.state.stage(stage, self.last_notice),
             Err(error) => Err(error),
         };

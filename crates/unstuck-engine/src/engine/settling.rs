@@ -11,7 +11,7 @@ use crate::executor::Word;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
-pub(super) const STORE_RETRY: Millis = Millis(200);
+pub(crate) const STORE_RETRY: Millis = Millis(200);
 
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]

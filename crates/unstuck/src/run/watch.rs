@@ -8,7 +8,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
-use unstuck_engine::runtime::{Handle, Runtime};
+use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
 
 use super::finish::Finished;
@@ -22,6 +22,7 @@ use crate::desk::Desk;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::place::Place;
+use crate::problems::number_of;
 use crate::socket::Server;
 use crate::{Done, Format, engine, style, text, who};
 
@@ -205,7 +206,7 @@ impl Watch {
     fn finish(self) -> Done {
         let finished = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
         let mut output = self.show.finish(&self.tree);
-        stop(self.runtime);
+        tell_unrecorded(&stop(self.runtime));
         match self.format {
             Format::Text => finished.show(&mut output),
             Format::Json => {
@@ -221,7 +222,7 @@ impl Watch {
     fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> Done {
         let Finished { document, run, .. } = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
         let (root, began) = (run.id, self.began());
-        stop(self.runtime);
+        let stopped = stop(self.runtime);
         for message in receiver.try_iter() {
             // Of the last words, those about runs that are known are enough.
             if let Message::Happened(run, event) = message
@@ -231,6 +232,7 @@ impl Watch {
             }
         }
         let mut output = self.show.finish(&self.tree);
+        tell_unrecorded(&stopped);
         match self.format {
             Format::Text => {
                 let option = &self.place.option;
@@ -261,17 +263,31 @@ fn document_of(place: &Place, run: RunId) -> Option<String> {
 }
 
 /// Stops the engine, which ends what is left of its processes, and says so where that takes a while.
-fn stop(runtime: Runtime) {
-    let (sender, stopped) = channel::<()>();
-    thread::spawn(move || {
-        // Dropped in this order, so that the other end hears of it when nothing is left.
-        let _sender = sender;
-        drop(runtime);
-    });
-    if stopped.recv_timeout(Duration::from_millis(300)) == Err(RecvTimeoutError::Timeout) {
-        Output::stderr().line("waiting for processes to end; Ctrl-C again ends them at once");
-        let _ = stopped.recv();
+fn stop(runtime: Runtime) -> Stopped {
+    let handle = runtime.handle();
+    let (sender, stopped) = channel();
+    thread::spawn(move || drop(sender.send(runtime.stop())));
+    match stopped.recv_timeout(Duration::from_millis(300)) {
+        Ok(stopped) => return stopped,
+        Err(RecvTimeoutError::Disconnected) => return Stopped::default(),
+        Err(RecvTimeoutError::Timeout) => {}
     }
+    let waits_for = match handle.trouble() {
+        Some(trouble) => format!("trying for a few seconds to record what processes did: {trouble}"),
+        None => "waiting for processes to end; Ctrl-C again ends them at once".to_owned(),
+    };
+    Output::stderr().line(&text::visible(&waits_for));
+    stopped.recv().unwrap_or_default()
+}
+
+/// What could not be recorded, and what that means.
+fn tell_unrecorded(stopped: &Stopped) {
+    let Some(trouble) = stopped.trouble.as_ref().filter(|_| !stopped.unrecorded.is_empty()) else { return };
+    let attempts = number_of(stopped.unrecorded.len(), "attempt");
+    let what = format!(
+        "warning: the end of {attempts} was not recorded: {trouble}. The steps are executed again when the run continues."
+    );
+    Output::stderr().line(&text::visible(&what));
 }
 
 fn engine_gone() -> Failure {
