@@ -5,6 +5,7 @@
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 pub mod bulk;
+pub mod clock;
 pub mod command;
 pub mod decide;
 pub mod digest;

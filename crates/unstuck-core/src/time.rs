@@ -21,6 +21,20 @@ impl Time {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The instant that is earlier by this span.
+    #[must_use]
+    pub fn back(self, span: Millis) -> Time {
+        Time(self.0.saturating_sub(i64::try_from(span.0).unwrap_or(i64::MAX)))
+    }
+
+    /// This instant by a clock that was set forward, or (negative) back, by so many milliseconds. One that lies as far
+    /// away as can be stays there.
+    #[must_use]
+    pub fn shifted(self, by: i64) -> Time {
+        const FAR: i64 = i64::MAX / 2;
+        if self.0.abs_diff(0) > FAR.unsigned_abs() { self } else { Time(self.0.saturating_add(by)) }
+    }
+
     /// This instant as a timestamp that can be printed; the farthest one where it is out of range.
     pub fn timestamp(self) -> jiff::Timestamp {
         jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX)

@@ -161,6 +161,7 @@ impl Batch {
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
+        let command = working.heard_since(command);
         let flow =
             working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
         load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow)?;
@@ -429,6 +430,18 @@ impl Working {
     fn touch(&mut self, unit: UnitRef) {
         if !self.touched.all && !self.touched.units.contains(&unit) {
             self.touched.units.push(unit);
+        }
+    }
+
+    /// Something that is due, with the signs of life that this batch has heard: they are no events, and the store does
+    /// not know them yet.
+    fn heard_since(&self, command: Command) -> Command {
+        match command {
+            Command::Due { unit: Some(unit), heard } => {
+                let lease = self.leases.iter().find(|lease| lease.unit == unit);
+                Command::Due { unit: Some(unit), heard: heard.max(lease.map(|lease| lease.heard)) }
+            }
+            command => command,
         }
     }
 

@@ -6,7 +6,7 @@ mod settling;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::Command;
 use unstuck_core::decide::{Answer, Effect};
 use unstuck_core::id::{Ids, RunId};
@@ -25,7 +25,7 @@ use crate::batch::{Batch, Tools, Undecided, dispatches};
 use crate::bulk::Bulks;
 use crate::document;
 use crate::examine::examine;
-use crate::executor::Job;
+use crate::executor::{Job, Word};
 use crate::flows::{Compile, Flows};
 use crate::life::{self, Lifetime};
 use crate::policies;
@@ -213,7 +213,13 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Nobody has stepped it between these times, though somebody should have: the process was stopped.
+    /// Whether somebody works for it, whose signs of life it must not miss.
+    pub fn is_awaited(&self) -> bool {
+        !self.handed_out.is_empty()
+    }
+
+    /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
+    /// disk.
     pub fn was_stopped(&mut self, from: Time) {
         self.life.goes_down(from);
     }
@@ -323,8 +329,8 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// One batch: what waits for executors, what is due, what runs have to tell each other, who may be admitted,
-    /// what was asked, and what bulk actions do next.
+    /// One batch: what waits for executors, who may be admitted, what runs have to tell each other, what was asked and
+    /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next.
     fn batch(&mut self, done: &mut Outstanding) -> Result<(), StoreError> {
         self.bulks.follow(&mut self.store)?;
         self.store.begin()?;
@@ -332,7 +338,6 @@ impl<S: Store> Engine<S> {
         let mut batch = Batch::new(self.is_watched);
         let limit = if self.one_by_one > 0 { 1 } else { self.settings.max_batch };
         let mut work = self.claims(limit)?;
-        work.extend(self.due_commands(limit)?);
         let mut tools = self.tools();
         work.extend(tools.store.admissible(limit)?.into_iter().map(|run| (run, Command::Admit)));
         batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
@@ -344,10 +349,11 @@ impl<S: Store> Engine<S> {
             batch.deliver_stored(&mut tools, id, notice)?;
         }
         batch.deliver_all(&mut tools)?;
+        self.requests(&mut batch, done, limit)?;
+        is_unusable |= self.due(&mut batch, done, limit)?;
         if is_unusable {
             self.unusable_until = self.last + UNUSABLE_RETRY;
         }
-        self.requests(&mut batch, done, limit)?;
         self.go_on_with_bulks(&mut batch, limit)?;
         self.finish(batch, done)
     }
@@ -368,9 +374,23 @@ impl<S: Store> Engine<S> {
         Ok(claims)
     }
 
-    fn due_commands(&mut self, limit: usize) -> Result<Vec<(RunId, Command)>, StoreError> {
-        let due = self.store.due(self.last, limit)?;
-        Ok(due.into_iter().map(|due| (due.run, Command::Due { unit: due.unit, heard: due.heard })).collect())
+    /// What is due, but for runs about which somebody has said something that is still in line: that comes first. Gives
+    /// whether the flow of one of them cannot be used.
+    fn due(&mut self, batch: &mut Batch, done: &Outstanding, limit: usize) -> Result<bool, StoreError> {
+        let mut due = self.store.due(self.last, limit)?;
+        if !due.is_empty() && self.inbox.len() > done.requests {
+            let said: FxHashSet<RunId> = self.inbox.iter().skip(done.requests).filter_map(said_about).collect();
+            due.retain(|due| !said.contains(&due.run));
+        }
+        let mut tools = self.tools();
+        batch.lock(&mut tools, due.iter().map(|due| due.run).collect())?;
+        let mut is_unusable = false;
+        for due in due {
+            let command = Command::Due { unit: due.unit, heard: due.heard };
+            is_unusable |= undecided(batch.decide(&mut tools, due.run, command, None))?;
+        }
+        batch.deliver_all(&mut tools)?;
+        Ok(is_unusable)
     }
 
     /// Stages the batch; its outputs wait until it is durable.
@@ -443,6 +463,16 @@ impl<S: Store> Engine<S> {
             policies: &self.policies,
             now: self.last,
         }
+    }
+}
+
+/// The run about which a worker says something.
+fn said_about(request: &Request) -> Option<RunId> {
+    match request {
+        Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt))
+        | Request::Lost { attempt, .. }
+        | Request::Command { command: Command::Answer { attempt, .. }, .. } => Some(attempt.run),
+        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
     }
 }
 

@@ -41,6 +41,10 @@ pub trait Executor: Send {
     /// The attempt is no longer this executor's: end it, with all that it has started.
     fn interrupt(&mut self, attempt: AttemptId, why: &str);
 
+    /// Nobody took answers for a while. What has ended or was reported meanwhile is said before this returns, so that it
+    /// is known before any limit is looked at.
+    fn catch_up(&mut self) {}
+
     /// An engine before this one died with these attempts: end what they left running, and wait until it has ended.
     /// They are tried anew only then.
     fn clean_up(&mut self, left: &[LeftOver]) {

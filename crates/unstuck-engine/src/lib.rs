@@ -2,6 +2,7 @@
 
 mod batch;
 pub mod bulk;
+pub mod clock;
 pub mod document;
 pub mod engine;
 mod examine;

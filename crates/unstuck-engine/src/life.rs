@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::token::Signer;
 
 /// Shorter than this, nobody has noticed.
-const SHORTEST_DOWNTIME: Millis = Millis(1_000);
+const SHORTEST_DOWNTIME: Millis = Millis(500);
 
 /// What an engine knows of its own life.
 pub(crate) struct Lifetime {

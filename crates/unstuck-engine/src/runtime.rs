@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
@@ -17,10 +16,11 @@ use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
-use unstuck_core::time::{Millis, Time};
+use unstuck_core::time::Time;
 use unstuck_store::contract::{Filter, Store, StoreError};
 
 use crate::bulk::{BulkDeed, BulkPut};
+use crate::clock::{SystemTime, TimeSource, Timekeeper};
 use crate::engine::{Engine, Next, STORE_RETRY};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
@@ -31,14 +31,11 @@ use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 const MAX_WAITING: usize = 100_000;
 /// So many messages are taken in before the engine is stepped.
 const MAX_INTAKE: usize = 16_384;
+/// And so many after a time in which nobody took any: all that was said comes before any limit is looked at.
+const MAX_LATE_INTAKE: usize = 1_000_000;
 
 /// What an observer is told, in order, once it is durable.
 pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
-
-/// As often as this the store is told that the engine lives, while something is due some day.
-const SIGN_OF_LIFE: Millis = Millis::seconds(10);
-/// Who wakes up later than this was not asleep but stopped.
-const LATE: Millis = Millis::seconds(5);
 
 type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
@@ -87,9 +84,19 @@ pub struct Handle {
 impl Runtime {
     /// Starts a thread that drives `engine` with these executors.
     pub fn start<S: Store + Send + 'static>(
+        engine: Engine<S>,
+        executors: Vec<Box<dyn Executor>>,
+        observer: Option<Observer>,
+    ) -> Runtime {
+        Runtime::start_with(engine, executors, observer, SystemTime)
+    }
+
+    /// The same, with clocks of the caller's choice.
+    pub fn start_with<S: Store + Send + 'static>(
         mut engine: Engine<S>,
         executors: Vec<Box<dyn Executor>>,
         observer: Option<Observer>,
+        clocks: impl TimeSource + 'static,
     ) -> Runtime {
         let (sender, receiver) = channel();
         let handle = Handle { sender, waiting: Arc::default(), trouble: Arc::default() };
@@ -111,7 +118,7 @@ impl Runtime {
         let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();
-            let (clock, next_ticket) = (Clock::new(), 0);
+            let (keeper, next_ticket) = (Timekeeper::new(clocks), 0);
             let mut driver = Driver {
                 engine,
                 executors,
@@ -122,7 +129,7 @@ impl Runtime {
                 trouble,
                 is_troubled: false,
                 next_ticket,
-                clock,
+                keeper,
             };
             driver.drive(&receiver);
             driver.stopped()
@@ -277,7 +284,7 @@ fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, Engin
     Ok(found)
 }
 
-struct Driver<S> {
+struct Driver<S, T> {
     engine: Engine<S>,
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
     answers: Answers,
@@ -287,49 +294,59 @@ struct Driver<S> {
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
     next_ticket: Ticket,
-    clock: Clock,
+    keeper: Timekeeper<T>,
 }
 
-impl<S: Store> Driver<S> {
+impl<S: Store, T: TimeSource> Driver<S, T> {
     fn drive(&mut self, receiver: &Receiver<Message>) {
+        let mut first = None;
         loop {
-            for message in receiver.try_iter().take(MAX_INTAKE) {
-                if !self.take(message) {
-                    return self.stop(receiver);
-                }
-            }
-            let outputs = self.engine.step(self.clock.now());
+            let Some(now) = self.wake(receiver, first.take()) else { return self.stop(receiver) };
+            let outputs = self.engine.step(now);
             self.perform(outputs);
-            let message = match self.engine.what_next() {
+            let until = match self.engine.what_next() {
                 Next::Now => continue,
                 Next::Settling => {
                     let outputs = self.engine.wait();
                     self.perform(outputs);
                     continue;
                 }
-                Next::At(time) => {
-                    let now = self.clock.now();
-                    self.engine.alive(now);
-                    let patience = time.since(now).min(SIGN_OF_LIFE);
-                    let message = receiver.recv_timeout(patience.duration());
-                    let until = now + patience;
-                    if self.clock.now().since(until) > LATE {
-                        self.engine.was_stopped(until);
-                    }
-                    message
-                }
-                Next::Idle => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Next::At(time) => Some(time),
+                Next::Idle => None,
+            };
+            if until.is_some() {
+                self.engine.alive(self.keeper.now());
+            }
+            let message = match self.keeper.sleep(until, self.engine.is_awaited()) {
+                Some(patience) => receiver.recv_timeout(patience.duration()),
+                None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
-                Ok(message) => {
-                    if !self.take(message) {
-                        return self.stop(receiver);
-                    }
-                }
+                Ok(message) => first = Some(message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Takes in what has come, and gives the time; `None` when it is time to stop. Where nobody took answers for a while,
+    /// executors are asked what has ended meanwhile: no limit is looked at before that is known.
+    fn wake(&mut self, receiver: &Receiver<Message>, first: Option<Message>) -> Option<Time> {
+        let wake = self.keeper.wake();
+        let mut most = MAX_INTAKE;
+        if let Some(since) = wake.down_since {
+            self.engine.was_stopped(since);
+            for executor in self.executors.values_mut() {
+                executor.catch_up();
+            }
+            most = MAX_LATE_INTAKE;
+        }
+        for message in first.into_iter().chain(receiver.try_iter().take(most)) {
+            if !self.take(message) {
+                return None;
+            }
+        }
+        Some(wake.now)
     }
 
     /// Takes a message in; false when it is time to stop.
@@ -351,17 +368,17 @@ impl<S: Store> Driver<S> {
                 let ticket = self.ticket(reply);
                 self.engine.submit(Request::Bulk { ticket, bulk, deed });
             }
-            Message::PutBulk(put) => self.engine.put_bulk(put, self.clock.now()),
+            Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
             Message::Word(word) => self.engine.submit(Request::Word(word)),
             Message::Read(read) => {
                 let (store, flows) = self.engine.reader();
                 read(store, flows);
             }
             Message::ChangePolicies(order, reply) => {
-                let _ = reply.send(self.engine.change_policies(order, self.clock.now()));
+                let _ = reply.send(self.engine.change_policies(order, self.keeper.now()));
             }
             Message::Policies(reply) => {
-                let _ = reply.send((self.engine.policies().clone(), self.engine.last.max(self.clock.now())));
+                let _ = reply.send((self.engine.policies().clone(), self.engine.last.max(self.keeper.now())));
             }
             Message::Stop => return false,
         }
@@ -399,10 +416,10 @@ impl<S: Store> Driver<S> {
                 if tries > MAX_STOP_TRIES || (tries > 0 && self.engine.unrecorded().is_empty()) {
                     return;
                 }
-                let outputs = self.engine.step(self.clock.now());
+                let outputs = self.engine.step(self.keeper.now());
                 self.perform(outputs);
                 if let Next::At(time) = self.engine.what_next() {
-                    std::thread::sleep(time.since(self.clock.now()).min(STORE_RETRY).duration());
+                    std::thread::sleep(time.since(self.keeper.now()).min(STORE_RETRY).duration());
                     continue;
                 }
             }
@@ -458,35 +475,4 @@ impl<S: Store> Driver<S> {
             }
         }
     }
-}
-
-/// The wall clock, by way of a monotonic one, so that a clock that is set while we run takes nobody's lease. Time
-/// spent asleep is made up for.
-struct Clock {
-    wall: Time,
-    since: Instant,
-}
-
-impl Clock {
-    /// The wall clock may be ahead by so much before it is believed.
-    const SLACK_MS: i64 = 2_000;
-
-    fn new() -> Clock {
-        Clock { wall: wall_clock(), since: Instant::now() }
-    }
-
-    fn now(&mut self) -> Time {
-        let passed = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let now = Time(self.wall.0.saturating_add(passed));
-        let wall = wall_clock();
-        if wall.0 - now.0 > Clock::SLACK_MS {
-            *self = Clock { wall, since: Instant::now() };
-            return wall;
-        }
-        now
-    }
-}
-
-fn wall_clock() -> Time {
-    Time(jiff::Timestamp::now().as_millisecond())
 }

@@ -169,6 +169,13 @@ impl Executor for EmulationExecutor {
         self.stage.go_on(job.attempt);
     }
 
+    fn catch_up(&mut self) {
+        let playing: Vec<AttemptId> = lock(&self.stage.parts).keys().copied().collect();
+        for attempt in playing {
+            self.stage.go_on(attempt);
+        }
+    }
+
     fn interrupt(&mut self, attempt: AttemptId, _why: &str) {
         if let Some(part) = self.stage.take(attempt) {
             part.answers.freed(attempt);
@@ -204,6 +211,9 @@ impl Stage {
             let due = due_at(part.began, after);
             if due > Instant::now() {
                 part.cue = Some((after, line));
+                if let Some(alarm) = part.alarm.take() {
+                    self.alarm.clear(alarm);
+                }
                 let stage = Arc::downgrade(self);
                 part.alarm = Some(self.alarm.set(due, move || {
                     if let Some(stage) = stage.upgrade() {
@@ -217,11 +227,12 @@ impl Stage {
             if part.cue.is_none() {
                 parts.remove(&attempt);
             }
-            drop(parts);
+            // Said before anybody else can look whether there is more to say.
             match line {
                 Line::Says(says) => answers.say(attempt, says),
                 Line::Lost => answers.lost(attempt),
             }
+            drop(parts);
         }
     }
 }

@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use unstuck_core::command::Says;
 use unstuck_core::model::attempt::AttemptId;
@@ -25,6 +26,9 @@ use unstuck_core::model::flow::Kind;
 use self::control::{Asked, Control};
 use super::lock::lock;
 use super::{Answers, Executor, Job, LeftOver};
+
+/// How long it may take to look at all processes. More than what others may hold the pipes of one that has exited.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Carries out the `run` steps of flows.
 ///
@@ -102,6 +106,10 @@ impl Executor for ProcessExecutor {
         }
     }
 
+    fn catch_up(&mut self) {
+        self.look()();
+    }
+
     fn clean_up(&mut self, left: &[LeftOver]) {
         left_over::end(left);
     }
@@ -118,6 +126,20 @@ impl Executor for ProcessExecutor {
 }
 
 impl ProcessExecutor {
+    /// Has every process looked at that is under way. What this gives waits until all are: each that has exited has had
+    /// its last word by then.
+    pub fn look(&self) -> impl FnOnce() + use<> {
+        let under_way = lock(&self.attempts.under_way);
+        let looks: Vec<(Arc<Control>, u64)> =
+            under_way.values().map(|control| (Arc::clone(control), control.ask_look())).collect();
+        move || {
+            let until = Instant::now() + LOOK;
+            for (control, look) in looks {
+                control.await_look(look, until);
+            }
+        }
+    }
+
     /// Hands the attempt to a thread of its own: even starting a process can take a while.
     fn begin(&self, job: Job, answers: &Answers) -> io::Result<()> {
         let (control, wakes) = Control::new()?;
@@ -147,6 +169,7 @@ fn see_through(mut job: Job, control: &Arc<Control>, wakes: UnixStream, answers:
         Last::Says(says) => answers.say(job.attempt, says),
         Last::Lost => answers.lost(job.attempt),
     }
+    control.looked(u64::MAX);
 }
 
 /// Strikes the attempt off when its thread ends, or could not start.

@@ -74,6 +74,12 @@ impl Executor for Processes {
         lock(&self.executor).interrupt(attempt, why);
     }
 
+    fn catch_up(&mut self) {
+        // Whoever asks twice to stop need not wait for this.
+        let wait = lock(&self.executor).look();
+        wait();
+    }
+
     fn clean_up(&mut self, left: &[LeftOver]) {
         lock(&self.executor).clean_up(left);
     }

@@ -2,7 +2,11 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::executor::lock::lock;
 
 /// Shared between the executor, the thread that watches a process, and the one that waits for its exit.
 pub(super) struct Control {
@@ -11,6 +15,10 @@ pub(super) struct Control {
     /// Zero while there is none.
     process: AtomicU32,
     wake: UnixStream,
+    /// How often somebody has asked for a look, and up to which time of asking it was had.
+    looks: AtomicU64,
+    looked: Mutex<u64>,
+    has_looked: Condvar,
 }
 
 /// What was asked of an attempt. The later one is the stronger.
@@ -32,6 +40,9 @@ impl Control {
             exited: AtomicBool::new(false),
             process: AtomicU32::new(0),
             wake,
+            looks: AtomicU64::new(0),
+            looked: Mutex::new(0),
+            has_looked: Condvar::new(),
         };
         Ok((control, wakes))
     }
@@ -70,6 +81,33 @@ impl Control {
 
     pub(super) fn process(&self) -> Option<u32> {
         Some(self.process.load(Ordering::Acquire)).filter(|process| *process != 0)
+    }
+
+    /// Asks for a look at the process and its report. Gives which time this is.
+    pub(super) fn ask_look(&self) -> u64 {
+        let look = self.looks.fetch_add(1, Ordering::AcqRel) + 1;
+        self.wake();
+        look
+    }
+
+    /// How often a look was asked for.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Acquire)
+    }
+
+    /// All that is to be said up to this time of asking is said.
+    pub(super) fn looked(&self, look: u64) {
+        let mut looked = lock(&self.looked);
+        *looked = look.max(*looked);
+        self.has_looked.notify_all();
+    }
+
+    /// Waits for that.
+    pub(super) fn await_look(&self, look: u64, until: Instant) {
+        let patience = until.saturating_duration_since(Instant::now());
+        let waited =
+            self.has_looked.wait_timeout_while(lock(&self.looked), patience, |looked| *looked < look);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     fn wake(&self) {

@@ -128,3 +128,9 @@ pub(super) fn await_exit(leader: Pid) {
         .is_err_and(|e| e == Errno::INTR)
     {}
 }
+
+/// Whether the process has exited; it is left unreaped.
+pub(super) fn has_exited(leader: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    matches!(waitid(WaitId::Pid(leader), options), Ok(Some(_)))
+}

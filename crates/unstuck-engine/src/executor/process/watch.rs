@@ -15,7 +15,7 @@ use unstuck_core::time::Millis;
 
 use super::Last;
 use super::control::{Asked, Control};
-use super::group::await_exit;
+use super::group::{await_exit, has_exited};
 use super::output::{MAX_OUTPUT, Tail};
 use super::start::{Started, start};
 use super::verdict::{Left, too_much, verdict};
@@ -77,6 +77,8 @@ struct Watch<'a> {
     /// Set once the group was asked to end: when it is killed.
     kill_at: Option<Instant>,
     killed: bool,
+    /// Up to which time of asking it has looked.
+    looked: u64,
 }
 
 /// What can be worth a look.
@@ -112,6 +114,7 @@ impl<'a> Watch<'a> {
             exited_at: None,
             kill_at: None,
             killed: false,
+            looked: 0,
         }
     }
 
@@ -131,6 +134,14 @@ impl<'a> Watch<'a> {
     /// Reacts to the exit, to what was asked, and to the time.
     fn notice(&mut self) {
         let now = Instant::now();
+        let look = self.control.looks();
+        if look > self.looked {
+            // The thread that waits for the exit may not have come to it yet.
+            if self.exited_at.is_none() && has_exited(self.started.group.leader()) {
+                self.control.exited();
+            }
+            self.report_at = now;
+        }
         if self.exited_at.is_none() && self.control.has_exited() {
             self.exited_at = Some(now);
             self.started.stdin = None;
@@ -151,6 +162,10 @@ impl<'a> Watch<'a> {
             let heard = self.started.report.follow();
             self.pass_on(heard.alive, heard.progress);
             self.report_at = now + self.report_every;
+        }
+        self.looked = look;
+        if self.exited_at.is_none() {
+            self.control.looked(look);
         }
     }
 
