@@ -192,7 +192,7 @@ fn a_life_that_ends_before_it_has_recorded_the_time_before_it_hides_nothing() {
 fn a_moment_is_no_downtime() {
     let mut life = Life::new(MemoryStore::deferred(), BEGIN);
     life.start("timed");
-    let mut life = life.die_and_start(Millis(900));
+    let mut life = life.die_and_start(Millis(400));
     life.go();
     assert_eq!(life.engine.store().downtimes(), Ok(Vec::new()));
 }

@@ -38,8 +38,8 @@ impl House {
     }
 
     fn start(&self) -> Child {
-        let child = self.unstuck(&["run", "flow.yaml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        child.spawn().expect("it runs")
+        let mut command = self.unstuck(&["run", "flow.yaml"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
     }
 
     fn await_file(&self, name: &str) {
