@@ -151,8 +151,15 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_by_hand_is_a_correction_and_a_sleep_is_not() {
         // By how much the wall is set, and whether that is noticed.
-        let cases: [(i64, bool); 7] =
-            [(0, false), (1_900, false), (-1_900, false), (3_600_000, true), (-3_600_000, true), (4 * YEAR, true), (-4 * YEAR, true)];
+        let cases: [(i64, bool); 7] = [
+            (0, false),
+            (1_900, false),
+            (-1_900, false),
+            (3_600_000, true),
+            (-3_600_000, true),
+            (4 * YEAR, true),
+            (-4 * YEAR, true),
+        ];
         for (by, is_noticed) in cases {
             let mut keeper = keeper();
             pass(&mut keeper, 60_000);

@@ -379,7 +379,8 @@ impl<S: Store> Engine<S> {
     fn due(&mut self, batch: &mut Batch, done: &Outstanding, limit: usize) -> Result<bool, StoreError> {
         let mut due = self.store.due(self.last, limit)?;
         if !due.is_empty() && self.inbox.len() > done.requests {
-            let said: FxHashSet<RunId> = self.inbox.iter().skip(done.requests).filter_map(said_about).collect();
+            let said: FxHashSet<RunId> =
+                self.inbox.iter().skip(done.requests).filter_map(said_about).collect();
             due.retain(|due| !said.contains(&due.run));
         }
         let mut tools = self.tools();
@@ -472,7 +473,9 @@ fn said_about(request: &Request) -> Option<RunId> {
         Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt))
         | Request::Lost { attempt, .. }
         | Request::Command { command: Command::Answer { attempt, .. }, .. } => Some(attempt.run),
-        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
+        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
+            None
+        }
     }
 }
 

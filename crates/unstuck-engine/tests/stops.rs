@@ -215,7 +215,11 @@ fn what_has_ended_while_the_engine_was_stopped_is_asked_for_before_any_limit_is_
         while !house.run(run).is_final() {}
         let facts = house.facts(run);
         assert_eq!(house.run(run).state(), RunState::Completed, "{facts:?}");
-        assert_eq!(facts.iter().filter(|fact| matches!(fact, UnitFact::Queued { .. })).count(), 1, "{facts:?}");
+        assert_eq!(
+            facts.iter().filter(|fact| matches!(fact, UnitFact::Queued { .. })).count(),
+            1,
+            "{facts:?}"
+        );
     }
 }
 

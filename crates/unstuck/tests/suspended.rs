@@ -77,7 +77,8 @@ impl House {
 #[test]
 fn work_that_has_ended_while_the_engine_was_suspended_is_not_done_twice() {
     for limits in ["heartbeatTimeout: 2s", "timeout: 3s"] {
-        let script = "echo begun >> begun\nwhile [ ! -e go ]; do sleep 0.02; done\necho done > done\nexit 0\n";
+        let script =
+            "echo begun >> begun\nwhile [ ! -e go ]; do sleep 0.02; done\necho done > done\nexit 0\n";
         let house = House::new(limits, script);
         let engine = house.start();
         house.await_file("begun");
