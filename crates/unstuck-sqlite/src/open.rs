@@ -139,8 +139,9 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
         state.flows.restore(flow);
     }
     state.policies = policies::all(connection)?;
-    state.notices = rows::notices(connection)?.into_iter().collect();
-    state.last_notice = state.notices.keys().next_back().map_or(0, |id| id.0);
+    let notices = rows::notices(connection)?;
+    state.last_notice = notices.last().map_or(0, |(id, _)| id.0);
+    state.notices = notices.into_iter().collect();
     state.last_error = rows::meta(connection, "last_error")?.map_or(0, rows::unsigned);
     state.last_id = rows::meta(connection, "last_id")?.map_or(0, rows::unsigned);
     state.last_time = rows::meta(connection, "last_time")?.map(Time);

@@ -68,6 +68,7 @@ impl SqliteStore {
             match open::load(&self.reader) {
                 Ok(state) => {
                     self.state = state;
+                    self.aside.keys().for_each(|run| self.state.set_aside(*run));
                     self.writer.reset();
                 }
                 Err(error) => self.stop(error),

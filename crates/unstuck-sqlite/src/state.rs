@@ -1,17 +1,16 @@
 //! What is in memory and follows from what is durable.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{SlotUse, Wakeup};
-use unstuck_store::contract::{NoticeId, StoreError};
+use unstuck_store::contract::StoreError;
 use unstuck_store::flows::Flows;
+use unstuck_store::notices::Notices;
 use unstuck_store::ready::ReadyQueues;
 use unstuck_store::slots::Slots;
 use unstuck_store::timers::Timers;
@@ -27,7 +26,7 @@ pub(crate) struct State {
     pub(crate) ready: ReadyQueues,
     pub(crate) timers: Timers,
     pub(crate) slots: Slots,
-    pub(crate) notices: BTreeMap<NoticeId, Notice>,
+    pub(crate) notices: Notices,
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,
@@ -65,6 +64,22 @@ impl State {
             }
         }
         self.slots.set(run, slot, at);
+    }
+
+    /// Nothing of this run is offered.
+    pub(crate) fn set_aside(&mut self, run: RunId) {
+        self.timers.set_aside(run);
+        self.ready.set_aside(run);
+        self.slots.set_aside(run);
+        self.notices.set_aside(run);
+    }
+
+    /// It is offered again.
+    pub(crate) fn release(&mut self, run: RunId) {
+        self.timers.release(run);
+        self.ready.release(run);
+        self.slots.release(run);
+        self.notices.release(run);
     }
 
     /// Nothing will wake this run any more: it is removed.

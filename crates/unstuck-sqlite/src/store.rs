@@ -1,7 +1,7 @@
 //! The store: the contract, kept with a log on disk and what is hot in memory.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,6 +67,8 @@ pub struct SqliteStore {
     /// There was no room: it is looked for before the next transaction.
     pub(crate) full: bool,
     pub(crate) broken: Option<StoreError>,
+    /// Runs that nothing is offered of, with why.
+    pub(crate) aside: BTreeMap<RunId, Arc<str>>,
 }
 
 impl SqliteStore {
@@ -108,6 +110,7 @@ impl SqliteStore {
             must_start_over: false,
             full: false,
             broken: None,
+            aside: BTreeMap::new(),
         }
     }
 
@@ -235,7 +238,21 @@ impl Store for SqliteStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
-        Ok(self.state.notices.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect())
+        Ok(self.state.notices.first(limit))
+    }
+
+    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
+        self.state.set_aside(run);
+        self.aside.insert(run, why);
+    }
+
+    fn release(&mut self, run: RunId) {
+        self.aside.remove(&run);
+        self.state.release(run);
+    }
+
+    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+        self.aside.get(&run).cloned()
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
@@ -266,7 +283,7 @@ impl Store for SqliteStore {
             job.notices.push((id, notice));
         }
         for id in &stage.delivered {
-            self.state.notices.remove(id);
+            self.state.notices.remove(*id);
         }
         job.delivered = stage.delivered;
         for id in stage.forgotten {
@@ -394,7 +411,7 @@ impl Store for SqliteStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.usable()?;
-        Ok(self.state.timers.next())
+        Ok(self.state.timers.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {

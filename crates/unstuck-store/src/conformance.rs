@@ -9,6 +9,7 @@ pub mod contents;
 pub mod driver;
 pub mod flows;
 
+pub mod aside;
 pub mod bulks;
 pub mod conflicts;
 pub mod definitions;
@@ -24,6 +25,7 @@ pub mod policies;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
+pub mod sharing;
 pub mod slots;
 pub mod transactions;
 
@@ -69,11 +71,6 @@ pub trait TestStore: Store + Sized {
     /// The store has these flows, and is in the middle of its life: for stores that can look whether all is as promised.
     fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         let _ = flows;
-    }
-
-    /// Another handle on the same data, as another server has, if there can be one.
-    fn another(&mut self) -> Option<Self> {
-        None
     }
 }
 
@@ -141,7 +138,6 @@ macro_rules! conformance_tests {
                 a_stage_that_fails_for_now_succeeds_later
                 an_empty_stage_settles
                 the_last_time_and_id_are_kept
-                a_run_that_somebody_else_has_is_busy
             ]
             conflicts: [
                 events_continue_the_numbering
@@ -209,6 +205,13 @@ macro_rules! conformance_tests {
                 the_same_flow_again_is_the_same
                 a_version_does_not_change
                 versions_are_counted
+            ]
+            aside: [
+                what_is_due_in_it_waits
+                what_is_ready_in_it_waits
+                it_is_not_admitted
+                notices_to_it_stay_in_order
+                it_stays_aside_until_the_store_is_opened_again
             ]
             failures: [
                 a_failed_stage_takes_what_is_on_top_with_it
@@ -285,5 +288,25 @@ macro_rules! conformance_tests {
     };
     ($make:expr) => {
         $crate::conformance_tests! { @all tests $make }
+    };
+}
+
+/// A test for each case about several that share a store: `sharing_tests!(make)`, beside [`conformance_tests!`].
+#[macro_export]
+macro_rules! sharing_tests {
+    ($make:expr) => {
+        $crate::sharing_tests! {
+            @tests [$make]
+            a_run_that_somebody_else_has_is_busy
+            a_busy_run_is_read_as_it_was
+            each_is_told_of_its_own_stages
+            who_is_gone_holds_nothing
+        }
+    };
+    (@tests [$make:expr] $($case:ident)*) => {
+        $(#[test]
+        fn $case() {
+            $crate::conformance::sharing::$case(&mut $make);
+        })*
     };
 }

@@ -71,6 +71,17 @@ pub trait Store {
     /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
+    /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
+    /// does what comes to it. Known to this handle only, and only while it is open: whoever opens the store next is
+    /// offered everything. `why` is for people.
+    fn set_aside(&mut self, run: RunId, why: Arc<str>);
+
+    /// Offers what it has of this run again.
+    fn release(&mut self, run: RunId);
+
+    /// Why this run is set aside, if it is.
+    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>>;
+
     /// Ends the transaction with these changes. On error it has ended too, and nothing of it has happened.
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
 

@@ -8,6 +8,7 @@ pub mod contract;
 pub mod differential;
 pub mod flows;
 pub mod memory;
+pub mod notices;
 pub mod ready;
 pub mod slots;
 pub mod tally;

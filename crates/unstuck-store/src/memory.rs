@@ -5,8 +5,10 @@ mod deferred;
 mod errors;
 mod history;
 mod policies;
+mod shared;
 mod state;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
@@ -31,6 +33,8 @@ use crate::contract::{
 use crate::memory::deferred::Deferred;
 use crate::memory::state::State;
 
+pub use shared::SharedStore;
+
 /// A store in memory.
 ///
 /// A locked run is moved out and comes back with the stage: nothing is copied. When it does not come back, it is made
@@ -47,9 +51,24 @@ pub struct MemoryStore {
     last_notice: u64,
     refuse_next: Option<StoreError>,
     refuse_after: Option<(usize, StoreError)>,
+    /// Every stage that changes this run is refused.
+    refuse_run: Option<(RunId, StoreError)>,
     life: Option<Life>,
     alive: Option<Time>,
     broken: Option<StoreError>,
+    /// Runs that nothing is offered of, with why.
+    aside: BTreeMap<RunId, Arc<str>>,
+    /// Whose turn it is of those that share it, and what the others have.
+    current: usize,
+    others: BTreeMap<usize, Side>,
+}
+
+/// What each of several that share a store has to itself.
+#[derive(Debug)]
+struct Side {
+    transaction: Transaction,
+    settled: Vec<Settled>,
+    locked: Vec<RunId>,
 }
 
 /// Where the one transaction stands.
@@ -90,13 +109,20 @@ impl MemoryStore {
         self.refuse_after = Some((taken, error));
     }
 
-    fn refusal(&mut self) -> Option<StoreError> {
+    fn refusal(&mut self, stage: &Stage) -> Option<StoreError> {
         match &mut self.refuse_after {
             Some((0, error)) => return Some(error.clone()),
             Some((taken, _)) => *taken -= 1,
             None => {}
         }
-        self.refuse_next.take()
+        let changes = |id: RunId| stage.runs.iter().any(|change| change.run.id == id);
+        let refused = self.refuse_run.as_ref().filter(|(run, _)| changes(*run));
+        self.refuse_next.take().or_else(|| refused.map(|(_, error)| error.clone()))
+    }
+
+    /// Every stage that changes this run is refused with this error, until it is `None`.
+    pub fn refuse_changes(&mut self, run: RunId, error: Option<StoreError>) {
+        self.refuse_run = error.map(|error| (run, error));
     }
 
     /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
@@ -114,9 +140,13 @@ impl MemoryStore {
             last_notice: 0,
             refuse_next: None,
             refuse_after: None,
+            refuse_run: None,
             life: None,
             alive: None,
             broken: None,
+            aside: BTreeMap::new(),
+            current: 0,
+            others: BTreeMap::new(),
         }
     }
 
@@ -205,14 +235,28 @@ impl Store for MemoryStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
-        Ok(self.state.notices.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect())
+        Ok(self.state.notices.first(limit))
+    }
+
+    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
+        self.state.set_aside(run);
+        self.aside.insert(run, why);
+    }
+
+    fn release(&mut self, run: RunId) {
+        self.aside.remove(&run);
+        self.state.release(run);
+    }
+
+    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+        self.aside.get(&run).cloned()
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
         let kept = self.deferred.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let allowed = self.usable().and_then(|()| self.in_transaction());
-        let result = match allowed.and_then(|()| self.refusal().map_or(Ok(()), Err)) {
+        let result = match allowed.and_then(|()| self.refusal(&stage).map_or(Ok(()), Err)) {
             Ok(()) => self.state.stage(stage, self.last_notice),
             Err(error) => Err(error),
         };
@@ -224,7 +268,7 @@ impl Store for MemoryStore {
         self.last_stage += 1;
         let id = StageId(self.last_stage);
         match (&mut self.deferred, kept) {
-            (Some(deferred), Some(kept)) => deferred.hold(id, kept, self.last_notice),
+            (Some(deferred), Some(kept)) => deferred.hold(id, kept, self.last_notice, self.current),
             (None | Some(_), _) => self.settled.push(Settled { stage: id, result: Ok(()) }),
         }
         self.last_notice += notices;
@@ -279,7 +323,7 @@ impl Store for MemoryStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.usable()?;
-        Ok(self.state.timers.next())
+        Ok(self.state.timers.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
@@ -39,6 +39,8 @@ pub struct ReadyQueues {
     picked: Vec<(RunId, UnitRef)>,
     /// How many turns there have been.
     turn: u64,
+    /// Runs whose entries are not given. An entry that was met has left its line, and is not among the picked.
+    aside: FxHashSet<RunId>,
 }
 
 /// One queue.
@@ -144,6 +146,29 @@ impl ReadyQueues {
         }
     }
 
+    /// The entries of this run are not given any more, new ones neither. They are kept as before.
+    pub fn set_aside(&mut self, run: RunId) {
+        self.aside.insert(run);
+    }
+
+    /// The entries of this run are given again.
+    pub fn release(&mut self, run: RunId) {
+        if !self.aside.remove(&run) {
+            return;
+        }
+        let mut back = Vec::new();
+        self.waiting.take(run).drain(|unit, mut waiting| {
+            if waiting.picked && !self.picked.contains(&(run, waiting.ready.unit)) {
+                waiting.picked = false;
+                back.push(waiting.ready.clone());
+            }
+            self.waiting.insert(run, unit, waiting);
+        });
+        for ready in &back {
+            self.line_up(ready);
+        }
+    }
+
     /// The highest priority that waits in any of these queues.
     pub fn highest_waiting(&self, queues: &[Arc<str>]) -> Option<i32> {
         let levels = queues.iter().filter_map(|name| {
@@ -153,9 +178,13 @@ impl ReadyQueues {
         levels.max()
     }
 
-    /// Turns begin anew, as after a restart.
+    /// Turns begin anew, as after a restart. Nothing is set aside then.
     pub fn forget_turns(&mut self) {
         self.put_back();
+        for run in std::mem::take(&mut self.aside) {
+            self.aside.insert(run);
+            self.release(run);
+        }
         let before = std::mem::take(self);
         self.waiting = before.waiting;
         for queue in before.queues {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Limit;
 use unstuck_core::time::Time;
@@ -18,6 +18,8 @@ pub struct Slots {
     runs: FxHashMap<RunId, Use>,
     /// The first of every line that has room, so that nobody looks at the others.
     open: BTreeSet<(Want, LineName)>,
+    /// Runs that are not admitted.
+    aside: FxHashSet<RunId>,
 }
 
 /// Since when a run wants a slot, and how badly.
@@ -44,6 +46,8 @@ struct Taken {
 enum Use {
     Has(Arc<str>),
     Wants(LineName, Want),
+    /// It wants one and is set aside: it stands in no line.
+    Aside(LineName, Want),
 }
 
 impl Slots {
@@ -56,8 +60,11 @@ impl Slots {
         match self.runs.remove(&run) {
             None => {}
             Some(Use::Has(limit)) => self.give_back(&limit),
-            Some(Use::Wants(line, want)) => {
-                self.leave(&line, want);
+            Some(was @ (Use::Wants(..) | Use::Aside(..))) => {
+                let (Use::Wants(line, want) | Use::Aside(line, want)) = &was else { return };
+                if matches!(was, Use::Wants(..)) {
+                    self.leave(line, *want);
+                }
                 if matches!(slot, SlotUse::Wants { limit, .. } if limit.name == line.0) {
                     since = want.since;
                 }
@@ -72,6 +79,10 @@ impl Slots {
             SlotUse::Wants { limit, priority } => {
                 let want = Want { priority: Reverse(*priority), since, run };
                 let line = (limit.name.clone(), limit.max);
+                if self.aside.contains(&run) {
+                    self.runs.insert(run, Use::Aside(line, want));
+                    return;
+                }
                 self.join(&line, want);
                 self.runs.insert(run, Use::Wants(line, want));
             }
@@ -108,11 +119,29 @@ impl Slots {
         found
     }
 
+    /// This run is not admitted any more. A slot that it has stays its own.
+    pub fn set_aside(&mut self, run: RunId) {
+        self.aside.insert(run);
+        if let Some(Use::Wants(line, want)) = self.runs.get(&run).cloned() {
+            self.leave(&line, want);
+            self.runs.insert(run, Use::Aside(line, want));
+        }
+    }
+
+    /// This run stands in line again, where it stood.
+    pub fn release(&mut self, run: RunId) {
+        self.aside.remove(&run);
+        if let Some(Use::Aside(line, want)) = self.runs.get(&run).cloned() {
+            self.join(&line, want);
+            self.runs.insert(run, Use::Wants(line, want));
+        }
+    }
+
     /// Since when this run has wanted the slot that it has not got.
     pub fn wanted_since(&self, run: RunId) -> Option<Time> {
         match self.runs.get(&run)? {
             Use::Has(_) => None,
-            Use::Wants(_, want) => Some(want.since),
+            Use::Wants(_, want) | Use::Aside(_, want) => Some(want.since),
         }
     }
 
@@ -121,10 +150,11 @@ impl Slots {
         match (self.runs.get(&run), slot) {
             (None, SlotUse::None) => true,
             (Some(Use::Has(has)), SlotUse::Has { limit }) => *has == limit.name,
-            (Some(Use::Wants((name, max), want)), SlotUse::Wants { limit, priority }) => {
-                *name == limit.name && *max == limit.max && want.priority.0 == *priority
-            }
-            (None | Some(Use::Has(_) | Use::Wants(..)), _) => false,
+            (
+                Some(Use::Wants((name, max), want) | Use::Aside((name, max), want)),
+                SlotUse::Wants { limit, priority },
+            ) => *name == limit.name && *max == limit.max && want.priority.0 == *priority,
+            (None | Some(Use::Has(_) | Use::Wants(..) | Use::Aside(..)), _) => false,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
@@ -19,6 +20,10 @@ pub struct Timers {
     order: BTreeSet<(Time, RunId, Place)>,
     /// The timers of runs that are not parked, and those that signs of life have moved.
     places: ByRun<Timer>,
+    /// Runs whose timers are not given.
+    aside: FxHashSet<RunId>,
+    /// Their timers that were met so far, by run: each is met once.
+    hidden: BTreeSet<(RunId, Time, Place)>,
 }
 
 /// The timer of one place.
@@ -41,8 +46,8 @@ impl Timers {
             if timer.set == due {
                 return;
             }
-            self.order.remove(&(timer.due, run, unit));
-            *timer = Timer { due, set: due, heard: None };
+            let before = std::mem::replace(timer, Timer { due, set: due, heard: None });
+            self.leave(before.due, run, unit);
         } else {
             self.places.insert(run, unit, Timer { due, set: due, heard: None });
         }
@@ -56,7 +61,7 @@ impl Timers {
             let timer = match old.remove(unit) {
                 Some(timer) if timer.set == due => timer,
                 Some(timer) => {
-                    self.order.remove(&(timer.due, run, unit));
+                    self.leave(timer.due, run, unit);
                     Timer { due, set: due, heard: None }
                 }
                 None => Timer { due, set: due, heard: None },
@@ -64,19 +69,17 @@ impl Timers {
             self.order.insert((timer.due, run, unit));
             self.places.insert(run, unit, timer);
         }
-        old.drain(|unit, timer| {
-            self.order.remove(&(timer.due, run, unit));
-        });
+        old.drain(|unit, timer| self.leave(timer.due, run, unit));
     }
 
     /// A sign of life moves the timer of a unit; a unit without a timer has no lease to move.
     pub fn move_lease(&mut self, run: RunId, lease: LeaseMove) {
         let unit = Some(lease.unit);
         if let Some(timer) = self.places.get_mut(run, unit) {
-            self.order.remove(&(timer.due, run, unit));
-            timer.due = lease.due;
+            let before = std::mem::replace(&mut timer.due, lease.due);
             timer.heard = timer.heard.max(Some(lease.heard));
-            self.order.insert((timer.due, run, unit));
+            self.leave(before, run, unit);
+            self.order.insert((lease.due, run, unit));
         }
     }
 
@@ -108,7 +111,7 @@ impl Timers {
     /// Removes the timer of a place.
     pub fn remove(&mut self, run: RunId, unit: Option<UnitRef>) {
         if let Some(timer) = self.places.remove(run, unit) {
-            self.order.remove(&(timer.due, run, unit));
+            self.leave(timer.due, run, unit);
         }
     }
 
@@ -118,7 +121,8 @@ impl Timers {
     }
 
     /// What is due at `now`, at most `limit`: by time, then by run and place.
-    pub fn due(&self, now: Time, limit: usize) -> Vec<Due> {
+    pub fn due(&mut self, now: Time, limit: usize) -> Vec<Due> {
+        self.hide(now, limit);
         let due = self.order.iter().take_while(|(due, ..)| *due <= now).take(limit);
         due.map(|&(due, run, unit)| {
             let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
@@ -128,8 +132,53 @@ impl Timers {
     }
 
     /// When the next one is due.
-    pub fn next(&self) -> Option<Time> {
+    pub fn next_due(&mut self) -> Option<Time> {
+        self.hide(Time(i64::MAX), 1);
         self.order.first().map(|(due, ..)| *due)
+    }
+
+    /// The timers of this run are not given any more, those that are set later neither. They are kept as before.
+    pub fn set_aside(&mut self, run: RunId) {
+        self.aside.insert(run);
+    }
+
+    /// The timers of this run are given again.
+    pub fn release(&mut self, run: RunId) {
+        self.aside.remove(&run);
+        let from = (run, Time(i64::MIN), None);
+        let own = self.hidden.range(from..).take_while(|(of, ..)| *of == run).copied().collect::<Vec<_>>();
+        for (run, due, unit) in own {
+            self.hidden.remove(&(run, due, unit));
+            self.order.insert((due, run, unit));
+        }
+    }
+
+    /// Moves what is not given out of the way of the first `limit` that are.
+    fn hide(&mut self, now: Time, limit: usize) {
+        if self.aside.is_empty() {
+            return;
+        }
+        let (mut met, mut given) = (Vec::new(), 0);
+        for entry in self.order.iter().take_while(|(due, ..)| *due <= now) {
+            if self.aside.contains(&entry.1) {
+                met.push(*entry);
+            } else if given + 1 < limit {
+                given += 1;
+            } else {
+                break;
+            }
+        }
+        for (due, run, unit) in met {
+            self.order.remove(&(due, run, unit));
+            self.hidden.insert((run, due, unit));
+        }
+    }
+
+    fn leave(&mut self, due: Time, run: RunId, unit: Place) {
+        self.order.remove(&(due, run, unit));
+        if !self.hidden.is_empty() {
+            self.hidden.remove(&(run, due, unit));
+        }
     }
 }
 

@@ -21,6 +21,23 @@ mod deferred {
     unstuck_store::conformance_tests!(unstuck_store::memory::MemoryStore::deferred);
 }
 
+mod shared {
+    use unstuck_store::memory::{MemoryStore, SharedStore};
+
+    unstuck_store::conformance_tests!(|| SharedStore::new(MemoryStore::deferred()));
+    unstuck_store::sharing_tests!(|| SharedStore::new(MemoryStore::deferred()));
+}
+
+/// The cases about failures have nothing to do where a store cannot fail: this one can.
+#[test]
+fn the_deferred_store_fails_when_it_is_told_to() {
+    let mut driver = Driver::new(MemoryStore::deferred());
+    driver.keep(sequence("f", vec![action("a")]));
+    driver.store.begin().expect("begins");
+    driver.store.stage(Stage::default()).expect("stages");
+    assert_eq!(driver.store.fail_next(&StoreError::Away("the disk".into())), 1);
+}
+
 #[test]
 fn both_lead_the_same_life() {
     for seed in 0..200 {

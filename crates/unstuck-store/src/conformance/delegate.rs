@@ -1,12 +1,22 @@
 //! A store inside of something else, such as one in a folder that goes when it does, is asked through this.
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
-/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive.
+/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive, with
+/// `but locks { .. }` what a lock gives.
 #[macro_export]
 macro_rules! delegate_store {
     ($type:ty, $inner:ident) => {
         $crate::delegate_store! {
-            $type, $inner, but {
+            $type, $inner, but locks {
+                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+                    self.$inner().lock(runs)
+                }
+            }
+        }
+    };
+    ($type:ty, $inner:ident, but locks { $($own:item)* }) => {
+        $crate::delegate_store! {
+            @all_but $type, $inner, {
                 fn settle(&mut self, wait: bool) -> Vec<Settled> {
                     self.$inner().settle(wait)
                 }
@@ -18,14 +28,26 @@ macro_rules! delegate_store {
                 fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
                     self.$inner().last_seen()
                 }
+
+                $($own)*
             }
         }
     };
     ($type:ty, $inner:ident, but { $($own:item)* }) => {
         $crate::delegate_store! {
+            @all_but $type, $inner, {
+                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+                    self.$inner().lock(runs)
+                }
+
+                $($own)*
+            }
+        }
+    };
+    (@all_but $type:ty, $inner:ident, { $($own:item)* }) => {
+        $crate::delegate_store! {
             @methods $type, $inner, { $($own)* }:
             begin() -> Result<(), StoreError>;
-            lock(runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
             run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
             payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
             candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
@@ -33,6 +55,9 @@ macro_rules! delegate_store {
             admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            set_aside(run: RunId, why: Arc<str>) -> ();
+            release(run: RunId) -> ();
+            why_aside(run: RunId) -> Option<Arc<str>>;
             stage(stage: Stage) -> Result<StageId, StoreError>;
             abandon(locked: Vec<Run>) -> ();
             rollback() -> ();

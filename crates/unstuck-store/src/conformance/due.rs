@@ -223,7 +223,7 @@ pub fn what_is_not_listed_is_removed<S: TestStore>(make: &mut dyn FnMut() -> S) 
     assert_eq!(units(&mut driver), []);
 }
 
-fn waits(millis: u64) -> Step {
+pub(crate) fn waits(millis: u64) -> Step {
     step("wait", Kind::Wait(WaitFor::Span(Millis(millis))))
 }
 

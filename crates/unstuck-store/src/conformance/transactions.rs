@@ -165,26 +165,6 @@ pub fn the_last_time_and_id_are_kept<S: TestStore>(make: &mut dyn FnMut() -> S) 
     assert_eq!(stage(1_500, 71), (Some(2_000), 71));
 }
 
-/// A run that another server has locked is busy, and is not waited for; nor does anybody get it twice.
-pub fn a_run_that_somebody_else_has_is_busy<S: TestStore>(make: &mut dyn FnMut() -> S) {
-    let mut driver = Driver::new(make());
-    let flow = driver.keep(sequence("f", vec![action("a")]));
-    let (first, second) = (driver.start(&flow), driver.start(&flow));
-    let Some(mut other) = driver.store.another() else { return };
-    other.begin().expect("begins");
-    let theirs = other.lock(&[first]).expect("locks");
-    driver.store.begin().expect("begins");
-    let ours = driver.store.lock(&[first, second]).expect("locks");
-    assert_eq!(ours[0], Locked::Busy);
-    assert!(matches!(ours[1], Locked::Here(_)));
-    driver.store.abandon(runs_of(ours));
-    other.abandon(runs_of(theirs));
-    driver.store.begin().expect("begins");
-    let ours = driver.store.lock(&[first]).expect("locks");
-    assert!(matches!(ours[0], Locked::Here(_)));
-    driver.store.abandon(runs_of(ours));
-}
-
 /// A store with something of everything: queued, active, waiting, final, with a lease that has moved.
 pub(crate) fn busy_store<S: TestStore>(store: S) -> Driver<S> {
     let mut driver = Driver::new(store);

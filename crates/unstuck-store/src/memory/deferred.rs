@@ -1,6 +1,6 @@
 //! Durable apart from visible: stages that are seen but would not survive a crash, and how they settle or fail.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::id::{BulkId, RunId};
@@ -9,7 +9,7 @@ use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
 use crate::memory::policies::Policies;
 use crate::memory::state::State;
-use crate::memory::{MemoryStore, Transaction};
+use crate::memory::{MemoryStore, Side, Transaction};
 
 /// What is durable, and what waits to be.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ struct Outstanding {
     id: StageId,
     stage: Stage,
     last_notice: u64,
+    /// Who staged it.
+    by: usize,
 }
 
 impl MemoryStore {
@@ -36,11 +38,12 @@ impl MemoryStore {
     pub fn make_durable(&mut self, n: usize) {
         let Some(deferred) = &mut self.deferred else { return };
         for _ in 0..n {
-            let Some(Outstanding { id, stage, last_notice }) = deferred.outstanding.pop_front() else {
+            let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
                 return;
             };
             let result = deferred.durable.take_over(stage, last_notice);
-            self.settled.push(Settled { stage: id, result });
+            let settled = Settled { stage: id, result };
+            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
     }
 
@@ -52,13 +55,21 @@ impl MemoryStore {
         if failed == 0 {
             return 0;
         }
-        for Outstanding { id, .. } in deferred.outstanding.drain(..) {
-            self.settled.push(Settled { stage: id, result: Err(error.clone()) });
+        for Outstanding { id, by, .. } in deferred.outstanding.drain(..) {
+            let settled = Settled { stage: id, result: Err(error.clone()) };
+            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
         self.state = deferred.durable.clone();
         if self.transaction != Transaction::None {
             self.transaction = Transaction::Void(error.clone());
         }
+        for other in self.others.values_mut() {
+            other.locked.clear();
+            if other.transaction != Transaction::None {
+                other.transaction = Transaction::Void(error.clone());
+            }
+        }
+        self.aside.keys().for_each(|run| self.state.set_aside(*run));
         failed
     }
 
@@ -83,13 +94,27 @@ impl MemoryStore {
     }
 }
 
+/// Where the one who staged something is told what came of it.
+fn settled_of<'a>(
+    current: &'a mut Vec<Settled>,
+    is_current: usize,
+    others: &'a mut BTreeMap<usize, Side>,
+    by: usize,
+) -> &'a mut Vec<Settled> {
+    match others.get_mut(&by) {
+        Some(other) if by != is_current => &mut other.settled,
+        // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
+        Some(_) | None => current,
+    }
+}
+
 impl Deferred {
     pub(super) fn new() -> Deferred {
         Deferred { durable: State::new(true), outstanding: VecDeque::new() }
     }
 
-    pub(super) fn hold(&mut self, id: StageId, stage: Stage, last_notice: u64) {
-        self.outstanding.push_back(Outstanding { id, stage, last_notice });
+    pub(super) fn hold(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
+        self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
     }
 
     /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.

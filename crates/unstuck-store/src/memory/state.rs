@@ -1,12 +1,12 @@
 //! All that a store keeps, and how a stage changes it: everything or nothing.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unstuck_core::bulk::Bulk;
-use unstuck_core::command::Notice;
 use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
@@ -23,6 +23,7 @@ use crate::memory::bulks::Bulks;
 use crate::memory::errors::Errors;
 use crate::memory::history::History;
 use crate::memory::policies::Policies;
+use crate::notices::Notices;
 use crate::ready::ReadyQueues;
 use crate::slots::Slots;
 use crate::timers::Timers;
@@ -41,7 +42,7 @@ pub(super) struct State {
     pub(super) ready: ReadyQueues,
     pub(super) timers: Timers,
     pub(super) slots: Slots,
-    pub(super) notices: BTreeMap<NoticeId, Notice>,
+    pub(super) notices: Notices,
     pub(super) flows: Flows,
     pub(super) errors: Errors,
     pub(super) policies: Policies,
@@ -49,8 +50,8 @@ pub(super) struct State {
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
-    /// The runs that are out.
-    locked: Vec<RunId>,
+    /// The runs that this transaction has taken out.
+    pub(super) locked: Vec<RunId>,
 }
 
 /// One run.
@@ -90,7 +91,7 @@ impl State {
             ready: ReadyQueues::default(),
             timers: Timers::default(),
             slots: Slots::default(),
-            notices: BTreeMap::new(),
+            notices: Notices::default(),
             flows: Flows::default(),
             errors: Errors::default(),
             policies: Policies::default(),
@@ -110,6 +111,10 @@ impl State {
                 continue;
             };
             let Whereabouts::Here(run) = &kept.run else {
+                if !self.locked.contains(id) {
+                    given.push(Locked::Busy);
+                    continue;
+                }
                 return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
             };
             let mark = Mark { seq: run.seq, generation: run.generation, is_final: run.is_final() };
@@ -152,7 +157,7 @@ impl State {
             self.notices.insert(NoticeId(number), notice);
         }
         for id in stage.delivered {
-            self.notices.remove(&id);
+            self.notices.remove(id);
         }
         for change in stage.bulks {
             self.bulks.change(change);
@@ -204,7 +209,7 @@ impl State {
     }
 
     pub(super) fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.runs.get(&id).map(|kept| here(id, kept).cloned()).transpose()
+        self.runs.get(&id).map(|kept| self.seen(id, kept).map(Cow::into_owned)).transpose()
     }
 
     pub(super) fn history(&self, run: RunId, after: u64, limit: usize) -> Vec<Event> {
@@ -224,13 +229,13 @@ impl State {
                 break;
             }
             let Some(kept) = self.runs.get(id) else { continue };
-            let run = here(*id, kept)?;
+            let run = self.seen(*id, kept)?;
             let wanted = filter.state.is_none_or(|state| run.state() == state)
                 && filter.flow.as_ref().is_none_or(|flow| kept.flow == *flow)
                 && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
                 && !(filter.roots_only && run.origin.parent().is_some());
             if wanted {
-                found.push(run.clone());
+                found.push(run.into_owned());
             }
         }
         Ok(found)
@@ -353,6 +358,33 @@ impl State {
         self.errors.forget(id);
     }
 
+    /// A run as it is for those who read: one that somebody else has locked is as it was before that.
+    fn seen<'a>(&self, id: RunId, kept: &'a Kept) -> Result<Cow<'a, Run>, StoreError> {
+        let before = match &kept.run {
+            Whereabouts::Here(run) => return Ok(Cow::Borrowed(run)),
+            Whereabouts::Out(_) if !self.locked.contains(&id) => kept.history.replay(),
+            Whereabouts::Out(_) | Whereabouts::Returning => None,
+        };
+        let refused = || conflict(id, "is locked: it can be read when the transaction has ended");
+        before.map(Cow::Owned).ok_or_else(refused)
+    }
+
+    /// Nothing of this run is offered.
+    pub(super) fn set_aside(&mut self, run: RunId) {
+        self.timers.set_aside(run);
+        self.ready.set_aside(run);
+        self.slots.set_aside(run);
+        self.notices.set_aside(run);
+    }
+
+    /// It is offered again.
+    pub(super) fn release(&mut self, run: RunId) {
+        self.timers.release(run);
+        self.ready.release(run);
+        self.slots.release(run);
+        self.notices.release(run);
+    }
+
     /// Open errors are forgotten, as if they had never been kept.
     pub(super) fn lose_open_errors(&mut self) {
         self.errors.lose_open(self.order.iter().copied());
@@ -363,7 +395,7 @@ impl State {
         let mut found = Vec::new();
         for id in &self.order {
             if let Some(kept) = self.runs.get(id) {
-                found.extend(here(*id, kept)?.local_attempts());
+                found.extend(self.seen(*id, kept)?.local_attempts());
             }
         }
         Ok(found)
@@ -431,15 +463,6 @@ impl State {
             self.order.push(id);
         } else if let Err(place) = self.order.binary_search(&id) {
             self.order.insert(place, id);
-        }
-    }
-}
-
-fn here(id: RunId, kept: &Kept) -> Result<&Run, StoreError> {
-    match &kept.run {
-        Whereabouts::Here(run) => Ok(run),
-        Whereabouts::Out(_) | Whereabouts::Returning => {
-            Err(conflict(id, "is locked: it can be read when the transaction has ended"))
         }
     }
 }

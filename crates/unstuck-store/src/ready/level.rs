@@ -125,10 +125,15 @@ impl Level {
         best
     }
 
+    /// That entry, which stays.
+    pub(super) fn entry(&self, first: First) -> Entry {
+        Entry { fit: self.classes[first.class].fit, flow: first.flow, spot: first.spot }
+    }
+
     /// Takes that entry; its flow has had this turn.
     pub(super) fn take(&mut self, first: First, turn: u64) -> Entry {
         let First { flow, spot, class, .. } = first;
-        let entry = Entry { fit: self.classes[class].fit, flow, spot };
+        let entry = self.entry(first);
         self.remove_from(class, flow, spot);
         let Some(turns) = self.flows.get_mut(&flow) else { return entry };
         let before = std::mem::replace(&mut turns.last, turn);

@@ -45,7 +45,9 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
         && let Some(Reverse((head, place))) = heads.pop()
     {
         let line = &mut lines[place];
-        if line.seen == found.len() {
+        if line.seen == found.len() && !ready.aside.is_empty() && ready.hide(line.queue, head) {
+            // It is not given: whoever stands behind it is next.
+        } else if line.seen == found.len() {
             found.push(ready.hand_out(line.queue, head));
             take_room(&mut free[head.offer], &offers[head.offer], &found[found.len() - 1]);
         }
@@ -56,6 +58,20 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
 }
 
 impl ReadyQueues {
+    /// Whether this entry is not given; then it leaves its line, without its flow having had a turn.
+    fn hide(&mut self, queue: usize, head: Head) -> bool {
+        let Queue { name, levels } = &mut self.queues[queue];
+        let level = levels.get_mut(&head.priority).expect("the head stands in it");
+        let ready = level.entry(head.first).ready(name, head.priority.0);
+        if !self.aside.contains(&ready.run) {
+            return false;
+        }
+        self.in_line -= usize::from(level.remove(&ready));
+        let (run, unit) = (ready.run, Some(ready.unit));
+        self.waiting.insert(run, unit, Waiting { ready, picked: true });
+        true
+    }
+
     fn hand_out(&mut self, queue: usize, head: Head) -> Candidate {
         self.turn += 1;
         self.in_line -= 1;

@@ -65,6 +65,21 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         Ok(self.names.names.keys().copied().zip(found).collect())
     }
 
+    /// Only for runs that no notice is on its way to: the twin finds notices by their places.
+    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
+        self.oracle.set_aside(run, why.clone());
+        self.store().set_aside(run, why);
+    }
+
+    fn release(&mut self, run: RunId) {
+        self.oracle.release(run);
+        self.store().release(run);
+    }
+
+    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+        self.oracle.why_aside(run)
+    }
+
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
         if let Some(error) = self.refusal.take() {
             self.rollback();
