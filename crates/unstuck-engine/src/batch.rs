@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use unstuck_core::bulk::BulkOutcome;
 use unstuck_core::command::{Command, Notice, NoticeBody};
@@ -13,7 +13,7 @@ use unstuck_core::decide::{
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, Ids, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -28,6 +28,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
 use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
+use crate::engine::aside::AsideRun;
 use crate::flows::Flows;
 use crate::request::EngineError;
 
@@ -43,6 +44,8 @@ pub(crate) struct Tools<'a> {
     pub(crate) offers: &'a mut Offers,
     pub(crate) downtimes: &'a [Downtime],
     pub(crate) policies: &'a Policies,
+    /// Runs that nothing is delivered to.
+    pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
     pub(crate) now: Time,
 }
 
@@ -51,8 +54,15 @@ pub(crate) struct Tools<'a> {
 pub(crate) struct Batch {
     runs: FxHashMap<RunId, Working>,
     order: Vec<RunId>,
+    /// Runs that somebody else has. One that was busy once is busy until the batch ends, so that what comes later for it
+    /// does not overtake what had to wait.
+    busy: FxHashSet<RunId>,
+    /// Runs whose flow cannot be used, with the flow and why.
+    pub(crate) unusable: Vec<(RunId, FlowId, EngineError)>,
     payloads: HashMap<PayloadId, Json>,
     deliveries: VecDeque<Notice>,
+    /// New notices are stored rather than delivered: older ones may wait, or each thing is decided alone.
+    pub(crate) stores_notices: bool,
     delivered: Vec<NoticeId>,
     /// Runs that are removed.
     forgotten: Vec<RunId>,
@@ -88,6 +98,8 @@ struct Working {
 pub(crate) enum Undecided {
     /// Somebody else has the run: the next batch.
     Busy,
+    /// The run is set aside.
+    Aside,
     /// It cannot be done.
     Error(EngineError),
 }
@@ -108,7 +120,8 @@ impl Batch {
     pub(crate) fn lock(&mut self, tools: &mut Tools<'_>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
         runs.sort_unstable();
         runs.dedup();
-        runs.retain(|run| !self.runs.contains_key(run) && !self.forgotten.contains(run));
+        let is_known = |run: &RunId| self.runs.contains_key(run) || self.forgotten.contains(run);
+        runs.retain(|run| !is_known(run) && !self.busy.contains(run));
         if runs.is_empty() {
             return Ok(());
         }
@@ -116,7 +129,10 @@ impl Batch {
             let run = match locked {
                 Locked::Here(run) => Some(run),
                 Locked::Absent => None,
-                Locked::Busy => continue,
+                Locked::Busy => {
+                    self.busy.insert(*id);
+                    continue;
+                }
             };
             self.order.push(*id);
             self.runs.insert(*id, Working::new(run));
@@ -162,8 +178,18 @@ impl Batch {
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
         let command = working.heard_since(command);
-        let flow =
-            working.flow(tools, flow).map_err(|error| Undecided::Error(error.unwrap_or(unknown(id))))?;
+        let flow = match working.flow(tools, flow) {
+            Ok(flow) => flow,
+            Err(None) => return Err(Undecided::Error(unknown(id))),
+            Err(Some(error)) => {
+                if error.is_unusable_flow()
+                    && let Some(run) = &working.run
+                {
+                    self.unusable.push((id, run.flow, error.clone()));
+                }
+                return Err(Undecided::Error(error));
+            }
+        };
         load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow)?;
         let mut context = Context {
             now: tools.now,
@@ -272,8 +298,19 @@ impl Batch {
         Ok(())
     }
 
+    /// A stored notice that begins a child cannot be delivered: the parent is told why.
+    pub(crate) fn refuse_stored(&mut self, id: NoticeId, notice: &Notice, why: &str) {
+        if let NoticeBody::StartChild(child) = &notice.body {
+            self.deliveries.extend(refuse_child(notice.to, child, why));
+        }
+        self.delivered.push(id);
+    }
+
     /// Delivers what the runs of this batch have to tell each other, as far as that goes.
     pub(crate) fn deliver_all(&mut self, tools: &mut Tools<'_>) -> Result<(), StoreError> {
+        if self.stores_notices {
+            return Ok(());
+        }
         let mut kept = VecDeque::new();
         for _ in 0..MAX_DELIVERIES {
             let Some(notice) = self.deliveries.pop_front() else { break };
@@ -288,10 +325,13 @@ impl Batch {
         Ok(())
     }
 
-    /// Delivers one notice; false if its run is busy. What cannot be done any more is nobody's loss: every notice
-    /// is recognised when it is stale.
+    /// Delivers one notice; false if its run is busy or set aside, or its flow cannot be used: then it waits. What cannot
+    /// be done any more is nobody's loss: every notice is recognised when it is stale.
     fn deliver(&mut self, tools: &mut Tools<'_>, notice: Notice) -> Result<bool, StoreError> {
         let Notice { to, body } = notice;
+        if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
+            return Ok(false);
+        }
         let (flow, child) = match &body {
             NoticeBody::StartChild(child) => match tools.flows.newest(tools.store, &child.flow) {
                 Ok(flow) => (Some(flow), Some(child.clone())),
@@ -310,8 +350,9 @@ impl Batch {
         };
         match self.decide(tools, to, Command::Notice(Box::new(body)), flow) {
             Ok(_) => Ok(true),
-            Err(Undecided::Busy) => Ok(false),
+            Err(Undecided::Busy | Undecided::Aside) => Ok(false),
             Err(Undecided::Error(EngineError::Store(error))) => Err(error),
+            Err(Undecided::Error(error)) if error.is_unusable_flow() => Ok(false),
             Err(Undecided::Error(error)) => {
                 if let Some(child) = child {
                     self.deliveries.extend(refuse_child(to, &child, &error.to_string()));

@@ -17,6 +17,8 @@ use unstuck_store::contract::{BulkChange, Store, StoreError};
 
 use crate::batch::{Batch, Undecided};
 use crate::engine::Engine;
+use crate::engine::isolation::{Suspect, Work};
+use crate::engine::settling::Outstanding;
 use crate::request::EngineError;
 
 pub use order::{BulkOrder, BulkPlan, Selection};
@@ -162,8 +164,16 @@ impl<S: Store> Engine<S> {
     }
 
     /// Tells bulk actions how things came out, and acts on their next targets: a share of `limit` each.
-    pub(crate) fn go_on_with_bulks(&mut self, batch: &mut Batch, limit: usize) -> Result<(), StoreError> {
+    pub(crate) fn go_on_with_bulks(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        limit: usize,
+    ) -> Result<(), StoreError> {
         self.come_out(batch);
+        if limit == 0 {
+            return Ok(());
+        }
         let mut ready = self.bulks.ready(self.last);
         ready.extend(batch.bulks.keys());
         ready.sort_unstable();
@@ -172,8 +182,8 @@ impl<S: Store> Engine<S> {
             return Ok(());
         }
         let share = (limit / ready.len()).max(1);
-        for id in ready {
-            self.act(batch, id, share)?;
+        for id in ready.into_iter().take(limit) {
+            self.act(batch, done, id, share)?;
         }
         batch.deliver_all(&mut self.tools())?;
         self.come_out(batch);
@@ -181,7 +191,13 @@ impl<S: Store> Engine<S> {
     }
 
     /// Acts on the next targets of one bulk action, as far as its pace allows.
-    fn act(&mut self, batch: &mut Batch, id: BulkId, share: usize) -> Result<(), StoreError> {
+    fn act(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        id: BulkId,
+        share: usize,
+    ) -> Result<(), StoreError> {
         let now = self.last;
         let Some(bulk) = batch.bulks.get(&id).map(|change| &change.bulk).or(self.bulks.open.get(&id)) else {
             return Ok(());
@@ -192,6 +208,8 @@ impl<S: Store> Engine<S> {
         }
         let targets = self.store.next_targets(id, bulk.next, count)?;
         let runs: Vec<RunId> = targets.iter().map(|target| target.run).collect();
+        done.counts.add(Work::Bulk, runs.len());
+        done.suspect = runs.first().map(|run| Suspect::Run(*run));
         let change = BulkChange { bulk: bulk.clone(), results: Vec::new() };
         batch.bulks.entry(id).or_insert(change);
         batch.lock(&mut self.tools(), runs)?;
@@ -218,6 +236,9 @@ impl<S: Store> Engine<S> {
         target: &Target,
         command: Option<Command>,
     ) -> Result<Option<TargetResult>, StoreError> {
+        if let Some(why) = self.store.why_aside(target.run).filter(|_| self.is_aside(target.run)) {
+            return Ok(Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() }));
+        }
         let Some(command) = command else {
             let why = "none of its steps was in error when this was ordered".into();
             return Ok(Some(TargetResult::Refused { why }));
@@ -230,7 +251,7 @@ impl<S: Store> Engine<S> {
         Ok(Some(match batch.decide(&mut self.tools(), target.run, command, None) {
             Ok(Answer::Already) => TargetResult::Refused { why: already.into() },
             Ok(_) => done,
-            Err(Undecided::Busy) => return Ok(None),
+            Err(Undecided::Busy | Undecided::Aside) => return Ok(None),
             Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
             Err(Undecided::Error(error)) => TargetResult::Refused { why: error.to_string().into() },
         }))

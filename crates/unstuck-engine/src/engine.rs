@@ -1,24 +1,29 @@
 //! The steppable loop: it takes requests, a clock and a store, and does no IO of its own.
 
+pub(crate) mod aside;
 mod asked;
-mod settling;
+pub(crate) mod isolation;
+pub(crate) mod settling;
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::Command;
-use unstuck_core::decide::{Answer, Effect};
+use unstuck_core::decide::Effect;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
 use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
-use unstuck_core::time::{Millis, Time};
+use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
-use unstuck_store::contract::{PutFlowError, Stage, Store, StoreError};
+use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
+use self::aside::{AsideRun, flow_unusable};
+use self::isolation::{Failure, Isolation, Suspect, Work, message};
 use self::settling::Outstanding;
 pub(crate) use self::settling::STORE_RETRY;
 use crate::batch::{Batch, Tools, Undecided, dispatches};
@@ -80,8 +85,12 @@ pub struct Engine<S> {
     pub(crate) last: Time,
     /// What the clock said at the last step: it may be behind what was committed, and only it goes on all the time.
     clock: Time,
-    /// The store could not take a batch: only one request at a time until it can.
-    one_by_one: usize,
+    /// A batch went wrong: only one thing at a time until it is known which.
+    isolation: Option<Isolation>,
+    /// Runs that are set aside.
+    aside: FxHashMap<RunId, AsideRun>,
+    /// Stored notices that begin a child and go wrong: the parent is told why.
+    condemned: FxHashMap<NoticeId, String>,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
     /// The last batch changed something or made room: there may be more to hand out, to deliver or to admit.
@@ -90,13 +99,8 @@ pub struct Engine<S> {
     retry_at: Option<Time>,
     /// What is wrong with the store, until something is durable again.
     trouble: Option<StoreError>,
-    /// Something is due in a run whose flow cannot be used: it is looked at again then, rather than all the time.
-    unusable_until: Time,
     pub(crate) stopped: Option<StoreError>,
 }
-
-/// How long to wait before looking again at what is due in runs whose flow cannot be used.
-const UNUSABLE_RETRY: Millis = Millis::seconds(10);
 
 /// What to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,19 +142,22 @@ impl<S: Store> Engine<S> {
             outstanding: VecDeque::new(),
             last,
             clock: last,
-            one_by_one: 0,
+            isolation: None,
+            aside: FxHashMap::default(),
+            condemned: FxHashMap::default(),
             is_watched: true,
             more: false,
             retry_at: None,
             trouble: None,
-            unusable_until: last,
             stopped: None,
         })
     }
 
     /// Keeps a flow.
     pub fn put_flow(&mut self, flow: Flow) -> Result<Arc<Flow>, PutFlowError> {
-        self.flows.put(&mut self.store, flow)
+        let flow = self.flows.put(&mut self.store, flow)?;
+        self.release_flow(flow.id);
+        Ok(flow)
     }
 
     /// An executor of this process waits for work.
@@ -285,13 +292,13 @@ impl<S: Store> Engine<S> {
         }
         if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
             let mut done = Outstanding::default();
-            match self.batch(&mut done) {
+            match self.contained_batch(&mut done) {
                 Ok(()) => self.staged(done),
-                Err(error) => {
+                Err(failure) => {
                     self.store.rollback();
                     self.life.still_down(done.downtime);
                     self.take_back(&done);
-                    self.store_failed(error, &mut outputs);
+                    self.failed(failure, &done, &mut outputs);
                 }
             }
             outputs.extend(self.settle(false));
@@ -315,51 +322,105 @@ impl<S: Store> Engine<S> {
         if let Some(at) = self.retry_at {
             return if self.outstanding.is_empty() { Next::At(at) } else { Next::Settling };
         }
-        if !self.inbox.is_empty() || self.more {
+        if !self.inbox.is_empty() || self.more || self.isolation.is_some() {
             return Next::Now;
         }
         let bulk = self.bulks.due();
         match self.store.next_due() {
             _ if bulk.is_some_and(|due| due <= self.last) => Next::Now,
-            Ok(Some(due)) if due <= self.last && self.unusable_until <= self.last => Next::Now,
+            Ok(Some(due)) if due <= self.last => Next::Now,
             _ if !self.outstanding.is_empty() => Next::Settling,
-            Ok(Some(due)) => Next::At(bulk.into_iter().fold(due.max(self.unusable_until), Time::min)),
+            Ok(Some(due)) => Next::At(bulk.into_iter().fold(due, Time::min)),
             Ok(None) => bulk.map_or(Next::Idle, Next::At),
             Err(_) => Next::Idle,
         }
     }
 
+    /// One batch. A panic in it is a defect of ours, and takes nothing but this batch with it: whatever was changed in
+    /// memory is read again from the store. The store itself is another matter, so that its stage is not within.
+    fn contained_batch(&mut self, done: &mut Outstanding) -> Result<(), Failure> {
+        let decided = catch_unwind(AssertUnwindSafe(|| self.batch(done)));
+        let stage = decided.map_err(|panic| Failure::Panic(message(&*panic)))?.map_err(Failure::Store)?;
+        if let Some(stage) = stage {
+            done.stage = Some(self.store.stage(stage).map_err(Failure::Store)?);
+        }
+        Ok(())
+    }
+
     /// One batch: what waits for executors, who may be admitted, what runs have to tell each other, what was asked and
-    /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next.
-    fn batch(&mut self, done: &mut Outstanding) -> Result<(), StoreError> {
+    /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
+    /// thing of one of these kinds.
+    fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
         self.bulks.follow(&mut self.store)?;
         self.store.begin()?;
         done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);
-        let limit = if self.one_by_one > 0 { 1 } else { self.settings.max_batch };
-        let mut work = self.claims(limit)?;
-        let mut tools = self.tools();
-        work.extend(tools.store.admissible(limit)?.into_iter().map(|run| (run, Command::Admit)));
-        batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
-        let mut is_unusable = false;
-        for (run, command) in work {
-            is_unusable |= undecided(batch.decide(&mut tools, run, command, None))?;
+        let alone = self.isolation.as_ref().map(Isolation::turn);
+        let max_batch = if alone.is_some() { 1 } else { self.settings.max_batch };
+        let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
+        self.own_work(&mut batch, done, limit)?;
+        self.notices(&mut batch, done, limit(Work::Notice))?;
+        batch.stores_notices |= alone.is_some();
+        batch.deliver_all(&mut self.tools())?;
+        self.requests(&mut batch, done, limit(Work::Request))?;
+        self.due(&mut batch, done, limit(Work::Due))?;
+        self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
+        for (run, flow, error) in std::mem::take(&mut batch.unusable) {
+            self.set_aside(run, Some(flow), &flow_unusable(&error.to_string()));
         }
-        for (id, notice) in tools.store.notices(limit)? {
-            batch.deliver_stored(&mut tools, id, notice)?;
-        }
-        batch.deliver_all(&mut tools)?;
-        self.requests(&mut batch, done, limit)?;
-        is_unusable |= self.due(&mut batch, done, limit)?;
-        if is_unusable {
-            self.unusable_until = self.last + UNUSABLE_RETRY;
-        }
-        self.go_on_with_bulks(&mut batch, limit)?;
         self.finish(batch, done)
+    }
+
+    /// What waits for executors, and who may be admitted. A command that is refused is stale: nobody's loss.
+    fn own_work(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        limit: impl Fn(Work) -> usize,
+    ) -> Result<(), StoreError> {
+        let mut work = self.claims(limit(Work::Claim))?;
+        let claims = work.len();
+        let admitted = self.store.admissible(limit(Work::Admission))?;
+        done.counts.add(Work::Claim, claims);
+        done.counts.add(Work::Admission, admitted.len());
+        work.extend(admitted.into_iter().map(|run| (run, Command::Admit)));
+        done.suspect = work.first().map(|(run, _)| Suspect::Run(*run));
+        let mut tools = self.tools();
+        batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
+        for (place, (run, command)) in work.into_iter().enumerate() {
+            match batch.decide(&mut tools, run, command, None) {
+                Ok(_) => {}
+                Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
+                Err(Undecided::Busy | Undecided::Aside | Undecided::Error(_)) => {
+                    done.is_claim_void |= place < claims;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notices that were stored. When there may be more than these, what is new waits behind them.
+    fn notices(&mut self, batch: &mut Batch, done: &mut Outstanding, limit: usize) -> Result<(), StoreError> {
+        let notices = if limit == 0 { Vec::new() } else { self.store.notices(limit)? };
+        done.counts.add(Work::Notice, notices.len());
+        if let Some((id, notice)) = notices.first() {
+            done.suspect = Some(Suspect::notice(*id, notice));
+        }
+        batch.stores_notices = limit > 0 && notices.len() == limit;
+        for (id, notice) in notices {
+            match self.condemned.get(&id) {
+                Some(why) => batch.refuse_stored(id, &notice, why),
+                None => batch.deliver_stored(&mut self.tools(), id, notice)?,
+            }
+        }
+        Ok(())
     }
 
     /// Attempts that wait, for executors that have room.
     fn claims(&mut self, limit: usize) -> Result<Vec<(RunId, Command)>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
         let open: Vec<Offer> = self.offers.open().cloned().collect();
         if open.is_empty() {
             return Ok(Vec::new());
@@ -374,28 +435,33 @@ impl<S: Store> Engine<S> {
         Ok(claims)
     }
 
-    /// What is due, but for runs about which somebody has said something that is still in line: that comes first. Gives
-    /// whether the flow of one of them cannot be used.
-    fn due(&mut self, batch: &mut Batch, done: &Outstanding, limit: usize) -> Result<bool, StoreError> {
-        let mut due = self.store.due(self.last, limit)?;
+    /// What is due, but for runs about which somebody has said something that is still in line: that comes first.
+    fn due(&mut self, batch: &mut Batch, done: &mut Outstanding, limit: usize) -> Result<(), StoreError> {
+        let mut due = if limit == 0 { Vec::new() } else { self.store.due(self.last, limit)? };
         if !due.is_empty() && self.inbox.len() > done.requests {
             let said: FxHashSet<RunId> =
                 self.inbox.iter().skip(done.requests).filter_map(said_about).collect();
             due.retain(|due| !said.contains(&due.run));
         }
+        done.counts.add(Work::Due, due.len());
+        if let Some(first) = due.first() {
+            done.suspect = Some(Suspect::Run(first.run));
+        }
         let mut tools = self.tools();
         batch.lock(&mut tools, due.iter().map(|due| due.run).collect())?;
-        let mut is_unusable = false;
         for due in due {
             let command = Command::Due { unit: due.unit, heard: due.heard };
-            is_unusable |= undecided(batch.decide(&mut tools, due.run, command, None))?;
+            if let Err(Undecided::Error(EngineError::Store(error))) =
+                batch.decide(&mut tools, due.run, command, None)
+            {
+                return Err(error);
+            }
         }
-        batch.deliver_all(&mut tools)?;
-        Ok(is_unusable)
+        batch.deliver_all(&mut tools)
     }
 
-    /// Stages the batch; its outputs wait until it is durable.
-    fn finish(&mut self, mut batch: Batch, done: &mut Outstanding) -> Result<(), StoreError> {
+    /// The transaction of the batch, if there is anything to make durable; its outputs wait until it is.
+    fn finish(&mut self, mut batch: Batch, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
         for (run, event) in std::mem::take(&mut batch.happened) {
             done.outputs.push(Output::Happened { run, event });
         }
@@ -403,6 +469,10 @@ impl<S: Store> Engine<S> {
         for (attempt, worker, load) in dispatches(&effects) {
             self.handed_out.insert(attempt, (worker.clone(), load));
             done.handed_out.push((attempt, worker.clone(), load));
+        }
+        if done.is_claim_void {
+            // The room that it was to take is free.
+            self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
         }
         for effect in effects {
             match effect {
@@ -421,12 +491,10 @@ impl<S: Store> Engine<S> {
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
         if batch.has_changes() || downtime.is_some() || is_probe {
-            let stage = Stage { downtime, ..batch.into_stage(self.last, self.ids.last()) };
-            done.stage = Some(self.store.stage(stage)?);
-        } else {
-            self.store.abandon(batch.into_runs());
+            return Ok(Some(Stage { downtime, ..batch.into_stage(self.last, self.ids.last()) }));
         }
-        Ok(())
+        self.store.abandon(batch.into_runs());
+        Ok(None)
     }
 
     fn job(&mut self, batch: &Batch, attempt: AttemptId, worker: &Worker) -> Result<Option<Job>, StoreError> {
@@ -462,6 +530,7 @@ impl<S: Store> Engine<S> {
             offers: &mut self.offers,
             downtimes: &self.life.downtimes,
             policies: &self.policies,
+            aside: &self.aside,
             now: self.last,
         }
     }
@@ -476,15 +545,5 @@ fn said_about(request: &Request) -> Option<RunId> {
         Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
             None
         }
-    }
-}
-
-/// A command of the engine's own that was refused is stale: nobody's loss. Gives whether the flow of its run cannot be
-/// used, so that it will come again.
-fn undecided(result: Result<Answer, Undecided>) -> Result<bool, StoreError> {
-    match result {
-        Err(Undecided::Error(EngineError::Store(error))) => Err(error),
-        Err(Undecided::Error(EngineError::BadFlow(_) | EngineError::UnknownFlow(_))) => Ok(true),
-        Ok(_) | Err(Undecided::Busy | Undecided::Error(_)) => Ok(false),
     }
 }

@@ -1,5 +1,7 @@
 //! Runs that are older than open errors are: whether they are in error is looked at once, when an engine starts.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use unstuck_core::errors::open_error;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
@@ -47,8 +49,14 @@ fn look(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> Result<Sta
         };
         match flows.get(store, run.flow) {
             Ok(flow) => {
-                stage.examined.push(*id);
-                examined(run, &flow, &mut stage);
+                // A defect of ours must not keep the engine from starting: it is looked at again the next time.
+                match catch_unwind(AssertUnwindSafe(|| examined(&run, &flow))) {
+                    Ok(change) => {
+                        stage.examined.push(*id);
+                        put(run, change, &mut stage);
+                    }
+                    Err(_) => stage.unchanged.push(*run),
+                }
             }
             Err(EngineError::Store(error)) => return Err(error),
             Err(_) => stage.unchanged.push(*run),
@@ -57,21 +65,25 @@ fn look(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> Result<Sta
     Ok(stage)
 }
 
-fn examined(run: Box<Run>, flow: &Flow, stage: &mut Stage) {
+/// What is in error in a run, and what it has of its limit; `None` if nothing is.
+fn examined(run: &Run, flow: &Flow) -> Option<RunChange> {
     let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
-    if units.is_empty() {
-        stage.unchanged.push(*run);
-        return;
-    }
-    stage.runs.push(RunChange {
-        slot: slot_use(&run, flow),
-        open_errors: units.into_iter().map(|unit| (unit, open_error(&run, flow, unit))).collect(),
-        run,
+    (!units.is_empty()).then(|| RunChange {
+        slot: slot_use(run, flow),
+        open_errors: units.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect(),
+        run: Box::new(run.clone()),
         flow: flow.name.clone(),
         events: Vec::new(),
         payloads: Vec::new(),
         wakeups: Vec::new(),
         replaces_all: false,
         leases: Vec::new(),
-    });
+    })
+}
+
+fn put(run: Box<Run>, change: Option<RunChange>, stage: &mut Stage) {
+    match change {
+        Some(change) => stage.runs.push(change),
+        None => stage.unchanged.push(*run),
+    }
 }

@@ -16,13 +16,20 @@ pub type Compile = Box<dyn Fn(&FlowRecord) -> Result<Flow, String> + Send>;
 pub struct Flows {
     by_id: FxHashMap<FlowId, Arc<Flow>>,
     newest: FxHashMap<Arc<str>, FlowId>,
+    /// Those that could not be compiled, with why: each is tried once.
+    bad: FxHashMap<FlowId, String>,
     compile: Compile,
 }
 
 impl Flows {
     /// No flows yet.
     pub fn new(compile: Compile) -> Flows {
-        Flows { by_id: FxHashMap::default(), newest: FxHashMap::default(), compile }
+        Flows {
+            by_id: FxHashMap::default(),
+            newest: FxHashMap::default(),
+            bad: FxHashMap::default(),
+            compile,
+        }
     }
 
     /// Keeps a flow in the store and here.
@@ -56,9 +63,22 @@ impl Flows {
         Ok(flow)
     }
 
+    /// A flow that could not be compiled is tried again when it is needed next.
+    pub(crate) fn retry(&mut self, id: FlowId) {
+        self.bad.remove(&id);
+    }
+
     fn compile(&mut self, record: &FlowRecord) -> Result<Arc<Flow>, EngineError> {
-        let flow = (self.compile)(record).map_err(EngineError::BadFlow)?;
-        Ok(self.remember(record, flow))
+        if let Some(problem) = self.bad.get(&record.id) {
+            return Err(EngineError::BadFlow(problem.clone()));
+        }
+        match (self.compile)(record) {
+            Ok(flow) => Ok(self.remember(record, flow)),
+            Err(problem) => {
+                self.bad.insert(record.id, problem.clone());
+                Err(EngineError::BadFlow(problem))
+            }
+        }
     }
 
     fn keep(&mut self, record: &FlowRecord, flow: Flow) -> Arc<Flow> {
@@ -70,6 +90,7 @@ impl Flows {
         flow.id = record.id;
         flow.version = record.version.clone();
         let flow = Arc::new(flow);
+        self.bad.remove(&record.id);
         self.by_id.insert(record.id, flow.clone());
         flow
     }

@@ -66,6 +66,31 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whom to answer, if somebody asked.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Request::Start { ticket, .. }
+            | Request::Command { ticket, .. }
+            | Request::Forget { ticket, .. }
+            | Request::Bulk { ticket, .. } => Some(*ticket),
+            Request::Word(_) | Request::Lost { .. } => None,
+        }
+    }
+
+    /// The run that it is about, if it is about one that is there.
+    pub(crate) fn run(&self) -> Option<RunId> {
+        match self {
+            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
+            Request::Command { run, .. } => Some(*run),
+            Request::Lost { attempt, .. }
+            | Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
+                Some(attempt.run)
+            }
+        }
+    }
+}
+
 /// A run to start.
 #[derive(Clone, Debug)]
 pub struct StartRun {
@@ -140,10 +165,19 @@ pub enum EngineError {
     BadBulk(String),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
+    /// Deciding it panicked, as told; nothing was changed.
+    Defect(String),
     /// Too much is waiting to be decided: try again later.
     Busy,
     /// The engine has stopped.
     Stopped,
+}
+
+impl EngineError {
+    /// Whether the flow of a run cannot be used.
+    pub(crate) fn is_unusable_flow(&self) -> bool {
+        matches!(self, EngineError::BadFlow(_) | EngineError::UnknownFlow(_))
+    }
 }
 
 impl fmt::Display for EngineError {
@@ -164,6 +198,10 @@ impl fmt::Display for EngineError {
             EngineError::Changed(run) => {
                 write!(f, "{run} has changed in the meantime; nothing was done, try again")
             }
+            EngineError::Defect(message) => write!(
+                f,
+                "this runs into a defect in Unstuck: {message}. Nothing was changed; please report it with this text"
+            ),
             EngineError::Busy => f.write_str("too many requests wait to be decided; try again in a moment"),
             EngineError::Stopped => f.write_str("the engine has stopped"),
         }

@@ -7,6 +7,7 @@ use unstuck_core::model::run::Origin;
 use unstuck_store::contract::{Store, StoreError};
 
 use super::Engine;
+use super::isolation::{Suspect, Work};
 use super::settling::Outstanding;
 use crate::batch::{Batch, Undecided};
 use crate::executor::Word;
@@ -22,15 +23,11 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), StoreError> {
         done.requests = self.inbox.len().min(limit);
         let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
-        let runs = requests.iter().filter_map(|request| match request {
-            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
-            Request::Command { run, .. } => Some(*run),
-            Request::Lost { attempt, .. } => Some(attempt.run),
-            Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
-                Some(attempt.run)
-            }
-        });
-        let runs = runs.collect();
+        done.counts.add(Work::Request, requests.len());
+        if !requests.is_empty() {
+            done.suspect = Some(Suspect::Request);
+        }
+        let runs = requests.iter().filter_map(Request::run).collect();
         batch.lock(&mut self.tools(), runs)?;
         for (place, request) in requests.into_iter().enumerate() {
             self.request(batch, done, request, place)?;
@@ -49,14 +46,24 @@ impl<S: Store> Engine<S> {
         let (ticket, result) = match request {
             Request::Start { ticket, start } => (Some(ticket), self.start(batch, start)),
             Request::Command { ticket, run, command } => {
-                (Some(ticket), batch.decide(&mut self.tools(), run, command, None))
+                (Some(ticket), self.command(batch, done, run, command))
             }
-            Request::Forget { ticket, runs } => (Some(ticket), batch.forget(&mut self.tools(), &runs)),
+            Request::Forget { ticket, runs } => {
+                let result = batch.forget(&mut self.tools(), &runs);
+                if result.is_ok() && !self.aside.is_empty() {
+                    done.released.extend(runs.iter().map(|(run, _)| *run));
+                }
+                (Some(ticket), result)
+            }
             Request::Bulk { ticket, bulk, deed } => (Some(ticket), self.change_bulk(batch, bulk, deed)),
             Request::Lost { attempt, with_others } => {
                 done.losses.push((attempt, with_others));
                 let command = Command::Lost { attempt, with_others };
-                (None, batch.decide(&mut self.tools(), attempt.run, command, None))
+                let result = self.hear(batch, attempt.run, command);
+                if is_unheard(&result) {
+                    done.held.push((attempt.run, Request::Lost { attempt, with_others }));
+                }
+                (None, result)
             }
             Request::Word(word) => {
                 done.words.push(word.clone());
@@ -68,6 +75,7 @@ impl<S: Store> Engine<S> {
                 done.busy.push(place);
                 return Ok(());
             }
+            Err(Undecided::Aside) => return Ok(()),
             Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
             Err(Undecided::Error(error)) => Err(error),
             Ok(answer) => Ok(answer),
@@ -127,17 +135,57 @@ impl<S: Store> Engine<S> {
             self.offers.set_answering(Some((&worker, waiting)));
             done.ended.push((attempt, worker, load));
         }
+        let last = word.ends();
         let result = match word {
-            Word::Says(attempt, says) => {
-                batch.decide(&mut self.tools(), attempt.run, Command::Answer { attempt, says }, None)
-            }
+            Word::Says(attempt, says) => self.hear(batch, attempt.run, Command::Answer { attempt, says }),
             Word::Lost(attempt) => {
-                let command = Command::Lost { attempt, with_others: false };
-                batch.decide(&mut self.tools(), attempt.run, command, None)
+                self.hear(batch, attempt.run, Command::Lost { attempt, with_others: false })
             }
             Word::Freed(_) => Ok(Answer::Done),
         };
         self.offers.set_answering(None);
+        if let Some(attempt) = last
+            && is_unheard(&result)
+            && let Some(word) = done.words.last()
+        {
+            done.held.push((attempt.run, Request::Word(word.clone())));
+        }
         Ok(result)
+    }
+
+    /// Somebody asks something of a run. One that is set aside is tried all the same, and goes on if that succeeds.
+    fn command(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        run: RunId,
+        command: Command,
+    ) -> Result<Answer, Undecided> {
+        let is_aside = self.is_aside(run);
+        if is_aside {
+            self.retry_flow_of(run);
+        }
+        let answer = batch.decide(&mut self.tools(), run, command, None)?;
+        if is_aside {
+            done.released.push(run);
+        }
+        Ok(answer)
+    }
+
+    /// Decides what was said about a run, unless that is set aside.
+    fn hear(&mut self, batch: &mut Batch, run: RunId, command: Command) -> Result<Answer, Undecided> {
+        if self.is_aside(run) {
+            return Err(Undecided::Aside);
+        }
+        batch.decide(&mut self.tools(), run, command, None)
+    }
+}
+
+/// Whether something that was said is to be heard later, when its run can be decided about.
+fn is_unheard(result: &Result<Answer, Undecided>) -> bool {
+    match result {
+        Err(Undecided::Aside) => true,
+        Err(Undecided::Error(error)) => error.is_unusable_flow(),
+        Ok(_) | Err(Undecided::Busy) => false,
     }
 }

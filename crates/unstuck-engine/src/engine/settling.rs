@@ -2,11 +2,13 @@
 
 use unstuck_core::bulk::Bulk;
 use unstuck_core::downtime::Downtime;
+use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::time::Millis;
 use unstuck_store::contract::{StageId, Store, StoreError};
 
 use super::Engine;
+use super::isolation::{Counts, Suspect};
 use crate::executor::Word;
 use crate::request::{EngineError, Output, Request, Ticket};
 
@@ -15,7 +17,7 @@ pub(crate) const STORE_RETRY: Millis = Millis(200);
 
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]
-pub(super) struct Outstanding {
+pub(crate) struct Outstanding {
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,
@@ -34,6 +36,15 @@ pub(super) struct Outstanding {
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
     pub(super) requests: usize,
     pub(super) busy: Vec<usize>,
+    /// How much of each kind it has taken, and what it has decided if that is one thing.
+    pub(crate) counts: Counts,
+    pub(crate) suspect: Option<Suspect>,
+    /// A claim came to nothing, so that the room for it is free again.
+    pub(super) is_claim_void: bool,
+    /// What is said about runs that are set aside, and is heard when they are not any more.
+    pub(super) held: Vec<(RunId, Request)>,
+    /// Runs that were set aside and are not any more.
+    pub(super) released: Vec<RunId>,
 }
 
 impl<S: Store> Engine<S> {
@@ -41,12 +52,13 @@ impl<S: Store> Engine<S> {
     pub(super) fn staged(&mut self, mut done: Outstanding) {
         self.bulks.take_over(std::mem::take(&mut done.bulks));
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
-        self.one_by_one = self.one_by_one.saturating_sub(done.requests);
         for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
         {
             self.inbox.push_front(request);
         }
         self.more = done.stage.is_some() || !done.ended.is_empty();
+        self.staged_aside(&mut done);
+        self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {
             self.outstanding.push_back(done);
         }
@@ -138,11 +150,10 @@ impl<S: Store> Engine<S> {
         losses.chain(done.words.into_iter().map(Request::Word)).collect()
     }
 
-    /// A batch could not be staged. A collision is tried again one by one; everything else is told.
+    /// The store could not take a batch, whatever is in it: callers are told.
     pub(super) fn store_failed(&mut self, error: StoreError, outputs: &mut Vec<Output>) {
         match error {
-            StoreError::Conflict(_) => self.one_by_one = self.inbox.len().max(1),
-            StoreError::Full(_) | StoreError::Away(_) => {
+            StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
                 self.life.goes_down(self.last);
                 self.retry_at = Some(self.clock + STORE_RETRY);
@@ -162,15 +173,10 @@ impl<S: Store> Engine<S> {
 
     /// Callers are told; what executors say stays in line.
     fn refuse_commands(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
-        self.inbox.retain(|request| match request {
-            Request::Start { ticket, .. }
-            | Request::Command { ticket, .. }
-            | Request::Bulk { ticket, .. }
-            | Request::Forget { ticket, .. } => {
-                outputs.push(refusal(*ticket, error));
-                false
-            }
-            Request::Word(_) | Request::Lost { .. } => true,
+        self.inbox.retain(|request| {
+            let ticket = request.ticket();
+            outputs.extend(ticket.map(|ticket| refusal(ticket, error)));
+            ticket.is_none()
         });
     }
 }

@@ -1,0 +1,450 @@
+//! What goes wrong stays where it is: a flow that cannot be used, a conflict that comes back, a panic in a decision, a run
+//! that somebody else has. Everything else goes on.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::RunState;
+use unstuck_core::offer::Offer;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::request::{EngineError, Output, Request, StartRun};
+use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError};
+use unstuck_store::delegate_store;
+use unstuck_store::memory::{MemoryStore, SharedStore};
+
+const BEGIN: Time = Time(1_800_000_000_000);
+const FLOWS: &str = "flow: work\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n---\n\
+    flow: parent\nsteps:\n  - {id: c, flow: work}\n---\n\
+    flow: waits\nsteps:\n  - {id: w, wait: 60s}\n---\n\
+    flow: bad\nsteps:\n  - {id: w, wait: 60s}\n---\n\
+    flow: bomb\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work, if: '${true}'}\n---\n\
+    flow: dud\nsteps:\n  - {id: b, action: work, if: '${true}'}\n---\n\
+    flow: risky\nsteps:\n  - {id: c, flow: dud}\n---\n\
+    flow: beats\nsteps:\n  - {id: a, action: work, heartbeatTimeout: 10s}\n";
+
+/// A program with a defect in it.
+struct Panics;
+
+impl Evaluate for Panics {
+    fn evaluate(&self, _: &Scope) -> Result<serde_json::Value, String> {
+        panic!("a bug in a program")
+    }
+}
+
+/// The flow of this name; with `is_armed`, conditions panic.
+fn flow(name: &str, is_armed: bool) -> Flow {
+    let all = unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows;
+    let mut flow = all.into_iter().find(|flow| &*flow.name == name).expect("there");
+    for step in flow.steps.iter_mut().filter(|step| is_armed && step.when.is_some()) {
+        let (source, reads) = ("true".into(), Reads::default());
+        step.when = Some(Expression { source, reads, program: Arc::new(Panics) });
+    }
+    flow
+}
+
+const ALL: [&str; 8] = ["work", "parent", "waits", "bad", "bomb", "dud", "risky", "beats"];
+
+struct Bench<S> {
+    engine: Engine<S>,
+    now: Time,
+    jobs: VecDeque<Job>,
+    replies: Vec<(u64, Result<Answer, EngineError>)>,
+    tickets: u64,
+}
+
+impl<S: Store> Bench<S> {
+    /// An engine that can use these flows; the others do not compile.
+    fn new(store: S, usable: &[&str], is_armed: bool) -> Bench<S> {
+        let compile =
+            |record: &FlowRecord| Err(format!("no such thing as `{}` in this version", record.name));
+        let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
+        for name in usable {
+            engine.put_flow(flow(name, is_armed)).expect("kept");
+        }
+        // Not local: it outlives the engine, so that nothing is lost with it.
+        let worker = Worker { name: "w".into(), incarnation: 1, local: false };
+        engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 99, max_load: 99 }, false);
+        Bench { engine, now: BEGIN, jobs: VecDeque::new(), replies: Vec::new(), tickets: 0 }
+    }
+
+    fn submit_start(&mut self, flow: &str) -> u64 {
+        self.tickets += 1;
+        let start = StartRun {
+            flow: flow.into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::Engine,
+        };
+        self.engine.submit(Request::Start { ticket: self.tickets, start });
+        self.tickets
+    }
+
+    fn submit(&mut self, run: RunId, command: Command) -> u64 {
+        self.tickets += 1;
+        self.engine.submit(Request::Command { ticket: self.tickets, run, command });
+        self.tickets
+    }
+
+    fn start(&mut self, flow: &str) -> RunId {
+        let ticket = self.submit_start(flow);
+        self.go();
+        match self.answer(ticket) {
+            Ok(Answer::Started(run)) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn answer(&self, ticket: u64) -> Result<Answer, EngineError> {
+        let told = self.replies.iter().find(|(told, _)| *told == ticket);
+        told.unwrap_or_else(|| panic!("ticket {ticket} is answered: {:?}", self.replies)).1.clone()
+    }
+
+    /// Steps until there is nothing to do now; it must come to that.
+    fn go(&mut self) {
+        for _ in 0..2_000 {
+            let mut outputs = self.engine.step(self.now);
+            outputs.extend(self.engine.wait());
+            for output in outputs {
+                match output {
+                    Output::Reply { ticket, result } => self.replies.push((ticket, result)),
+                    Output::Dispatch { job, .. } => self.jobs.push_back(job),
+                    Output::Interrupt { .. } | Output::Happened { .. } => {}
+                }
+            }
+            match self.engine.what_next() {
+                Next::Now | Next::Settling => {}
+                Next::At(at) if at <= self.now => {}
+                Next::At(_) | Next::Idle => return,
+            }
+        }
+        panic!("the engine never rests");
+    }
+
+    fn say(&mut self, attempt: AttemptId, says: Says) {
+        self.engine.submit(Request::Word(Word::Says(attempt, says)));
+    }
+
+    fn complete(&mut self, run: RunId) {
+        let place = self.jobs.iter().position(|job| job.attempt.run == run).expect("it has a job");
+        let attempt = self.jobs.remove(place).expect("there").attempt;
+        self.say(attempt, Says::Complete { output: Json::NULL });
+    }
+
+    fn state(&mut self, run: RunId) -> RunState {
+        self.engine.store().run(run).expect("reads").expect("there").state()
+    }
+
+    fn why(&mut self, run: RunId) -> String {
+        self.engine.store().why_aside(run).as_deref().map(str::to_owned).unwrap_or_default()
+    }
+}
+
+/// The process dies, and another one starts that cannot use all flows.
+fn restart(bench: Bench<MemoryStore>, usable: &[&str], is_armed: bool) -> Bench<MemoryStore> {
+    let mut next = Bench::new(bench.engine.into_store().crash(), usable, is_armed);
+    next.now = bench.now;
+    next
+}
+
+#[test]
+fn notices_to_a_run_whose_flow_does_not_compile_wait_in_order() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let parent = bench.start("parent");
+    let attempt = bench.jobs[0].attempt;
+    let child = attempt.run;
+    let mut bench = restart(bench, &["work"], false);
+    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.go();
+    bench.complete(child);
+    bench.go();
+    assert_eq!(bench.state(child), RunState::Completed);
+    assert_eq!(bench.state(parent), RunState::Running, "it has not been told yet");
+    assert!(bench.why(parent).contains("no such thing as `parent` in this version"), "{}", bench.why(parent));
+    assert_eq!(bench.engine.aside(), 1);
+    bench.engine.put_flow(flow("parent", false)).expect("kept");
+    bench.go();
+    assert_eq!(bench.state(parent), RunState::Completed, "the notice was not lost");
+    assert_eq!(bench.engine.aside(), 0);
+}
+
+#[test]
+fn runs_whose_flow_does_not_compile_make_nobody_late() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    for _ in 0..1_200 {
+        bench.submit_start("bad");
+    }
+    bench.go();
+    bench.now = bench.now + Millis(1);
+    let good = bench.start("waits");
+    let mut bench = restart(bench, &["waits"], false);
+    bench.now = BEGIN + Millis::seconds(61);
+    bench.go();
+    assert_eq!(bench.state(good), RunState::Completed);
+    assert_eq!(bench.engine.aside(), 1_200);
+    let later = bench.start("waits");
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.state(later), RunState::Completed, "at its time, not some seconds later");
+}
+
+#[test]
+fn what_is_said_about_a_run_that_is_set_aside_is_heard_when_it_is_released() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let run = bench.start("work");
+    let attempt = bench.jobs[0].attempt;
+    let mut bench = restart(bench, &["waits"], false);
+    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.go();
+    assert_eq!(bench.engine.aside(), 1);
+    let pause = bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
+    bench.go();
+    assert!(matches!(bench.answer(pause), Err(EngineError::BadFlow(_))), "{:?}", bench.answer(pause));
+    bench.engine.put_flow(flow("work", false)).expect("kept");
+    bench.go();
+    assert_eq!(bench.jobs.front().map(|job| job.step().id.to_string()).as_deref(), Some("b"));
+}
+
+#[test]
+fn a_conflict_that_comes_back_is_found_and_set_aside_while_all_else_goes_on() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let culprit = bench.start("waits");
+    let others: Vec<RunId> = (0..5).map(|_| bench.start("waits")).collect();
+    let worker = bench.start("work");
+    let conflict = StoreError::Conflict("it does not add up".into());
+    bench.engine.store().refuse_changes(culprit, Some(conflict.clone()));
+    bench.now = bench.now + Millis::seconds(60);
+    bench.complete(worker);
+    let started = bench.submit_start("parent");
+    let refused = bench.submit(culprit, Command::Pause { by: Actor::Engine, reason: None });
+    let paused = bench.submit(worker, Command::Pause { by: Actor::Engine, reason: None });
+    bench.go();
+    for run in others {
+        assert_eq!(bench.state(run), RunState::Completed);
+    }
+    assert!(bench.answer(started).is_ok() && bench.answer(paused).is_ok());
+    assert_eq!(bench.answer(refused), Err(EngineError::Store(conflict)));
+    assert!(bench.why(culprit).contains("it does not add up"), "{}", bench.why(culprit));
+    assert_eq!(bench.engine.aside(), 1);
+    // The next command that succeeds brings it back.
+    let run = culprit;
+    bench.engine.store().refuse_changes(run, None);
+    let paused = bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
+    bench.go();
+    assert_eq!(bench.answer(paused), Ok(Answer::Done));
+    bench.submit(run, Command::Unpause { by: Actor::Engine });
+    bench.go();
+    assert_eq!((bench.engine.aside(), bench.state(run)), (0, RunState::Completed));
+}
+
+#[test]
+fn a_panic_in_a_decision_takes_neither_the_engine_nor_anybody_else_with_it() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, true);
+    let bomb = bench.start("bomb");
+    let work = bench.start("work");
+    bench.complete(bomb);
+    bench.complete(work);
+    bench.go();
+    assert_eq!(bench.jobs.iter().map(|job| job.attempt.run).collect::<BTreeSet<_>>(), [work].into());
+    bench.complete(work);
+    bench.go();
+    assert_eq!(bench.state(work), RunState::Completed);
+    let why = bench.why(bomb);
+    assert!(why.contains("a bug in a program") && why.contains("3 times"), "{why}");
+    // A start of an engine without the defect goes on with it, and what was said is said again.
+    let attempt = AttemptId {
+        run: bomb,
+        generation: 1,
+        unit: unstuck_core::model::unit::UnitRef::step(unstuck_core::model::flow::StepIx(0)),
+        attempt: 1,
+    };
+    let mut bench = restart(bench, &ALL, false);
+    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.go();
+    bench.complete(bomb);
+    bench.go();
+    assert_eq!(bench.state(bomb), RunState::Completed);
+}
+
+#[test]
+fn whoever_asks_for_what_panics_is_told_that_it_is_a_defect() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, true);
+    let before = bench.submit_start("work");
+    let dud = bench.submit_start("dud");
+    let after = bench.submit_start("work");
+    bench.go();
+    assert!(bench.answer(before).is_ok() && bench.answer(after).is_ok());
+    let told = bench.answer(dud).expect_err("it panics").to_string();
+    assert!(
+        told.contains("defect") && told.contains("a bug in a program") && told.contains("report"),
+        "{told}"
+    );
+    assert_eq!(bench.jobs.len(), 2);
+    assert_eq!(bench.engine.aside(), 0, "there is no run to set aside");
+}
+
+#[test]
+fn a_child_whose_start_panics_is_refused_to_its_parent() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, true);
+    let parent = bench.start("risky");
+    let state = bench.state(parent);
+    assert!(matches!(state, RunState::Error | RunState::Failed), "{state:?}");
+    assert_eq!(bench.engine.aside(), 0);
+    bench.start("work");
+}
+
+/// Two pauses and unpauses of a parent reach its child in their order, though the child is busy for a while.
+#[test]
+fn a_notice_to_a_busy_run_is_not_overtaken() {
+    let shared = SharedStore::new(MemoryStore::new());
+    let mut other = shared.another();
+    let mut bench = Bench::new(shared, &ALL, false);
+    let parent = bench.start("parent");
+    let child = bench.jobs[0].attempt.run;
+    other.begin().expect("begins");
+    let theirs = other.lock(&[child]).expect("locks").pop().expect("one");
+    bench.submit(parent, Command::Pause { by: Actor::Engine, reason: None });
+    for _ in 0..3 {
+        bench.engine.step(bench.now);
+    }
+    assert_eq!(bench.engine.store().notices(9).expect("reads").len(), 1, "it waits");
+    bench.submit(parent, Command::Unpause { by: Actor::Engine });
+    for _ in 0..3 {
+        bench.engine.step(bench.now);
+    }
+    assert_eq!(bench.engine.store().notices(9).expect("reads").len(), 2, "and so does the next");
+    let Locked::Here(theirs) = theirs else { panic!("it is theirs") };
+    other.abandon(vec![*theirs]);
+    bench.go();
+    assert_eq!(bench.engine.store().notices(9), Ok(vec![]));
+    assert_eq!((bench.state(parent), bench.state(child)), (RunState::Running, RunState::Running));
+}
+
+/// A store in which these runs are busy for so many locks, and free in the middle of a batch.
+struct Fleeting {
+    store: MemoryStore,
+    busy: Vec<(RunId, u32)>,
+}
+
+impl Fleeting {
+    fn store(&mut self) -> &mut MemoryStore {
+        &mut self.store
+    }
+}
+
+delegate_store!(Fleeting, store, but locks {
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        let mut given = Vec::new();
+        for run in runs {
+            let held = self.busy.iter_mut().find(|(held, left)| held == run && *left > 0);
+            match held {
+                Some((_, left)) => {
+                    *left -= 1;
+                    given.push(Locked::Busy);
+                }
+                None => given.extend(self.store.lock(&[*run])?),
+            }
+        }
+        Ok(given)
+    }
+});
+
+/// A run that becomes free in the middle of a batch is not told the second thing before the first: neither by notices
+/// that are stored, nor by new ones, nor by what executors say.
+#[test]
+fn a_run_that_was_busy_is_busy_for_the_rest_of_the_batch() {
+    for busy in 1..6 {
+        let mut bench = Bench::new(Fleeting { store: MemoryStore::new(), busy: Vec::new() }, &ALL, false);
+        let parent = bench.start("parent");
+        let attempt = bench.jobs[0].attempt;
+        let child = attempt.run;
+        bench.engine.store().busy = vec![(child, busy)];
+        bench.submit(parent, Command::Pause { by: Actor::Engine, reason: None });
+        bench.submit(parent, Command::Unpause { by: Actor::Engine });
+        bench.go();
+        assert_eq!(bench.state(child), RunState::Running, "{busy}: a pause has overtaken its end");
+        bench.engine.store().busy = vec![(child, busy)];
+        let defer = Says::Defer { asked: None, lacking: None };
+        bench.say(attempt, Says::Complete { output: Json::NULL });
+        bench.say(attempt, defer);
+        bench.go();
+        assert_eq!(bench.jobs.back().map(|job| job.step().id.to_string()).as_deref(), Some("b"), "{busy}");
+    }
+}
+
+#[test]
+fn a_heartbeat_with_a_void_token_moves_no_lease() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let run = bench.start("beats");
+    let first = bench.jobs.pop_front().expect("a job").attempt;
+    bench.say(first, Says::Start);
+    bench.go();
+    bench.now = bench.now + Millis::seconds(11);
+    bench.go();
+    bench.now = bench.now + Millis::seconds(2);
+    bench.go();
+    let second = bench.jobs.pop_front().expect("it is tried again").attempt;
+    assert_eq!((second.run, second.attempt), (run, 2));
+    bench.say(second, Says::Start);
+    bench.go();
+    let lease = bench.engine.store().next_due().expect("reads");
+    bench.now = bench.now + Millis::seconds(5);
+    bench.say(first, Says::Heartbeat { progress: None });
+    bench.go();
+    assert_eq!(bench.engine.store().next_due(), Ok(lease), "the attempt before has no lease to move");
+    bench.say(second, Says::Heartbeat { progress: None });
+    bench.go();
+    assert!(bench.engine.store().next_due().expect("reads") > lease);
+    bench.now = lease.expect("there is one") + Millis::seconds(30);
+    bench.say(first, Says::Heartbeat { progress: None });
+    bench.go();
+    let run = bench.engine.store().run(run).expect("reads").expect("there");
+    assert_eq!(run.local_attempts().len(), 0);
+    assert!(bench.engine.store().next_due().expect("reads") != Some(bench.now + Millis::seconds(10)));
+}
+
+/// The very batch that hears a last word or a loss fails, when it is staged or later: both are heard again, once.
+#[test]
+fn a_stage_that_fails_in_the_batch_that_heard_a_word_or_a_loss_loses_neither() {
+    let error = StoreError::Away("the disk".into());
+    for later in [false, true] {
+        let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+        let (said, lost) = (bench.start("work"), bench.start("work"));
+        let attempts: Vec<AttemptId> = bench.jobs.drain(..).map(|job| job.attempt).collect();
+        if !later {
+            bench.engine.store().refuse_stage(error.clone());
+        }
+        bench.say(attempts[0], Says::Complete { output: Json::NULL });
+        bench.engine.submit(Request::Lost { attempt: attempts[1], with_others: false });
+        bench.engine.step(bench.now);
+        if later {
+            assert!(bench.engine.store().fail_next(&error) > 0, "the stage is on its way");
+            bench.engine.wait();
+        }
+        let seqs = [said, lost].map(|run| bench.engine.store().run(run).expect("reads").expect("there").seq);
+        assert_eq!(seqs, [1, 1], "nothing has happened");
+        for _ in 0..2 {
+            bench.now = bench.now + Millis::seconds(5);
+            bench.go();
+        }
+        let handed: BTreeSet<(RunId, String)> =
+            bench.jobs.iter().map(|job| (job.attempt.run, job.step().id.to_string())).collect();
+        assert_eq!(handed, [(said, "b".to_owned()), (lost, "a".to_owned())].into(), "later: {later}");
+        assert_eq!(bench.jobs.len(), 2, "each once");
+        let stuck = bench.engine.store().run(lost).expect("reads").expect("there");
+        assert_eq!(stuck.seq, 3, "the loss and the next attempt, each once");
+    }
+}
