@@ -10,6 +10,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_store::check::{check_bulk, check_targets, put_twice};
 use unstuck_store::contract::{BulkChange, StoreError};
 
+use crate::claim::Claim;
 use crate::error::{broken, store_error};
 use crate::job::place;
 use crate::record::{read, text};
@@ -19,10 +20,11 @@ use crate::writer::{number, prepare, put_number};
 /// Keeps targets of a bulk action that is not there yet.
 pub(crate) fn put_targets(
     connection: &mut Connection,
+    claim: &Claim,
     bulk: BulkId,
     targets: &[Target],
 ) -> Result<(), StoreError> {
-    let transaction = connection.transaction().map_err(store_error)?;
+    let transaction = claim.begin(connection)?;
     if total(&transaction, bulk)?.is_some() {
         return Err(put_twice(bulk));
     }
@@ -44,8 +46,13 @@ pub(crate) fn put_targets(
 }
 
 /// Keeps a bulk action whose targets are there. Its id counts as given out from then on.
-pub(crate) fn put(connection: &mut Connection, bulk: &Bulk, last_id: u64) -> Result<(), StoreError> {
-    let transaction = connection.transaction().map_err(store_error)?;
+pub(crate) fn put(
+    connection: &mut Connection,
+    claim: &Claim,
+    bulk: &Bulk,
+    last_id: u64,
+) -> Result<(), StoreError> {
+    let transaction = claim.begin(connection)?;
     if total(&transaction, bulk.id)?.is_some() {
         return Err(put_twice(bulk.id));
     }

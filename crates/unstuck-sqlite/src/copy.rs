@@ -1,23 +1,29 @@
 //! A copy of a store, taken beside whoever owns it: what a backup is made of.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use rusqlite::Connection;
 use unstuck_store::contract::StoreError;
 
+use crate::access::{check_access, make_file, make_folder, tighten};
 use crate::check;
 use crate::error::{broken, folder_error, store_error};
 use crate::open::DATABASE;
 use crate::rows;
 
-/// Copies the store in `from` to the folder `to`, which must be empty or not there. The copy is what was durable at one
-/// moment, and whole, whatever an engine does meanwhile. It begins an epoch of its own: tokens that were given out by the
-/// store that it was taken of fit nothing in it.
+/// The copy while it is made: what stands under this name when nobody makes it is half a copy.
+const PART: &str = "copying";
+/// Its name, and what SQLite may put beside it.
+const PARTS: [&str; 4] = [PART, "copying-journal", "copying-wal", "copying-shm"];
+
+/// Copies the store in `from` to the folder `to`, which must be empty or not there; what a copy that was killed has left
+/// there is removed. The copy is what was durable at one moment, and whole, whatever an engine does meanwhile. It begins
+/// an epoch of its own: tokens that were given out by the store that it was taken of fit nothing in it.
 pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let connection = check::open_for_reading(from)?;
-    make_empty_folder(to)?;
-    let part = to.join("copying");
+    let part = to.join(PART);
+    let _lock = begin(to, &part)?;
     let copied = copy_into(&connection, &part).and_then(|()| {
         fs::rename(&part, to.join(DATABASE))
             .and_then(|()| File::open(to)?.sync_all())
@@ -25,22 +31,41 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     });
     if copied.is_err() {
         // Half a copy is none.
-        let _ = fs::remove_file(&part);
+        remove_parts(to);
     }
     copied
 }
 
-fn make_empty_folder(to: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(to).map_err(|error| folder_error("the folder", to, "cannot be made", &error))?;
-    let mut entries =
-        to.read_dir().map_err(|error| folder_error("the folder", to, "cannot be read", &error))?;
-    if entries.next().is_some() {
-        let shown = to.display();
-        return Err(broken(format!(
-            "the folder {shown} is not empty; give one that is, or is not there yet"
-        )));
+/// Makes the folder, for its user alone, and the file that the copy is made in, which is locked until it is made.
+fn begin(to: &Path, part: &Path) -> Result<File, StoreError> {
+    check_access(to)?;
+    make_folder(to).map_err(|error| folder_error("the folder", to, "cannot be made", &error))?;
+    tighten(to)?;
+    let unreadable = |error| folder_error("the folder", to, "cannot be read", &error);
+    for entry in to.read_dir().map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        if !PARTS.iter().any(|part| name == *part) {
+            let shown = to.display();
+            return Err(broken(format!(
+                "the folder {shown} is not empty; give one that is, or is not there yet"
+            )));
+        }
     }
-    Ok(())
+    let unmade = |error| folder_error("the copy", part, "cannot be made", &error);
+    if File::open(part).is_ok_and(|left| matches!(left.try_lock(), Err(TryLockError::WouldBlock))) {
+        let shown = to.display();
+        return Err(StoreError::Away(format!("another process is making a copy in {shown}")));
+    }
+    remove_parts(to);
+    let file = make_file(part).map_err(unmade)?;
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+fn remove_parts(folder: &Path) {
+    for name in PARTS {
+        let _ = fs::remove_file(folder.join(name));
+    }
 }
 
 fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {

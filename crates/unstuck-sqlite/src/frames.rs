@@ -45,6 +45,38 @@ pub(crate) fn damaged_at(log: &mut impl Read) -> io::Result<Option<u64>> {
     Ok(damaged.filter(|_| ends >= 2))
 }
 
+/// Puts the pages of every committed transaction of a log into an image of its database.
+pub(crate) fn apply(log: &mut impl Read, image: &mut Vec<u8>) -> io::Result<()> {
+    let mut header = [0; HEADER];
+    if !fill(log, &mut header)? {
+        return Ok(());
+    }
+    let highest_first = word(&header, 0) == MAGIC + 1;
+    let mut sums = sum_up((0, 0), &header[..24], highest_first);
+    if word(&header, 0) & !1 != MAGIC || sums != (word(&header, 24), word(&header, 28)) {
+        return Ok(());
+    }
+    let page = word(&header, 8) as usize;
+    let mut frame = vec![0; FRAME_HEADER + page];
+    let mut pending: Vec<(usize, Vec<u8>)> = Vec::new();
+    while fill(log, &mut frame)? {
+        sums = sum_up(sum_up(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
+        if frame[8..16] != header[16..24] || sums != (word(&frame, 16), word(&frame, 20)) {
+            break;
+        }
+        pending.push((word(&frame, 0) as usize, frame[FRAME_HEADER..].to_vec()));
+        let pages = word(&frame, 4) as usize;
+        if pages == 0 {
+            continue;
+        }
+        image.resize(pages * page, 0);
+        for (number, bytes) in pending.drain(..).filter(|(number, _)| (1..=pages).contains(number)) {
+            image[(number - 1) * page..number * page].copy_from_slice(&bytes);
+        }
+    }
+    Ok(())
+}
+
 /// SQLite's sum over pairs of words.
 fn sum_up(before: Sums, bytes: &[u8], highest_first: bool) -> Sums {
     let (mut first, mut second) = before;

@@ -9,13 +9,16 @@
 //! disk that fails while something is written stops the store: every question gets the same sentence, reads too, for
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
+mod access;
 mod bulks;
 pub mod check;
+mod claim;
 mod copy;
 mod error;
 mod errors;
 mod frames;
 mod hot;
+mod image;
 mod info;
 mod job;
 mod open;
@@ -24,6 +27,7 @@ mod pen;
 mod policies;
 mod recent;
 mod record;
+mod reserve;
 mod rows;
 mod schema;
 mod settling;
@@ -35,8 +39,10 @@ mod stored;
 mod wal;
 mod writer;
 
+pub use access::{check_access, is_writable};
 pub use copy::copy;
 pub use info::{Info, has_store, info};
 pub use options::{Disk, Hand, Options, RawFile, Room};
+pub use reserve::release_reserve;
 pub use store::SqliteStore;
 pub use stored::StoredKind;

@@ -1,6 +1,6 @@
 //! Opening a store: the checks, the rows, and the replay of what they do not cover.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -11,14 +11,18 @@ use unstuck_core::id::RunId;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
+use crate::access::{self, LOCK, check_access, make_file, tighten};
+use crate::claim::Claim;
 use crate::error::{at, broken, folder_error, store_error};
 use crate::hot::{Hot, Whereabouts};
+use crate::image::{self, ReadConnection};
 use crate::options::Options;
 use crate::pen::keep_log;
 use crate::policies;
 use crate::record::{Record, Wake};
+use crate::reserve;
 use crate::rows;
-use crate::schema::{check_kind, migrate};
+use crate::schema::{check_current, check_kind, migrate};
 use crate::state::State;
 use crate::store::SqliteStore;
 use crate::wal::{empty_log, make_durable};
@@ -36,15 +40,41 @@ const READER_CACHE: i64 = -2_048;
 
 /// Opens the store in a folder, which is made if it is not there.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, StoreError> {
-    let lock = if options.disk.is_none() { Some(own(directory)?) } else { None };
+    let lock = if options.disk.is_none() { Some(Lock::own(directory)?) } else { None };
     let path = directory.join(DATABASE);
-    let (writer, reader, state) = connect_both(&path, &options).map_err(|error| at(&path, error))?;
-    Ok(SqliteStore::with(directory.to_owned(), options, lock, reader, writer, state))
+    let claim = Claim::default();
+    let opened = connect_both(&path, &options, &claim).map_err(|error| at(&path, error))?;
+    if lock.is_some() {
+        reserve::keep(directory);
+    }
+    Ok(SqliteStore::with(directory.to_owned(), options, lock, claim, opened))
 }
 
-fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, State), StoreError> {
+/// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
+pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
+    let path = directory.join(DATABASE);
+    let ReadConnection { connection, lock } = image::open(directory)?;
+    let state =
+        check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
+    let opened = (Writer::nobody(), connection, state.map_err(|error| at(&path, error))?);
+    let mut store =
+        SqliteStore::with(directory.to_owned(), Options::default(), lock, Claim::default(), opened);
+    // Nothing begins before there is room, and there never is.
+    store.full = true;
+    Ok(store)
+}
+
+fn connect_both(
+    path: &Path,
+    options: &Options,
+    claim: &Claim,
+) -> Result<(Writer, Connection, State), StoreError> {
     // Before any connection: closing a file gives up the locks that this process has on it.
     make_durable(path, options)?;
+    if options.disk.is_none() {
+        // What SQLite makes beside it has the mode of the database.
+        make_file(path).map_err(|error| folder_error("the file", path, "cannot be made", &error))?;
+    }
     let mut writer = connect(path, options)?;
     migrate(&mut writer)?;
     let reader = connect(path, options)?;
@@ -56,29 +86,65 @@ fn connect_both(path: &Path, options: &Options) -> Result<(Writer, Connection, S
     for connection in [&writer, &reader] {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(store_error)?;
     }
-    Ok((Writer::start(writer, options)?, reader, state))
+    Ok((Writer::start(writer, options, claim)?, reader, state))
 }
 
-/// Makes the folder, if it is not there, and locks it.
-fn own(directory: &Path) -> Result<File, StoreError> {
-    let made = make_folder(directory);
-    made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
-    let path = directory.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|error| folder_error("the file", &path, "cannot be opened", &error))?;
+/// What makes a process the only one that has a store open: the lock file, and the folder itself, which nobody can
+/// remove while there is a store in it.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// Its time says when an engine was last alive.
+    pub(crate) file: Option<File>,
+    _folder: Option<File>,
+}
+
+impl Lock {
+    /// Makes the folder, if it is not there, and locks it.
+    fn own(directory: &Path) -> Result<Lock, StoreError> {
+        check_access(directory)?;
+        let made = make_folder(directory);
+        made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
+        tighten(directory)?;
+        let path = directory.join(LOCK);
+        let file = make_file(&path);
+        let file = file.map_err(|error| folder_error("the file", &path, "cannot be opened", &error))?;
+        Lock::take(directory, Some(file))
+    }
+
+    /// Locks a store that may not be written to.
+    pub(crate) fn for_reading(directory: &Path) -> Result<Lock, StoreError> {
+        Lock::take(directory, File::open(directory.join(LOCK)).ok())
+    }
+
+    fn take(directory: &Path, file: Option<File>) -> Result<Lock, StoreError> {
+        if let Some(file) = &file {
+            let path = directory.join(LOCK);
+            try_lock(file, directory)?
+                .map_err(|error| folder_error("the file", &path, "cannot be locked", &error))?;
+        }
+        // Some file systems cannot lock a folder.
+        let folder = File::open(directory).ok();
+        if let Some(folder) = &folder {
+            let _ = try_lock(folder, directory)?;
+        }
+        Ok(Lock { file, _folder: folder })
+    }
+}
+
+fn try_lock(file: &File, directory: &Path) -> Result<io::Result<()>, StoreError> {
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Ok(())),
         Err(TryLockError::WouldBlock) => {
             Err(StoreError::Away(format!("another process has the store {} open", directory.display())))
         }
-        Err(TryLockError::Error(error)) => Err(folder_error("the file", &path, "cannot be locked", &error)),
+        Err(TryLockError::Error(error)) => Ok(Err(error)),
     }
 }
 
 /// Makes a folder that outlives a power cut: a new name is durable once the folder that has it is synced.
 fn make_folder(directory: &Path) -> io::Result<()> {
     let new: Vec<&Path> = directory.ancestors().take_while(|folder| !folder.exists()).collect();
-    fs::create_dir_all(directory)?;
+    access::make_folder(directory)?;
     for folder in new {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         match File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()) {

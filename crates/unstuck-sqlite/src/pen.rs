@@ -10,6 +10,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use unstuck_store::contract::{Settled, StoreError};
 
+use crate::claim::Claim;
 use crate::error::store_error;
 use crate::job::Job;
 use crate::options::Options;
@@ -23,6 +24,7 @@ const PROBE: i64 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Pen {
     connection: Connection,
+    claim: Claim,
     pub(crate) max_group: usize,
     checkpoint_pages: u32,
     /// So many pages are in the write-ahead log.
@@ -36,6 +38,7 @@ impl Pen {
     pub(crate) fn new(
         mut connection: Connection,
         options: &Options,
+        claim: Claim,
         watch: Watch,
     ) -> Result<Pen, StoreError> {
         let logged = Arc::new(AtomicU32::new(0));
@@ -47,7 +50,7 @@ impl Pen {
         };
         connection.wal_hook(Some(hook)).map_err(store_error)?;
         let (max_group, checkpoint_pages) = (options.max_group.max(1), options.checkpoint_pages);
-        Ok(Pen { connection, max_group, checkpoint_pages, logged, failed: None, watch })
+        Ok(Pen { connection, claim, max_group, checkpoint_pages, logged, failed: None, watch })
     }
 
     pub(crate) fn run(&mut self, receiver: &Receiver<Message>, report: &Sender<Settled>) {
@@ -82,7 +85,7 @@ impl Pen {
             return;
         }
         if self.failed.is_none() {
-            match write_group(&mut self.connection, &group) {
+            match write_group(&mut self.connection, &self.claim, &group) {
                 Ok(written) => self.watch.tell(written),
                 Err(error) => self.failed = Some(error),
             }
@@ -114,8 +117,9 @@ impl Pen {
         self.checkpoint(CheckpointMode::RESTART)?;
         let sql = "INSERT INTO meta (name, value) VALUES ('room', zeroblob(?1))
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        self.connection.execute(sql, [PROBE]).map_err(store_error)?;
-        Ok(())
+        let transaction = self.claim.begin(&mut self.connection)?;
+        transaction.execute(sql, [PROBE]).map_err(store_error)?;
+        transaction.commit().map_err(store_error)
     }
 }
 

@@ -5,6 +5,7 @@ use unstuck_core::policy::Policy;
 use unstuck_store::check::check_policies;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
 
+use crate::claim::Claim;
 use crate::error::store_error;
 use crate::record::{read, text};
 use crate::rows::unsigned;
@@ -19,9 +20,13 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
 }
 
 /// Keeps these policies in place of those before, and what was changed.
-pub(crate) fn put(connection: &mut Connection, change: &PolicyChange) -> Result<(), StoreError> {
+pub(crate) fn put(
+    connection: &mut Connection,
+    claim: &Claim,
+    change: &PolicyChange,
+) -> Result<(), StoreError> {
     check_policies(&change.policies)?;
-    let transaction = connection.transaction().map_err(store_error)?;
+    let transaction = claim.begin(connection)?;
     transaction.execute("DELETE FROM policy", []).map_err(store_error)?;
     let insert = "INSERT INTO policy (id, name, age, body) VALUES (?1, ?2, ?3, ?4)";
     for policy in &change.policies {

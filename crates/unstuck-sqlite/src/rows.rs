@@ -20,6 +20,7 @@ use unstuck_store::contract::{Filter, FlowRecord, Life, NoticeId, StoreError};
 use unstuck_store::timers::Timer;
 
 use crate::bulks;
+use crate::claim::Claim;
 use crate::error::{broken, store_error};
 use crate::record::{KeptSlot, Record, read};
 use crate::writer::number;
@@ -274,14 +275,19 @@ pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreErr
 }
 
 /// Keeps a flow version, or its new folder.
-pub(crate) fn put_flow(connection: &Connection, flow: &FlowRecord) -> Result<(), StoreError> {
+pub(crate) fn put_flow(
+    connection: &mut Connection,
+    claim: &Claim,
+    flow: &FlowRecord,
+) -> Result<(), StoreError> {
     let sql = "INSERT INTO flow (id, name, version, source, directory) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (id) DO UPDATE SET directory = excluded.directory";
     let FlowRecord { id, name, version, source, directory } = flow;
-    connection
+    let transaction = claim.begin(connection)?;
+    transaction
         .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory])
         .map_err(store_error)?;
-    Ok(())
+    transaction.commit().map_err(store_error)
 }
 
 /// A number of `meta`.
@@ -299,8 +305,12 @@ pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreE
 }
 
 /// A new life begins: its key is made once, its incarnation counted.
-pub(crate) fn begin_life(connection: &mut Connection, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
-    let transaction = connection.transaction().map_err(store_error)?;
+pub(crate) fn begin_life(
+    connection: &mut Connection,
+    claim: &Claim,
+    fresh_key: [u8; 32],
+) -> Result<Life, StoreError> {
+    let transaction = claim.begin(connection)?;
     bulks::drop_drafts(&transaction)?;
     let put = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     let key = "SELECT value FROM meta WHERE name = 'token_key'";

@@ -188,6 +188,18 @@ pub(crate) fn check_kind(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses a file of an older schema, where it cannot be brought up to date.
+pub(crate) fn check_current(connection: &Connection) -> Result<(), StoreError> {
+    let (found, known) = (schema_version(connection)?, MIGRATIONS.len());
+    if found == known {
+        return Ok(());
+    }
+    Err(broken(format!(
+        "it has an older schema ({found}, this version has {known}), and cannot be written to; copy the folder with all \
+         of its files to a disk with room, and give that folder"
+    )))
+}
+
 /// Brings the schema up to date.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let version = schema_version(connection)?;

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -29,12 +28,14 @@ use unstuck_store::contract::{
 };
 
 use crate::bulks;
+use crate::claim::Claim;
 use crate::errors;
 use crate::hot::Whereabouts;
 use crate::job::Job;
-use crate::open;
+use crate::open::{self, Lock};
 use crate::options::Options;
 use crate::policies;
+use crate::reserve::release_reserve;
 use crate::rows;
 use crate::stage::conflict;
 use crate::state::State;
@@ -51,7 +52,8 @@ pub struct SqliteStore {
     pub(crate) writer: Writer,
     pub(crate) reader: Connection,
     /// The last to go: the writer may have something to write until then.
-    lock: Option<File>,
+    lock: Option<Lock>,
+    pub(crate) claim: Claim,
     pub(crate) state: State,
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
@@ -82,15 +84,21 @@ impl SqliteStore {
         open::open(directory, options.into())
     }
 
+    /// Opens the store in this folder, which nobody else may have open, for reading alone. Nothing in the folder is
+    /// written, made or removed, so the disk may be full or read-only.
+    pub fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
+        open::open_for_reading(directory)
+    }
+
     pub(crate) fn with(
         directory: PathBuf,
         options: Options,
-        lock: Option<File>,
-        reader: Connection,
-        writer: Writer,
-        state: State,
+        lock: Option<Lock>,
+        claim: Claim,
+        (writer, reader, state): (Writer, Connection, State),
     ) -> SqliteStore {
-        let modified = lock.as_ref().and_then(|lock| lock.metadata().and_then(|found| found.modified()).ok());
+        let file = lock.as_ref().and_then(|lock| lock.file.as_ref());
+        let modified = file.and_then(|file| file.metadata().and_then(|found| found.modified()).ok());
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
         SqliteStore {
@@ -100,6 +108,7 @@ impl SqliteStore {
             writer,
             reader,
             lock,
+            claim,
             state,
             settled: Vec::new(),
             in_transaction: false,
@@ -367,7 +376,7 @@ impl Store for SqliteStore {
     fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
         // The writer is idle then, so that nothing else writes.
         self.catch_up()?;
-        let begun = rows::begin_life(&mut self.reader, fresh_key);
+        let begun = rows::begin_life(&mut self.reader, &self.claim, fresh_key);
         self.has_written(begun)
     }
 
@@ -399,9 +408,13 @@ impl Store for SqliteStore {
         self.seen = Some(now);
         // The time of the lock file says it: no write to the database, and nothing is lost where it fails.
         let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
-        if let Some(lock) = &self.lock {
-            let _ = lock.set_modified(SystemTime::UNIX_EPOCH + since);
+        if let Some(file) = self.lock.as_ref().and_then(|lock| lock.file.as_ref()) {
+            let _ = file.set_modified(SystemTime::UNIX_EPOCH + since);
         }
+    }
+
+    fn release_reserve(&mut self) -> bool {
+        self.lock.is_some() && release_reserve(&self.directory)
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
@@ -490,7 +503,7 @@ impl Store for SqliteStore {
         self.catch_up()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
-        let written = rows::put_flow(&self.reader, &record);
+        let written = rows::put_flow(&mut self.reader, &self.claim, &record);
         self.has_written(written)?;
         self.state.flows = flows;
         Ok(record)
@@ -513,7 +526,7 @@ impl Store for SqliteStore {
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
         self.between_transactions("policies change")?;
-        let written = policies::put(&mut self.reader, &change);
+        let written = policies::put(&mut self.reader, &self.claim, &change);
         self.has_written(written)?;
         self.state.policies = change.policies;
         self.state.policies.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
@@ -566,14 +579,14 @@ impl Store for SqliteStore {
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.between_transactions("targets are put")?;
-        let written = bulks::put_targets(&mut self.reader, bulk, &targets);
+        let written = bulks::put_targets(&mut self.reader, &self.claim, bulk, &targets);
         self.has_written(written)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         self.between_transactions("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
-        let written = bulks::put(&mut self.reader, &bulk, last_id);
+        let written = bulks::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.has_written(written)?;
         self.state.last_id = last_id;
         Ok(())

@@ -61,7 +61,7 @@ pub(crate) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// The write-ahead log of a database.
-fn log_of(database: &Path) -> PathBuf {
+pub(crate) fn log_of(database: &Path) -> PathBuf {
     let mut name = OsString::from(database);
     name.push("-wal");
     name.into()

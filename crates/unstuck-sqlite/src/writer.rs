@@ -10,6 +10,7 @@ use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
 use crate::bulks;
+use crate::claim::Claim;
 use crate::error::{broken, store_error};
 use crate::errors;
 use crate::job::{Entry, Job, MovedLease, Row, place};
@@ -45,9 +46,13 @@ enum Work {
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, options: &Options) -> Result<Writer, StoreError> {
+    pub(crate) fn start(
+        connection: Connection,
+        options: &Options,
+        claim: &Claim,
+    ) -> Result<Writer, StoreError> {
         let watch = Watch::default();
-        let mut pen = Pen::new(connection, options, watch.clone())?;
+        let mut pen = Pen::new(connection, options, claim.clone(), watch.clone())?;
         let work = match options.hand {
             Hand::Caller => Work::Here { pen, line: VecDeque::new(), settled: VecDeque::new() },
             Hand::Thread => {
@@ -58,6 +63,12 @@ impl Writer {
             }
         };
         Ok(Writer { work, outstanding: 0, watch, clock: None })
+    }
+
+    /// For a store that is only read.
+    pub(crate) fn nobody() -> Writer {
+        let work = Work::Elsewhere { sender: None, settled: channel().1, thread: None };
+        Writer { work, outstanding: 0, watch: Watch::default(), clock: None }
     }
 
     pub(crate) fn write(&mut self, job: Job) {
@@ -89,10 +100,11 @@ impl Writer {
     pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
         match &mut self.work {
             Work::Elsewhere { sender, .. } => {
+                let Some(sender) = sender else {
+                    return Err(StoreError::Away("it was opened for reading alone".into()));
+                };
                 let (answer, answered) = channel();
-                if let Some(sender) = sender {
-                    let _ = sender.send(Message::Probe(answer));
-                }
+                let _ = sender.send(Message::Probe(answer));
                 answered.recv().unwrap_or_else(|_| Err(broken("the writer has stopped")))
             }
             Work::Here { pen, .. } => pen.probe(),
@@ -157,8 +169,12 @@ impl Drop for Writer {
 }
 
 /// Makes these stages one transaction.
-pub(crate) fn write_group(connection: &mut Connection, group: &[Job]) -> Result<Written, StoreError> {
-    let transaction = connection.transaction().map_err(store_error)?;
+pub(crate) fn write_group(
+    connection: &mut Connection,
+    claim: &Claim,
+    group: &[Job],
+) -> Result<Written, StoreError> {
+    let transaction = claim.begin(connection)?;
     let mut written = Written { stages: group.len() as u64, ..Written::default() };
     for job in group {
         write_job(&transaction, job, &mut written)?;

@@ -41,3 +41,33 @@ fn what_cannot_be_copied_is_refused_and_leaves_nothing_behind() {
     assert!(told.contains("nothing"), "{told}");
     assert!(!folder.path().join("to").exists());
 }
+
+/// Number 20: a copy that was killed left its folder, and the next one was refused.
+#[test]
+fn what_a_killed_copy_left_is_cleaned_by_the_next_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (here, there) = (folder.path().join("store"), folder.path().join("copy"));
+    drop(SqliteStore::open(&here).expect("opens"));
+    std::fs::create_dir(&there).expect("a folder");
+    for name in ["copying", "copying-journal"] {
+        std::fs::write(there.join(name), "half").expect("written");
+    }
+    copy(&here, &there).expect("copied");
+    let names: Vec<_> =
+        there.read_dir().expect("readable").map(|entry| entry.expect("there").file_name()).collect();
+    assert_eq!(names, ["unstuck.db"]);
+    SqliteStore::open(&there).expect("opens");
+}
+
+#[test]
+fn two_copies_at_once_do_not_meet_in_one_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (here, there) = (folder.path().join("store"), folder.path().join("copy"));
+    drop(SqliteStore::open(&here).expect("opens"));
+    std::fs::create_dir(&there).expect("a folder");
+    let other = std::fs::File::create(there.join("copying")).expect("made");
+    other.try_lock().expect("it is being made");
+    let told = copy(&here, &there).expect_err("refused").to_string();
+    assert!(told.contains("another process is making a copy in"), "{told}");
+    assert!(there.join("copying").exists());
+}

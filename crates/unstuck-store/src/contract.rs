@@ -136,6 +136,11 @@ pub trait Store {
     /// number after the highest where it differs.
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
 
+    /// On a full disk, gives back what room is kept for forgetting runs; whether there was any.
+    fn release_reserve(&mut self) -> bool {
+        false
+    }
+
     /// A flow version.
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
 

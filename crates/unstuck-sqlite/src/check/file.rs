@@ -8,27 +8,50 @@ use unstuck_core::downtime::Downtime;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
 
+use crate::access::check_access;
 use crate::check::Report;
 use crate::error::{broken, store_error};
+use crate::image::{self, ReadConnection};
 use crate::open::DATABASE;
 use crate::schema::migrate;
 
 /// So many of SQLite's own findings are told.
 const MAX_OF_SQLITE: u32 = 20;
 
-/// Opens the file for reading only.
-pub(crate) fn open(directory: &Path) -> Result<Connection, StoreError> {
+/// Opens the file for reading only, beside whoever owns it. Where SQLite would have to write for that, and cannot, and
+/// nobody owns it, it is read without.
+pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     let path = directory.join(DATABASE);
+    check_access(directory)?;
     if !path.exists() {
         return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
     }
+    match open_beside(&path) {
+        Ok(connection) => Ok(ReadConnection { connection, lock: None }),
+        Err(error) if needs_writing(&error) => match image::open(directory) {
+            Err(StoreError::Away(_)) => Err(store_error(error)),
+            opened => opened,
+        },
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+fn open_beside(path: &Path) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&path, flags).map_err(store_error)?;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(64);
-    connection
-        .execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -65536;")
-        .map_err(store_error)?;
+    connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -65536;")?;
+    // Only now are the log and the shared memory opened, or made.
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)
+}
+
+/// Shared memory could not be made: the disk is full, or read-only.
+fn needs_writing(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::DiskFull | ErrorCode::SystemIoFailure)
+    )
 }
 
 /// Only the schema of this version can be checked: a newer one is not known, an older one is brought up to date by

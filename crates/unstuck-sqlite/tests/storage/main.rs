@@ -2,6 +2,7 @@
 
 mod support;
 
+mod claims;
 mod contract;
 mod crashes;
 mod damage;
@@ -13,4 +14,6 @@ mod memory;
 mod older;
 mod opening;
 mod permissions;
+mod read_only;
 mod simulated;
+mod users;

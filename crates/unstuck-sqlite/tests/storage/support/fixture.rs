@@ -66,6 +66,14 @@ impl Fixture {
         }
     }
 
+    /// The same store once more, as another process would open it that no lock keeps away.
+    pub(crate) fn beside(&self) -> Result<SqliteStore, StoreError> {
+        match &self.place {
+            Place::Disk(place) => open(&place.0, &self.options),
+            Place::Folder(path, _) => SqliteStore::open_with(path, self.options.clone()),
+        }
+    }
+
     fn is_on_a_disk(&self) -> bool {
         matches!(self.place, Place::Disk(_))
     }

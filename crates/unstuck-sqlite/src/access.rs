@@ -1,0 +1,109 @@
+//! Who may use the files of a store: its user alone, and never by way of a link.
+//!
+//! A store names commands to execute and holds payloads and the key of tokens. Whoever can put a file in its place can
+//! make its reader execute something, or listen to what is asked; whoever can read it can read all of that.
+
+use std::fs::{self, DirBuilder, File, FileType, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+use unstuck_store::contract::StoreError;
+
+use crate::error::{broken, folder_error};
+use crate::open::DATABASE;
+use crate::reserve::RESERVE;
+
+/// The file that the owner locks.
+pub(crate) const LOCK: &str = "lock";
+const SOCKET: &str = "socket";
+/// What everybody but the user of a store may do with its files: nothing.
+const OTHERS: u32 = 0o077;
+
+/// Refuses a store of which anything belongs to another user, or is a symbolic link, or is no plain file. What is not
+/// there is no reason to refuse.
+pub fn check_access(directory: &Path) -> Result<(), StoreError> {
+    // A slash at the end would lead through a link.
+    let directory: PathBuf = directory.components().collect();
+    check(&directory, "the folder", FileType::is_dir)?;
+    check(&directory.join(SOCKET), "the socket", FileTypeExt::is_socket)?;
+    for path in files(&directory) {
+        check(&path, "the file", FileType::is_file)?;
+    }
+    Ok(())
+}
+
+/// Whether the folder of a store and its database can be written to.
+pub fn is_writable(directory: &Path) -> bool {
+    let database = directory.join(DATABASE);
+    let can_write = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
+    can_write(directory) && (!database.exists() || can_write(&database))
+}
+
+/// Takes from others what they may do with the folder and the files of a store.
+pub(crate) fn tighten(directory: &Path) -> Result<(), StoreError> {
+    tighten_one(directory)?;
+    // Nobody else can put anything there any more.
+    check_access(directory)?;
+    files(directory).iter().try_for_each(|path| tighten_one(path))
+}
+
+/// Makes a folder for its user alone, with those above it that are not there.
+pub(crate) fn make_folder(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Makes a file for its user alone, unless it is there.
+pub(crate) fn make_file(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let database =
+        [String::new(), "-wal".to_owned(), "-shm".to_owned()].map(|end| format!("{DATABASE}{end}"));
+    let names = database.into_iter().chain([LOCK, RESERVE].map(str::to_owned));
+    names.map(|name| directory.join(name)).collect()
+}
+
+fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Result<(), StoreError> {
+    let about = match fs::symlink_metadata(path) {
+        Ok(about) => about,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(folder_error(what, path, "cannot be looked at", &error)),
+    };
+    let (shown, user) = (path.display(), rustix::process::geteuid().as_raw());
+    if about.is_symlink() {
+        return Err(broken(format!(
+            "{shown} is a symbolic link, which could lead to something of somebody else; give the folder that it leads \
+             to, or put {what} itself in its place"
+        )));
+    }
+    if about.uid() != user {
+        return Err(broken(format!(
+            "{shown} belongs to user {}, and this command runs as user {user}: a store is used by its own user only, for \
+             it says which commands are executed; run the command as user {}, or give another store",
+            about.uid(),
+            about.uid()
+        )));
+    }
+    if !is_right(&about.file_type()) {
+        return Err(broken(format!(
+            "{shown} is not {what} that belongs there; move it away, or give another store"
+        )));
+    }
+    Ok(())
+}
+
+fn tighten_one(path: &Path) -> Result<(), StoreError> {
+    let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
+    let mode = about.permissions().mode();
+    if mode & OTHERS == 0 || about.is_symlink() {
+        return Ok(());
+    }
+    let changed = fs::set_permissions(path, Permissions::from_mode(mode & 0o7777 & !OTHERS));
+    changed.map_err(|error| {
+        let failed = "is open to other users, which cannot be changed";
+        folder_error("what is in", path, failed, &error)
+    })
+}
