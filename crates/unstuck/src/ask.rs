@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
-use unstuck_engine::engine::Engine;
+use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::Runtime;
-use unstuck_sqlite::SqliteStore;
+use unstuck_sqlite::{SqliteStore, release_reserve};
 use unstuck_store::contract::StoreError;
 
 use crate::desk::asked::{Asked, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
@@ -89,25 +89,47 @@ impl Place {
                 // Nobody has the store, or it is about to change hands.
                 Err(Unheard::Nobody | Unheard::HungUp) => {}
             }
-            match SqliteStore::open(&self.directory) {
-                Ok(store) => return self.alone(store, asked).map(Answer),
+            match self.open(asked, engine::settings(None)?) {
+                Ok(opened) => return self.alone(opened, asked).map(Answer),
                 Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
+                // To forget makes room, and there is some in reserve for it.
+                Err(StoreError::Full(_)) if is_forget(asked) && release_reserve(&self.directory) => {}
                 Err(error) => return Err(Failure::new(error.to_string())),
             }
         }
     }
 
+    /// Opens a store that nobody has. A full or read-only disk is no hindrance to who only reads.
+    fn open(&self, asked: &Asked, settings: Settings) -> Result<Opened, StoreError> {
+        let is_reading = matches!(asked, Asked::Read(_));
+        if is_reading && !unstuck_sqlite::is_writable(&self.directory) {
+            let store = SqliteStore::open_for_reading(&self.directory)?;
+            return Ok(Opened::ForReading(Box::new(store)));
+        }
+        let store = match SqliteStore::open(&self.directory) {
+            Err(StoreError::Full(_)) if is_reading => SqliteStore::open_for_reading(&self.directory)?,
+            opened => opened?,
+        };
+        if is_reading {
+            return Ok(Opened::ForReading(Box::new(store)));
+        }
+        Engine::new(store, engine::compile(), settings).map(|engine| Opened::WithEngine(Box::new(engine)))
+    }
+
     /// Answers from a store that nobody else has.
-    fn alone(&self, mut store: SqliteStore, asked: &Asked) -> Result<String, Failure> {
+    fn alone(&self, opened: Opened, asked: &Asked) -> Result<String, Failure> {
         let desk = Desk { serves: None, option: self.option.clone() };
-        let answer = match asked {
-            Asked::Read(reading) => desk.read(&mut store, &mut engine::flows(), reading),
-            Asked::Change(_) | Asked::Policies(_) | Asked::Bulk(_) => {
-                let engine = Engine::new(store, engine::compile(), engine::settings(None)?)
-                    .map_err(|error| Failure::new(error.to_string()))?;
+        let answer = match (opened, asked) {
+            (Opened::ForReading(mut store), Asked::Read(reading)) => {
+                desk.read(&mut *store, &mut engine::flows(), reading)
+            }
+            (Opened::WithEngine(engine), asked) => {
                 // It executes nothing, and ends what processes of an engine that was killed are left.
-                let runtime = Runtime::start(engine, vec![Box::new(ProcessExecutor::new(0))], None);
+                let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);
                 desk.answer(&runtime.handle(), asked.clone())
+            }
+            (Opened::ForReading(_), Asked::Change(_) | Asked::Policies(_) | Asked::Bulk(_)) => {
+                Err(Unanswered::refused("the store was opened for reading alone"))
             }
         };
         answer.map_err(|unanswered| match unanswered {
@@ -115,6 +137,16 @@ impl Place {
             Unanswered::Stopped => Failure::new("the engine has stopped before it answered; try again"),
         })
     }
+}
+
+/// A store that nobody else has.
+enum Opened {
+    ForReading(Box<SqliteStore>),
+    WithEngine(Box<Engine<SqliteStore>>),
+}
+
+fn is_forget(asked: &Asked) -> bool {
+    matches!(asked, Asked::Change(Change { what: What::Forget, .. }))
 }
 
 fn unknown_outcome(asked: &Asked) -> Failure {

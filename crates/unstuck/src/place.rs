@@ -37,7 +37,7 @@ impl StoreArgument {
         if let Some(given) = &self.store {
             let directory = absolute(given);
             let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
-            return Ok(Place { directory, option });
+            return Place { directory, option }.checked();
         }
         let directory = default_directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
             .ok_or_else(|| {
@@ -45,11 +45,17 @@ impl StoreArgument {
                     "there is no folder to keep the store in, for HOME is not set; name one with --store PATH or {VARIABLE}"
                 ))
             })?;
-        Ok(Place { directory: absolute(&directory), option: String::new() })
+        Place { directory: absolute(&directory), option: String::new() }.checked()
     }
 }
 
 impl Place {
+    /// Refuses what belongs to another user: it could execute its commands as this one.
+    fn checked(self) -> Result<Place, Failure> {
+        unstuck_sqlite::check_access(&self.directory).map_err(|error| Failure::new(error.to_string()))?;
+        Ok(self)
+    }
+
     /// Whether there is a store.
     pub(crate) fn has_store(&self) -> bool {
         unstuck_sqlite::has_store(&self.directory)

@@ -6,6 +6,7 @@ mod server;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -66,9 +67,22 @@ fn short_path<T>(directory: &Path, name: &str, with: impl FnOnce(&Path) -> io::R
     with(&path)
 }
 
+/// The user of the process at the other end, if it is not the user of this one.
+#[cfg(target_os = "linux")]
+fn foreign_user(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?.uid;
+    (peer != rustix::process::geteuid()).then(|| peer.as_raw())
+}
+
+/// Only the modes of the folder and of the socket keep others away here.
+#[cfg(not(target_os = "linux"))]
+fn foreign_user(_: &UnixStream) -> Option<u32> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 

@@ -11,8 +11,9 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::{Store, StoreError};
 
 use super::asked::{Again, Change, What};
 use super::{Desk, Unanswered, explain, name, unit};
@@ -157,6 +158,14 @@ fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> 
 
 fn forget(handle: &Handle, run: String) -> Result<Forgotten, Unanswered> {
     let id = handle.read(move |store, flows| name::find(store, flows, &run))??;
-    let gone = handle.forget(id)?;
+    let gone = match handle.forget(id) {
+        // To forget makes room, and there is some in reserve for it.
+        Err(EngineError::Store(StoreError::Full(_)))
+            if handle.read(|store, _| store.release_reserve())? =>
+        {
+            handle.forget(id)?
+        }
+        forgotten => forgotten?,
+    };
     Ok(Forgotten { forgotten: gone.iter().map(ToString::to_string).collect() })
 }

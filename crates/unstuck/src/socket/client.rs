@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Answer, LONGEST_ANSWER, NAME, Question, VERSION, short_path};
+use super::{Answer, LONGEST_ANSWER, NAME, Question, VERSION, foreign_user, short_path};
 use crate::desk::asked::Asked;
 use crate::failure::plain;
 
@@ -29,9 +29,16 @@ pub(crate) enum Unheard {
 
 /// Asks, and gives the JSON of the answer.
 pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<String, Unheard> {
+    unstuck_sqlite::check_access(directory).map_err(|error| Unheard::Refused(error.to_string()))?;
     let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
         return Err(Unheard::Nobody);
     };
+    if let Some(user) = foreign_user(&stream) {
+        return Err(Unheard::Refused(format!(
+            "a process of user {user} answers for the store {}, which is not theirs; nothing was asked",
+            directory.display()
+        )));
+    }
     let question = Question { version: VERSION, option: option.to_owned(), asked: asked.clone() };
     let mut line = serde_json::to_vec(&question).map_err(|error| Unheard::Refused(error.to_string()))?;
     line.push(b'\n');

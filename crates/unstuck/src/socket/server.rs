@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unstuck_engine::runtime::Handle;
 
-use super::{Answer, LONGEST_ANSWER, LONGEST_QUESTION, NAME, Question, VERSION, short_path};
+use super::{Answer, LONGEST_ANSWER, LONGEST_QUESTION, NAME, Question, VERSION, foreign_user, short_path};
 use crate::desk::{Desk, Unanswered};
 
 /// So many may ask at once.
@@ -75,6 +75,11 @@ impl Server {
 }
 
 fn receive(mut stream: UnixStream, desk: &Desk, handle: &Handle, counts: &Arc<Counts>) {
+    if let Some(user) = foreign_user(&stream) {
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+        let _ = stream.write_all(&refusal(&format!("this store is not used by user {user}")));
+        return;
+    }
     if counts.asking.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
         counts.asking.fetch_sub(1, Ordering::AcqRel);
         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));

@@ -11,6 +11,7 @@ mod document;
 mod error_groups;
 mod errors;
 mod examples;
+mod files;
 mod flows;
 mod interrupt;
 mod killed;
