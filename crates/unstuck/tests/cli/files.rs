@@ -204,3 +204,33 @@ fn interrupting_a_run_on_a_full_disk_ends_it_and_says_what_was_not_recorded() {
     assert!(lines[1].starts_with("warning: the end of 1 attempt was not recorded: "), "{lines:#?}");
     assert_eq!(lines[2..], ["continued"]);
 }
+
+/// Number 17, beside an owner: what is new is refused, and `forget` is not.
+#[test]
+fn a_run_is_forgotten_on_a_full_disk_beside_an_owner() {
+    let store = Store::new();
+    let one = store.write("one.yaml", "flow: one\nsteps:\n  - {id: one, set: 1}\n");
+    let waits = store.write("waits.yaml", APPROVAL);
+    let text = format!("\"{}\"", "long ".repeat(10_000));
+    let text = store.write("text.json", text);
+    let script = format!(
+        r#"
+        cd "$DISK/.."
+        "$UNSTUCK" run '{one}' > said 2>&1
+        old=$("$UNSTUCK" runs -o json | grep -o 'run_[0-9a-z]*' | head -1)
+        "$UNSTUCK" run '{waits}' > out 2> err &
+        run=$!
+        until "$UNSTUCK" runs -o json | grep -q waiting; do sleep 0.05; done
+        (cat /dev/zero > "$DISK/ballast") 2> said
+        "$UNSTUCK" signal @latest other "$(cat '{text}')" 2>&1 | grep -c 'no room'
+        "$UNSTUCK" forget "$old" --yes
+        kill -TERM $run
+        wait $run
+        echo "ended with $?"
+        "$UNSTUCK" store check > said && echo checked
+        "#
+    );
+    let Some(lines) = on_a_small_disk(&store, "16m", &script) else { return };
+    assert!(lines.len() == 4 && lines[1].ends_with("is forgotten."), "{lines:#?}");
+    assert_eq!([&lines[0], &lines[2], &lines[3]], ["1", "ended with 143", "checked"], "{lines:#?}");
+}
