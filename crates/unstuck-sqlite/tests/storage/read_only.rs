@@ -52,7 +52,7 @@ fn snapshot(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Everything that only reads, on a store that cannot be written to.
-fn read_all(folder: &Path, copies: &Path) {
+fn read_all(folder: &Path, backup: &Path) {
     for name in ["closed", "crashed"] {
         let store = folder.join(name);
         assert!(!is_writable(&store), "{name}");
@@ -70,7 +70,7 @@ fn read_all(folder: &Path, copies: &Path) {
         let compile = &mut |_: &_| Err("unknown".to_owned());
         let report = check::check(&store, compile, &mut |_| ()).expect("checked");
         assert_eq!(report.runs, 50, "{name}");
-        let copied = copies.join(name);
+        let copied = backup.join(name);
         copy(&store, &copied).expect("copied");
         let mut copied = SqliteStore::open(&copied).expect("opens");
         assert_eq!(copied.list(&Filter::default(), None, 100).expect("listed").len(), 50, "{name}");
