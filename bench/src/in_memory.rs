@@ -9,6 +9,7 @@ use unstuck_core::event::Actor;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::model::run::Origin;
 use unstuck_core::offer::Offers;
 use unstuck_core::policy::Policies;
@@ -58,6 +59,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            nesting: None,
             home: None,
             on_duplicate: OnDuplicate::Return,
             by: Actor::Engine,
@@ -73,6 +75,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 offers: &mut offers,
                 downtimes: &[],
                 policies: &policies,
+                max_nesting: MAX_NESTING,
             };
             let decision = decide(&mut run, command, &mut context).expect("decided");
             decisions += 1;

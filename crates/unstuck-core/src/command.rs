@@ -8,6 +8,7 @@ use crate::id::RunId;
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
+use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, RunState, Serves};
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
@@ -174,6 +175,8 @@ pub struct Start {
     pub origin: Origin,
     /// The flow of the root run; `None` for a root run.
     pub root_flow: Option<Arc<str>>,
+    /// Where it stands below its root run; nothing for a root.
+    pub nesting: Option<Arc<Nesting>>,
     /// Where its local steps are executed, if not wherever the store is served.
     pub home: Option<Arc<str>>,
     /// What to do when the key has a final run.
@@ -300,6 +303,9 @@ pub struct StartChild {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where it stands below its root run; nothing for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nesting: Option<Arc<Nesting>>,
     /// Where its local steps are executed, if not wherever the store is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,

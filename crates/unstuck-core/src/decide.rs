@@ -63,6 +63,8 @@ pub struct Context<'a> {
     pub downtimes: &'a [Downtime],
     /// The resume policies in force.
     pub policies: &'a Policies,
+    /// How deep children and handlers may be nested.
+    pub max_nesting: u32,
 }
 
 /// What a command does: everything here is made durable together, and only then answered and performed.

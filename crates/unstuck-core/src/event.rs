@@ -10,6 +10,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
+use crate::model::nesting::Nesting;
 use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
 use crate::policy::PolicyRef;
@@ -178,6 +179,9 @@ pub struct Started {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where it stands below its root run; nothing for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nesting: Option<Arc<Nesting>>,
     /// Where its local steps are executed, if not wherever the store is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,

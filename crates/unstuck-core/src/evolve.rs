@@ -129,6 +129,7 @@ pub(crate) fn start(started: &Started, at: Time) -> Run {
         input_digest: started.input_digest.clone(),
         origin: started.origin.clone(),
         root_flow: started.root_flow.clone(),
+        nesting: started.nesting.clone(),
         home: started.home.clone(),
         priority: started.priority,
         created_at: at,

@@ -11,9 +11,10 @@ use crate::event::{Fact, UnitFact};
 use crate::id::RunId;
 use crate::json::{Json, MAX_DEPTH, Payload};
 use crate::model::attempt::{Outcome, ResumedBy};
-use crate::model::error::{EXPRESSION_ACTION, Error, OUTPUT_ACTION, RunError};
+use crate::model::error::{CHILD_ACTION, EXPRESSION_ACTION, Error, OUTPUT_ACTION, RunError};
 use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, ForEach, Kind, StepIx, WaitFor};
+use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, Phase, Run, Serves};
 use crate::model::unit::{
     ITEMS_PER_PART, ItemsEnd, QueuePlace, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting,
@@ -213,6 +214,12 @@ fn begin_waiting_for_slot(draft: &mut Draft<'_, '_>) {
 }
 
 fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resumed_by: Option<ResumedBy>) {
+    let nesting = Nesting::below(draft.run(), &draft.flow().name);
+    if draft.unit(unit).child.is_none()
+        && let Err(cause) = nesting.check(flow, draft.context.max_nesting)
+    {
+        return fail_by_engine(draft, unit, Error::found_by(CHILD_ACTION, cause));
+    }
     let state = draft.unit(unit);
     // An attempt that was queued while the run had no slot has its number already.
     let attempt = state.attempts + u32::from(!matches!(state.state, UnitState::Ready(_)));
@@ -226,6 +233,7 @@ fn start_child(draft: &mut Draft<'_, '_>, unit: UnitRef, flow: &Arc<str>, resume
         input: input.unwrap_or_else(|| parent.input.clone()),
         origin: Origin::Child { parent: parent.id, unit, serves, in_handler: parent.origin.in_handler() },
         root_flow: parent.root_flow.clone(),
+        nesting: Some(Arc::new(nesting)),
         home: parent.home.clone(),
         priority: parent.priority.saturating_add(draft.step(unit).priority),
     };

@@ -46,6 +46,7 @@ pub(crate) struct Tools<'a> {
     pub(crate) policies: &'a Policies,
     /// Runs that nothing is delivered to.
     pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
+    pub(crate) max_nesting: u32,
     pub(crate) now: Time,
 }
 
@@ -201,6 +202,7 @@ impl Batch {
             offers: tools.offers,
             downtimes: tools.downtimes,
             policies: tools.policies,
+            max_nesting: tools.max_nesting,
         };
         let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.

@@ -15,6 +15,7 @@ use unstuck_core::decide::Effect;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
 use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
@@ -55,11 +56,21 @@ pub struct Settings {
     pub token_key: [u8; 32],
     /// Whose local steps its executors carry out: those of runs with this home, or of all that have none.
     pub home: Option<Arc<str>>,
+    /// How deep children and handlers may be nested.
+    pub max_nesting: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { node: 0, max_batch: 512, max_outstanding: 16, seed: 0, token_key: [0; 32], home: None }
+        Settings {
+            node: 0,
+            max_batch: 512,
+            max_outstanding: 16,
+            seed: 0,
+            token_key: [0; 32],
+            home: None,
+            max_nesting: MAX_NESTING,
+        }
     }
 }
 
@@ -531,6 +542,7 @@ impl<S: Store> Engine<S> {
             downtimes: &self.life.downtimes,
             policies: &self.policies,
             aside: &self.aside,
+            max_nesting: self.settings.max_nesting,
             now: self.last,
         }
     }

@@ -10,6 +10,7 @@ use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
+use crate::model::nesting::Nesting;
 use crate::model::unit::{Doing, Items, ItemsEnd, StepRun, Tally, Unit, UnitRef, UnitState};
 use crate::time::Time;
 
@@ -37,6 +38,9 @@ pub struct Run {
     pub origin: Origin,
     /// The flow of the root run.
     pub root_flow: Arc<str>,
+    /// Where it stands below its root run; nothing for a root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nesting: Option<Arc<Nesting>>,
     /// Where its local steps are executed, if not wherever the store is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,

@@ -1,5 +1,7 @@
 //! A run on its way to `failed`: nothing more is dispatched, what is active ends, the handler runs, then it is final.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::command::{NoticeBody, StartChild};
@@ -8,8 +10,9 @@ use crate::event::{Closing, Fact, UnitFact};
 use crate::id::RunId;
 use crate::json::{Json, MAX_DEPTH};
 use crate::model::attempt::{Cancelled, Outcome};
-use crate::model::error::{DEADLINE_ACTION, Error, Reason, RunError};
+use crate::model::error::{CHILD_ACTION, DEADLINE_ACTION, Error, Reason, RunError};
 use crate::model::flow::StepIx;
+use crate::model::nesting::Nesting;
 use crate::model::run::{Failing, Handler, Origin, Phase, Serves};
 use crate::model::unit::{Doing, ItemsEnd, Live, StepRun, UnitRef, UnitState};
 
@@ -137,8 +140,15 @@ fn close_fan_outs(draft: &mut Draft<'_, '_>, failed: Option<UnitRef>) {
     }
 }
 
-fn start_handler(draft: &mut Draft<'_, '_>, flow: std::sync::Arc<str>, error: &RunError) {
+fn start_handler(draft: &mut Draft<'_, '_>, flow: Arc<str>, error: &RunError) {
     let handler = RunId(draft.context.ids.next(draft.now()));
+    let nesting = Nesting::below(draft.run(), &draft.flow().name);
+    if let Err(cause) = nesting.check(&flow, draft.context.max_nesting) {
+        let error = Error::found_by(CHILD_ACTION, cause);
+        draft.emit(Fact::HandlerStarted { run: handler });
+        let handler_error = Some(Box::new(RunError { unit: None, fatal: true, error }));
+        return draft.emit(Fact::RunFailed { handler_error });
+    }
     let input = handler_input(draft, error);
     let input = draft.keep(input);
     let run = draft.run();
@@ -147,6 +157,7 @@ fn start_handler(draft: &mut Draft<'_, '_>, flow: std::sync::Arc<str>, error: &R
         input,
         origin: Origin::Handler { parent: run.id, generation: run.generation },
         root_flow: run.root_flow.clone(),
+        nesting: Some(Arc::new(nesting)),
         home: run.home.clone(),
         priority: run.priority,
     };

@@ -377,3 +377,96 @@ fn a_notice_that_comes_twice_changes_nothing() {
     assert_eq!(story(3), once);
     assert_eq!(once.values().next().unwrap().state(), RunState::Running, "it has come to its last step");
 }
+
+/// The runs from the root down, by parent.
+fn lineage(world: &World, root: RunId) -> Vec<RunId> {
+    let mut found = vec![root];
+    while let Some(child) =
+        world.runs.values().find(|run| run.origin.parent() == found.last().copied()).map(|run| run.id)
+    {
+        found.push(child);
+    }
+    found
+}
+
+#[test]
+fn children_are_nested_32_deep_at_most_and_the_refusal_shows_the_chain() {
+    let mut world =
+        World::new(vec![flow("outer", vec![child("c", "loop")]), flow("loop", vec![child("again", "loop")])]);
+    let root = world.start("outer");
+    let runs = lineage(&world, root);
+    assert_eq!(runs.len(), 1 + 32, "the root and 32 below it");
+    let last = *runs.last().unwrap();
+    let error = world.error(last).error;
+    assert_eq!(
+        &*error.cause,
+        "`loop` would be a child nested 33 deep, and at most 32 are allowed: outer > loop > loop > loop > (25 more) > \
+         loop > loop > loop > loop > loop; a flow that starts itself needs a condition that ends the chain"
+    );
+    assert_eq!((error.found_by.as_deref(), error.reason), (Some("StartChildAction"), Reason::Data));
+    assert!(matches!(world.unit(last, "again").last_outcome(), Some(Outcome::Failed(_))));
+    for run in runs {
+        assert_eq!(world.state(run), RunState::Failed, "it reaches the root");
+        assert_eq!(world.error(run).error.cause, error.cause);
+    }
+}
+
+#[test]
+fn how_deep_children_may_be_nested_is_a_setting() {
+    for max in [0, 1, 3, 9, 100] {
+        let mut world = World::new(vec![flow("loop", vec![child("again", "loop")])]);
+        world.max_nesting = max;
+        let root = world.start("loop");
+        assert_eq!(lineage(&world, root).len(), 1 + max as usize);
+        let cause = world.error(root).error.cause;
+        assert!(cause.contains(&format!("nested {} deep, and at most {max}", max + 1)), "{cause}");
+        assert!(cause.len() < 250, "however deep, the chain is short: {cause}");
+    }
+}
+
+#[test]
+fn handlers_of_handlers_are_nested_32_deep_at_most() {
+    let mut world =
+        World::new(vec![flow("h", vec![step_of("x", Kind::Set(Template::Computed(broken()))).handler("h")])]);
+    let root = world.start("h");
+    let runs = lineage(&world, root);
+    assert_eq!(runs.len(), 1 + 32);
+    assert!(runs.iter().all(|run| world.state(*run) == RunState::Failed));
+    let Phase::Ended(Ended { how: End::Failed { handler: Some((_, Some(refused))), .. }, .. }) =
+        &world.runs[runs.last().unwrap()].phase
+    else {
+        panic!("the last handler could not be started: {:?}", world.runs[runs.last().unwrap()].phase)
+    };
+    assert!(
+        refused.error.cause.starts_with("`h` would be a child nested 33 deep"),
+        "{}",
+        refused.error.cause
+    );
+}
+
+/// An expression that fails.
+fn broken() -> unstuck_core::model::expression::Expression {
+    expression(reads_steps(&[]), |_| Err("broken".to_owned()))
+}
+
+#[test]
+fn a_child_of_an_older_store_without_its_place_counts_as_one_deep() {
+    let mut world =
+        World::new(vec![flow("f", vec![child("c", "g")]), flow("g", vec![step("x"), child("d", "g")])]);
+    let root = world.start("f");
+    let old = world.child(root);
+    for event in world.history.get_mut(&old).unwrap() {
+        for fact in &mut event.facts {
+            if let unstuck_core::event::Fact::Started(started) = fact {
+                started.nesting = None;
+                let text = serde_json::to_string(&**started).unwrap();
+                assert!(!text.contains("nesting"), "old events read as they were written: {text}");
+                assert_eq!(serde_json::from_str::<unstuck_core::event::Started>(&text).unwrap(), **started);
+            }
+        }
+    }
+    world.runs.get_mut(&old).unwrap().nesting = None;
+    world.attempt(old, "x", done());
+    let below = world.runs[&world.child(old)].nesting.clone().unwrap();
+    assert_eq!((below.depth, below.flows.clone()), (2, vec!["f".into(), "g".into()]));
+}

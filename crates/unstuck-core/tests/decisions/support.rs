@@ -45,6 +45,8 @@ pub(crate) struct World {
     pub(crate) downtimes: Vec<Downtime>,
     /// The resume policies in force.
     pub(crate) policies: Policies,
+    /// How deep children may be nested.
+    pub(crate) max_nesting: u32,
     /// What was recorded of errors.
     pub(crate) errors: Vec<ErrorRecord>,
     /// What bulk actions were told.
@@ -67,6 +69,7 @@ impl World {
             offers: Offers::default(),
             downtimes: Vec::new(),
             policies: Policies::default(),
+            max_nesting: unstuck_core::model::nesting::MAX_NESTING,
             errors: Vec::new(),
             outcomes: Vec::new(),
         }
@@ -120,6 +123,7 @@ impl World {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            nesting: None,
             home: None,
             on_duplicate: OnDuplicate::Return,
             by: Actor::User("tester".into()),
@@ -159,6 +163,7 @@ impl World {
             offers: &mut self.offers,
             downtimes: &self.downtimes,
             policies: &self.policies,
+            max_nesting: self.max_nesting,
         };
         let result = decide(&mut run, command, &mut context);
         let mut decision = match result {

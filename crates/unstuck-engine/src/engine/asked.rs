@@ -104,6 +104,7 @@ impl<S: Store> Engine<S> {
             deadline: start.deadline,
             origin: Origin::Root,
             root_flow: None,
+            nesting: None,
             home: start.home,
             on_duplicate: start.on_duplicate,
             by: start.by,

@@ -12,6 +12,7 @@ use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::needs::needs;
@@ -153,6 +154,7 @@ impl<S: Store> Driver<S> {
             deadline: None,
             origin: Origin::Root,
             root_flow: None,
+            nesting: None,
             home: None,
             on_duplicate: OnDuplicate::Return,
             by: user(),
@@ -387,6 +389,7 @@ impl<S: Store> Driver<S> {
             offers: &mut Offers::default(),
             downtimes: &[],
             policies: &self.policies,
+            max_nesting: MAX_NESTING,
         };
         Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, batch)))
     }
