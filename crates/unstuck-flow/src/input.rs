@@ -7,6 +7,7 @@ use unstuck_core::model::flow::{CheckInput, Flow};
 use crate::computed::pointed;
 use crate::problem::Problems;
 use crate::read::Spot;
+use crate::schema_cost::{MAX_STEPS, MAX_SUBSCHEMAS, MAX_TOLD_STEPS, SchemaGraph, TooMuch};
 use crate::tree::Content;
 
 /// What JSON Schema calls the types of JSON.
@@ -16,24 +17,51 @@ const MAX_TOLD: usize = 20;
 /// How long a problem may be: it can quote the input.
 const MAX_CHARS: usize = 300;
 
+/// How large a compiled pattern may be.
+const PATTERN_BYTES: usize = 2 * 1024 * 1024;
+/// Memory that is only taken as far as it is used.
+const STACK_BYTES: usize = 512 * 1024 * 1024;
+/// What is told where looking for the reason would take too long.
+const UNEXPLAINED: &str = "input: does not fit the flow's schema; finding out which part is at fault would take too many \
+                           steps, because the schema has too many alternatives for an input of this size";
+
 /// Checks the input of a run against the schema of its flow, if it has one.
 pub fn check_input(flow: &Flow, input: &Value) -> Result<(), Vec<String>> {
     flow.input.as_ref().map_or(Ok(()), |schema| schema.check(input))
 }
 
-/// A compiled schema.
-pub(crate) struct InputSchema(Validator);
+/// A compiled schema, and what it would cost to use it.
+pub(crate) struct InputSchema {
+    validator: Validator,
+    graph: SchemaGraph,
+}
 
 impl CheckInput for InputSchema {
+    /// What it would take is counted first: nothing is begun that takes more than a bounded time and memory.
     fn check(&self, input: &Value) -> Result<(), Vec<String>> {
-        let problems: Vec<String> = self
-            .0
-            .iter_errors(input)
-            .take(MAX_TOLD)
-            .map(|error| format!("{}: {}", place(input, error.instance_path().as_str()), sentence(&error)))
-            .collect();
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
+        let cost = self.graph.cost(input).map_err(|too_much| vec![too_much_to_check(too_much)])?;
+        if self.validator.is_valid(input) {
+            return Ok(());
+        }
+        // The crate collects what every alternative has to say, and what every alternative in it has to say.
+        if cost.repeated > MAX_TOLD_STEPS {
+            return Err(vec![UNEXPLAINED.to_owned()]);
+        }
+        let told = |error: ValidationError<'_>| {
+            format!("{}: {}", place(input, error.instance_path().as_str()), sentence(&error))
+        };
+        Err(self.validator.iter_errors(input).take(MAX_TOLD).map(told).collect())
     }
+}
+
+fn too_much_to_check(too_much: TooMuch) -> String {
+    let why = match too_much {
+        TooMuch::Steps => format!("that would take more than {MAX_STEPS} steps"),
+        TooMuch::Depth => "its subschemas apply inside of each other too deep".to_owned(),
+    };
+    format!(
+        "input: cannot be checked against the flow's schema, because {why}; send less, or simplify the schema"
+    )
 }
 
 /// Compiles a schema. Nothing is ever fetched for it, and patterns take linear time.
@@ -43,18 +71,15 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Input
         return None;
     }
     let schema = spot.node.value();
-    let wrong: Vec<(String, String)> = jsonschema::draft202012::meta::validator()
-        .iter_errors(&schema)
-        .take(MAX_TOLD)
-        .map(|error| (error.instance_path().as_str().to_owned(), sentence(&error)))
-        .collect();
-    if wrong.is_empty() {
-        let options = jsonschema::draft202012::options().offline();
-        match options.with_pattern_options(PatternOptions::regex()).build(&schema) {
-            Ok(validator) => return Some(InputSchema(validator)),
-            Err(error) => refuse(spot, error.instance_path().as_str(), &sentence(&error), problems),
-        }
-    }
+    let Some(graph) = SchemaGraph::read(&schema) else {
+        let message = format!("the schema has more than {MAX_SUBSCHEMAS} subschemas");
+        problems.error(spot.node.at, spot.path.clone(), message).hint("simplify it");
+        return None;
+    };
+    let wrong = match on_a_large_stack(|| compile(&schema)) {
+        Ok(validator) => return Some(InputSchema { validator, graph }),
+        Err(wrong) => wrong,
+    };
     for (pointer, message) in wrong {
         let node = spot.node.at_pointer(&pointer);
         match node.text().filter(|_| pointer.ends_with("/type")) {
@@ -67,6 +92,32 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Input
         }
     }
     None
+}
+
+/// The validator, or what is wrong with the schema and where.
+fn compile(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
+    let told = |error: &ValidationError<'_>| (error.instance_path().as_str().to_owned(), sentence(error));
+    let meta = jsonschema::draft202012::meta::validator();
+    if !meta.is_valid(schema) {
+        return Err(meta.iter_errors(schema).take(MAX_TOLD).map(|error| told(&error)).collect());
+    }
+    let options = jsonschema::draft202012::options().offline();
+    options
+        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
+        .build(schema)
+        .map_err(|error| vec![told(&error)])
+}
+
+/// The compiler follows references by calling itself: it gets a stack on which the longest chain of them fits.
+fn on_a_large_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, Vec<(String, String)>> + Send,
+) -> Result<T, Vec<(String, String)>> {
+    let failed = |what: &str| vec![(String::new(), format!("it cannot be compiled now: {what}"))];
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("schema-compiler".to_owned()).stack_size(STACK_BYTES);
+        let compiling = thread.spawn_scoped(scope, work).map_err(|error| failed(&error.to_string()))?;
+        compiling.join().unwrap_or_else(|_| Err(failed("the compiler gave up")))
+    })
 }
 
 fn refuse(spot: &Spot<'_>, pointer: &str, message: &str, problems: &mut Problems<'_>) {

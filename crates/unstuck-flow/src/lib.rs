@@ -25,6 +25,7 @@ mod read;
 mod recovery;
 mod references;
 mod schema;
+mod schema_cost;
 mod step;
 mod suggest;
 pub mod template;

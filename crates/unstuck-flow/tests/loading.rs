@@ -1,5 +1,7 @@
 //! What a flow file becomes: the model, its defaults, and its canonical source.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 use unstuck_core::model::emulation::{Behaviour, Plan, WaitUntil};
 use unstuck_core::model::expression::{Scope, Template};
@@ -344,5 +346,52 @@ fn yaml_json_and_lists_of_flows_are_the_same() {
             r#"{"flow":"b","steps":[{"id":"x","set":1}]}"#,
         ];
         assert_eq!(sources, expected, "{file}");
+    }
+}
+
+/// A schema with `$defs` in which each level of an input has two alternatives that both look at all levels below.
+const RECURSIVE: &str = "flow: a\ninput:\n  $ref: '#/$defs/node'\n  $defs:\n    node:\n      oneOf:\n        \
+    - {type: array, items: {$ref: '#/$defs/node'}}\n        - {type: array, maxItems: 5, items: {$ref: '#/$defs/node'}}\n\
+    steps: [{id: x, set: 1}]\n";
+
+#[test]
+fn a_recursive_one_of_cannot_eat_the_machine() {
+    let flow = flow(RECURSIVE);
+    // Where the alternatives are few, all that is wrong is told.
+    let problems = check_input(&flow, &json!([])).expect_err("both alternatives fit");
+    assert!(problems[0].contains("more than one of the schemas"), "{problems:?}");
+    // 2 to the power of the depth, if they were tried: 132 bytes took 105 s and 19.6 GiB.
+    for depth in [22, 60, 110] {
+        let input = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        let problems = check_input(&flow, &input).expect_err("does not fit");
+        assert_eq!(problems.len(), 1);
+        assert!(
+            problems[0].starts_with("input: does not fit the flow's schema; finding out"),
+            "{problems:?}"
+        );
+    }
+    // A wide one takes more steps than are allowed, and is not begun with.
+    let wide = Value::Array(vec![json!([]); 400_000]);
+    let problems = check_input(&flow, &wide).expect_err("too much");
+    assert_eq!(
+        problems,
+        [
+            "input: cannot be checked against the flow's schema, because that would take more than 1000000 steps; send less, \
+          or simplify the schema"
+        ]
+    );
+}
+
+#[test]
+fn a_long_chain_of_references_in_a_schema_needs_no_deep_stack() {
+    for (length, is_checked) in [(10, true), (900, true), (2_000, false), (9_000, false)] {
+        let mut text = String::from("flow: a\ninput:\n  $ref: '#/$defs/n0'\n  $defs:\n");
+        for n in 0..length {
+            writeln!(text, "    n{n}: {{$ref: '#/$defs/n{}'}}", n + 1).expect("a text");
+        }
+        write!(text, "    n{length}: {{type: integer}}\nsteps: [{{id: x, set: 1}}]\n").expect("a text");
+        let flow = flow(&text);
+        let result = check_input(&flow, &json!(1));
+        assert_eq!(result.is_ok(), is_checked, "{length}: {result:?}");
     }
 }
