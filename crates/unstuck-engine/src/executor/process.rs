@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use unstuck_core::command::Says;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::Kind;
@@ -35,7 +36,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// A process gets the product on its standard input and says how it went by its exit status, its standard output and
 /// the lines that it writes to the file named by `UNSTUCK_REPORT`. It leads a process group: whatever ends it ends the
 /// whole group, with `SIGTERM` first and `SIGKILL` two seconds later, and what it leaves running in its group when it
-/// exits is ended as well. Being in a group of its own, it does not get the `Ctrl-C` of the engine's terminal.
+/// exits is ended as well. Where it is ended, rather than exits, so is what it has started outside of its group, as far
+/// as that can be found (on Linux, by the token in its environment and by who started it). Being in a group of its own, it does not get the `Ctrl-C` of the engine's terminal.
 pub struct ProcessExecutor {
     max_load: u32,
     stopped: bool,
@@ -62,6 +64,14 @@ impl ProcessExecutor {
         ProcessExecutor { max_load, stopped: false, attempts: Arc::default() }
     }
 
+    /// What it takes to kill all that runs, without the executor.
+    pub fn killer(&self) -> Killer {
+        let under_way = lock(&self.attempts.under_way);
+        let groups = under_way.values().filter_map(|control| control.process()).collect();
+        let tokens = under_way.values().filter_map(|control| control.token()).collect();
+        Killer { groups, tokens }
+    }
+
     /// The attempts whose process runs, and its process id, which is the id of its process group too.
     pub fn running(&self) -> Vec<(AttemptId, u32)> {
         let under_way = lock(&self.attempts.under_way);
@@ -69,6 +79,34 @@ impl ProcessExecutor {
             under_way.iter().filter_map(|(attempt, control)| Some((*attempt, control.process()?))).collect();
         running.sort_unstable();
         running
+    }
+}
+
+/// Kills processes with all that they have started, without asking them first.
+#[derive(Clone, Debug, Default)]
+pub struct Killer {
+    groups: Vec<u32>,
+    tokens: Vec<String>,
+}
+
+impl Killer {
+    /// Kills them, and returns when none lives.
+    pub fn kill(&self) {
+        let mut escaped = left_over::Escaped::of(self.tokens.iter().map(|token| &**token));
+        let groups =
+            self.groups.iter().filter_map(|group| i32::try_from(*group).ok().and_then(Pid::from_raw));
+        let groups: Vec<Pid> = groups.collect();
+        for group in &groups {
+            escaped.remember_descendants(*group);
+        }
+        for group in groups {
+            // It fails only where nobody is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        escaped.kill();
+        for token in &self.tokens {
+            report::remove_left(token);
+        }
     }
 }
 
@@ -111,7 +149,10 @@ impl Executor for ProcessExecutor {
     }
 
     fn clean_up(&mut self, left: &[LeftOver]) {
-        left_over::end(left);
+        left_over::end(left.iter().map(|left| &*left.token));
+        for left in left {
+            report::remove_left(&left.token);
+        }
     }
 
     fn stop(&mut self) {

@@ -171,3 +171,71 @@ fn no_process_and_no_report_is_left_of_an_attempt() {
         report.display()
     );
 }
+
+/// The living processes whose command line has this in it.
+fn living(marker: &str) -> Vec<String> {
+    let listing = Program::new("ps").args(["-A", "-o", "stat=,args="]).output().expect("ps runs");
+    let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
+    listing
+        .lines()
+        .filter(|line| line.contains(marker) && !line.starts_with('Z'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn a_daemon_in_a_session_of_its_own_ends_with_the_attempt_that_is_ended() {
+    // `SLEEP` stands for a sleep that can be told from all others.
+    let cases = [
+        "setsid SLEEP & wait",
+        // It has lost its parent, and the pipes.
+        "(setsid SLEEP > /dev/null 2>&1 < /dev/null &); sleep 1000",
+        // Deaf to SIGTERM.
+        "setsid sh -c 'trap \"\" TERM; SLEEP; SLEEP' & wait",
+        // It has put the token away, and its parent lives.
+        "env -i setsid SLEEP & wait",
+        // A daemon of a daemon, without the token.
+        "setsid sh -c 'env -i setsid SLEEP & wait' & wait",
+    ];
+    for (place, script) in cases.into_iter().enumerate() {
+        for is_stopped in [false, true] {
+            let marker = format!("sleep 9{}{place}{}", std::process::id(), u8::from(is_stopped));
+            let mut executor = ProcessExecutor::new(1);
+            let script = format!("{READY}; {}", script.replace("SLEEP", &marker));
+            let (ear, attempt, group) = begin(&mut executor, shell(&script));
+            let patience = Instant::now() + LONG;
+            while !living(&marker)
+                .iter()
+                .any(|line| line.contains(&format!(" {marker}")) && !line.contains("sh -c"))
+            {
+                assert!(Instant::now() < patience, "{script}: {:?}", living(&marker));
+                thread::yield_now();
+            }
+            if is_stopped {
+                executor.stop();
+            } else {
+                executor.interrupt(attempt, "a test");
+            }
+            assert_eq!(line(&ear.word()), if is_stopped { "released" } else { "freed" }, "{script}");
+            assert_eq!(living(&marker), Vec::<String>::new(), "{script}");
+            assert_eq!(members(group), Vec::<String>::new(), "{script}");
+        }
+    }
+}
+
+#[test]
+fn whoever_kills_at_once_kills_daemons_too() {
+    let marker = format!("sleep 8{}", std::process::id());
+    let mut executor = ProcessExecutor::new(1);
+    let script = format!("{READY}; (setsid {marker} > /dev/null 2>&1 < /dev/null &); sleep 1000");
+    let (ear, _, _) = begin(&mut executor, shell(&script));
+    let patience = Instant::now() + LONG;
+    while !living(&marker).iter().any(|line| !line.contains("sh -c")) {
+        assert!(Instant::now() < patience, "{:?}", living(&marker));
+        thread::yield_now();
+    }
+    executor.killer().kill();
+    assert_eq!(living(&marker), Vec::<String>::new());
+    let word = line(&ear.word());
+    assert!(word.starts_with("stalled"), "{word}");
+}

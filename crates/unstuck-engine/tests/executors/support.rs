@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -88,6 +89,12 @@ pub(crate) fn emulation(sequence: &[Behaviour]) -> Emulation {
     }
 }
 
+/// What is ended is found by its token, whoever has started it: no two jobs have the same.
+fn new_token() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("token-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
 fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
     Product {
         run: attempt.run.to_string(),
@@ -101,7 +108,7 @@ fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
         resumed_by: None,
         worker: "process".to_owned(),
         incarnation: 1,
-        token: "token-1".to_owned(),
+        token: new_token(),
         input: RawValue::from_string(input.text().to_owned()).expect("valid JSON"),
         deadline: None,
         history: Vec::new(),

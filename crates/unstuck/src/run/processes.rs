@@ -3,17 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_engine::executor::process::ProcessExecutor;
+use unstuck_engine::executor::process::{Killer, ProcessExecutor};
 use unstuck_engine::executor::{Answers, Executor, Job, LeftOver};
 
 /// The executor of local processes, shared with whoever may have to end them.
 #[derive(Clone)]
 pub(super) struct Processes {
     executor: Arc<Mutex<ProcessExecutor>>,
-    /// The process groups that a stop waits for, during which the executor itself cannot be asked.
-    stopping: Arc<Mutex<Option<Vec<u32>>>>,
+    /// What a stop waits for, during which the executor itself cannot be asked.
+    stopping: Arc<Mutex<Option<Killer>>>,
 }
 
 impl Processes {
@@ -24,25 +23,18 @@ impl Processes {
 
     /// Ends them, with all that they have started, without asking them first.
     pub(super) fn kill(&self) {
-        for group in self.groups() {
-            if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-                // It fails only where nobody is left.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-        }
+        self.killer().kill();
     }
-}
 
-impl Processes {
-    fn groups(&self) -> Vec<u32> {
+    fn killer(&self) -> Killer {
         loop {
-            if let Some(groups) = lock(&self.stopping).clone() {
-                return groups;
+            if let Some(killer) = lock(&self.stopping).clone() {
+                return killer;
             }
             // Whoever has it has it for a moment, or begins to stop it.
             match self.executor.try_lock() {
-                Ok(executor) => return groups(&executor),
-                Err(TryLockError::Poisoned(executor)) => return groups(&executor.into_inner()),
+                Ok(executor) => return executor.killer(),
+                Err(TryLockError::Poisoned(executor)) => return executor.into_inner().killer(),
                 Err(TryLockError::WouldBlock) => thread::yield_now(),
             }
         }
@@ -86,14 +78,10 @@ impl Executor for Processes {
 
     fn stop(&mut self) {
         let mut executor = lock(&self.executor);
-        *lock(&self.stopping) = Some(groups(&executor));
+        *lock(&self.stopping) = Some(executor.killer());
         executor.stop();
         *lock(&self.stopping) = None;
     }
-}
-
-fn groups(executor: &ProcessExecutor) -> Vec<u32> {
-    executor.running().into_iter().map(|(_, group)| group).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::executor::lock::lock;
@@ -14,6 +14,8 @@ pub(super) struct Control {
     exited: AtomicBool,
     /// Zero while there is none.
     process: AtomicU32,
+    /// The token that the process has in its environment.
+    token: OnceLock<String>,
     wake: UnixStream,
     /// How often somebody has asked for a look, and up to which time of asking it was had.
     looks: AtomicU64,
@@ -39,6 +41,7 @@ impl Control {
             asked: AtomicU8::new(Asked::Nothing as u8),
             exited: AtomicBool::new(false),
             process: AtomicU32::new(0),
+            token: OnceLock::new(),
             wake,
             looks: AtomicU64::new(0),
             looked: Mutex::new(0),
@@ -58,6 +61,15 @@ impl Control {
             1 => Asked::Stop,
             _ => Asked::Interrupt,
         }
+    }
+
+    /// A process is being started with this token.
+    pub(super) fn starting(&self, token: &str) {
+        let _ = self.token.set(token.to_owned());
+    }
+
+    pub(super) fn token(&self) -> Option<String> {
+        self.token.get().cloned()
     }
 
     pub(super) fn started(&self, process: u32) {

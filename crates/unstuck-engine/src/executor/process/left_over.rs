@@ -1,11 +1,11 @@
-//! What the processes of an engine that died left running: found by the token in their environment, and ended.
+//! Processes that have got away: from an engine that died, or from the group of an attempt that is ended. They are found
+//! by the token in their environment or by who started them, and ended.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
-use crate::executor::LeftOver;
 
 /// So long they have between `SIGTERM` and `SIGKILL`, as any attempt that is ended has.
 const GRACE: Duration = Duration::from_secs(2);
@@ -14,37 +14,99 @@ const REST: Duration = Duration::from_secs(10);
 /// How often they are looked at meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Ends every process that has the token of one of these attempts, and its group. A descendant that has left its group
-/// has the token all the same. Returns when none of them lives.
-pub(super) fn end(left: &[LeftOver]) {
-    if left.is_empty() {
-        return;
+/// The processes of some attempts, wherever they are.
+#[derive(Default)]
+pub(super) struct Escaped {
+    /// The variables that their environments have.
+    variables: Vec<String>,
+    /// Those that were found by who started them, which may have another environment.
+    known: Vec<Found>,
+    asked: bool,
+}
+
+impl Escaped {
+    /// Of the attempts with these tokens.
+    pub(super) fn of<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Escaped {
+        let variables = tokens.into_iter().map(|token| format!("UNSTUCK_TOKEN={token}")).collect();
+        Escaped { variables, known: Vec::new(), asked: false }
     }
-    let tokens: Vec<String> = left.iter().map(|left| format!("UNSTUCK_TOKEN={}", left.token)).collect();
-    let begun = Instant::now();
-    let mut asked = false;
-    loop {
-        let found = having(&tokens);
-        if found.is_empty() || begun.elapsed() > GRACE + REST {
-            return;
+
+    /// Looks who descends from this process, while that can be told: whoever loses its parent is anybody's child.
+    pub(super) fn remember_descendants(&mut self, of: Pid) {
+        self.known.extend(descendants(&all(), &[of]));
+    }
+
+    /// Asks them to end. What was stopped goes on, so that it hears of it.
+    pub(super) fn terminate(&mut self) {
+        self.asked = true;
+        let found = self.find();
+        signal(&found, Signal::TERM);
+        signal(&found, Signal::CONT);
+    }
+
+    /// Kills them, as often as there are any, for a while.
+    pub(super) fn kill(&mut self) {
+        self.end_by(Instant::now());
+    }
+
+    /// Asks them to end, unless that was done, and kills those that are left at this time. Returns when none lives, or
+    /// when it has waited long enough.
+    pub(super) fn end_by(&mut self, kill_at: Instant) {
+        loop {
+            let found = self.find();
+            let now = Instant::now();
+            if found.is_empty() || now > kill_at + REST {
+                return;
+            }
+            if now >= kill_at {
+                signal(&found, Signal::KILL);
+            } else if !self.asked {
+                self.terminate();
+            }
+            thread::sleep(PAUSE);
         }
-        if begun.elapsed() > GRACE {
-            signal(&found, Signal::KILL);
-        } else if !asked {
-            asked = true;
-            signal(&found, Signal::TERM);
-            // What was stopped goes on, so that it hears of it.
-            signal(&found, Signal::CONT);
+    }
+
+    /// Those that live now.
+    fn find(&mut self) -> Vec<Found> {
+        if self.variables.is_empty() {
+            return Vec::new();
         }
-        thread::sleep(PAUSE);
+        let all = all();
+        // Another process may have got the number of one that is gone.
+        self.known.retain(|known| all.get(&known.process).is_some_and(|now| now.began == known.began));
+        let mut found: Vec<Found> =
+            self.known.iter().filter_map(|known| all.get(&known.process)).copied().collect();
+        for process in all.values().filter(|process| has_one_of(process.process, &self.variables)) {
+            if !found.contains(process) {
+                found.push(*process);
+            }
+        }
+        let roots: Vec<Pid> = found.iter().map(|found| found.process).collect();
+        for process in descendants(&all, &roots) {
+            if !found.contains(&process) {
+                found.push(process);
+            }
+        }
+        self.known.clone_from(&found);
+        found
     }
 }
 
-/// A process, and the group that it is in.
-#[derive(Clone, Copy)]
+/// Ends every process that has one of these tokens, and its group. A descendant that has left its group has the token all
+/// the same. Returns when none of them lives.
+pub(super) fn end<'a>(tokens: impl IntoIterator<Item = &'a str>) {
+    Escaped::of(tokens).end_by(Instant::now() + GRACE);
+}
+
+/// A living process, and the group that it is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Found {
     process: Pid,
+    parent: i32,
     group: Pid,
+    /// When it began, in ticks since the start of the system: with it a number is used once.
+    began: u64,
 }
 
 fn signal(found: &[Found], signal: Signal) {
@@ -70,32 +132,54 @@ fn leads(found: &[Found], group: Pid) -> bool {
     is_found || !fs::exists(format!("/proc/{}", group.as_raw_nonzero())).unwrap_or(true)
 }
 
-/// The living processes that have one of these variables. Only Linux tells; elsewhere there are none.
-fn having(variables: &[String]) -> Vec<Found> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+/// The living processes, but this one. Only Linux tells; elsewhere there are none.
+fn all() -> HashMap<Pid, Found> {
+    let Ok(processes) = fs::read_dir("/proc") else { return HashMap::new() };
     let own = rustix::process::getpid();
-    let mut found = Vec::new();
+    let mut all = HashMap::new();
     for entry in processes.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         let Some(process) = pid.filter(|pid| *pid != own) else { continue };
-        // Those of others cannot be read, and are not ours.
-        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
-        let has = |variable: &&[u8]| variables.iter().any(|wanted| wanted.as_bytes() == *variable);
-        if environment.split(|byte| *byte == 0).any(|variable| has(&variable))
-            && let Some(group) = fs::read(entry.path().join("stat")).ok().and_then(|stat| living_group(&stat))
-        {
-            found.push(Found { process, group });
+        let stat = fs::read(entry.path().join("stat")).ok();
+        all.extend(stat.and_then(|stat| living(process, &stat)).map(|found| (process, found)));
+    }
+    all
+}
+
+/// What the system tells of a process, unless it is dead.
+fn living(process: Pid, stat: &[u8]) -> Option<Found> {
+    let stat = String::from_utf8_lossy(stat);
+    // `pid (name) state parent group ...`, and a name may contain anything.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let group = fields.get(2)?.parse().ok().and_then(Pid::from_raw)?;
+    let began = fields.get(19)?.parse().ok()?;
+    (!matches!(*fields.first()?, "Z" | "X")).then_some(Found { process, parent, group, began })
+}
+
+/// Whether the environment that a process was started with has one of these.
+fn has_one_of(process: Pid, variables: &[String]) -> bool {
+    // Those of others cannot be read, and are not ours.
+    let Ok(environment) = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())) else {
+        return false;
+    };
+    let has = |variable: &[u8]| variables.iter().any(|wanted| wanted.as_bytes() == variable);
+    environment.split(|byte| *byte == 0).any(has)
+}
+
+/// Those that were started by one of these, directly or not.
+fn descendants(all: &HashMap<Pid, Found>, of: &[Pid]) -> Vec<Found> {
+    let mut children: HashMap<i32, Vec<Found>> = HashMap::new();
+    for process in all.values() {
+        children.entry(process.parent).or_default().push(*process);
+    }
+    let mut found = Vec::new();
+    let mut parents: Vec<i32> = of.iter().map(|parent| parent.as_raw_nonzero().get()).collect();
+    while let Some(parent) = parents.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            parents.push(child.process.as_raw_nonzero().get());
+            found.push(child);
         }
     }
     found
-}
-
-/// The group that a process is in, unless it is dead.
-fn living_group(stat: &[u8]) -> Option<Pid> {
-    let stat = String::from_utf8_lossy(stat);
-    // `pid (name) state parent group ...`, and a name may contain anything.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    let group = fields.nth(1)?.parse().ok().and_then(Pid::from_raw)?;
-    (!matches!(state, "Z" | "X")).then_some(group)
 }

@@ -3,5 +3,5 @@
 mod file;
 mod line;
 
-pub(super) use self::file::ReportFile;
+pub(super) use self::file::{ReportFile, remove_left};
 pub(super) use self::line::{Findings, ReportedDefer, ReportedError};

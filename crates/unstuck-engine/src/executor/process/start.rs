@@ -13,12 +13,15 @@ use unstuck_core::model::flow::{Command, Kind};
 
 use super::environment;
 use super::group::Group;
+use super::left_over::Escaped;
 use super::report::ReportFile;
 use crate::executor::Job;
 
 /// A process that runs, with the engine's ends of its pipes, none of which block.
 pub(super) struct Started {
     pub(super) group: Group,
+    /// What has left the group.
+    pub(super) escaped: Escaped,
     pub(super) report: ReportFile,
     /// What it gets on its standard input.
     pub(super) product: Vec<u8>,
@@ -51,7 +54,7 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Says> {
     let mut text = serde_json::to_vec(&product)
         .map_err(|error| failed(format!("the product cannot be written as JSON: {error}"), true))?;
     text.push(b'\n');
-    let report = ReportFile::new().map_err(|error| {
+    let report = ReportFile::new(&product.token).map_err(|error| {
         let folder = std::env::temp_dir();
         let cause = format!("cannot make the report file under `{}`: {error}", folder.display());
         stalled_or_deferred(cause, &error)
@@ -70,7 +73,8 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Says> {
         .and(do_not_block(stdout.as_ref()))
         .and(do_not_block(stderr.as_ref()))
         .map_err(|error| refused(format!("cannot talk to the process: {error}"), &error))?;
-    Ok(Started { group, report, product: text, stdin, stdout, stderr })
+    let escaped = Escaped::of([&*product.token]);
+    Ok(Started { group, escaped, report, product: text, stdin, stdout, stderr })
 }
 
 fn program(command: &Command) -> Result<Program, Says> {

@@ -33,10 +33,15 @@ const PIECE: usize = 64 * 1024;
 /// Carries an attempt out, from the start of its process until its group is no more.
 pub(super) fn carry_out(job: &mut Job, control: &Arc<Control>, wakes: UnixStream, answers: &Answers) -> Last {
     match control.asked() {
-        Asked::Nothing => match start(job) {
-            Ok(started) => attend(started, job, control, wakes, answers),
-            Err(says) => Last::Says(says),
-        },
+        Asked::Nothing => {
+            if let Some(product) = &job.product {
+                control.starting(&product.token);
+            }
+            match start(job) {
+                Ok(started) => attend(started, job, control, wakes, answers),
+                Err(says) => Last::Says(says),
+            }
+        }
         Asked::Stop => Last::Says(Says::Release),
         Asked::Interrupt => Last::Freed,
     }
@@ -152,7 +157,10 @@ impl<'a> Watch<'a> {
         }
         let unwanted = self.stdout.len() > MAX_OUTPUT || self.control.asked() != Asked::Nothing;
         if unwanted && self.exited_at.is_none() && self.kill_at.is_none() {
+            // Whoever has left the group is found while the one that started it still lives.
+            self.started.escaped.remember_descendants(self.started.group.leader());
             self.started.group.terminate();
+            self.started.escaped.terminate();
             self.kill_at = Some(now + GRACE);
         }
         if self.kill_at.is_some_and(|kill_at| kill_at <= now) && !self.killed {
@@ -238,8 +246,14 @@ impl<'a> Watch<'a> {
     /// The group is ended, then what it left is judged.
     fn tell(self) -> Last {
         let Watch { job, control, answers, started, stdout, stderr, kill_at, .. } = self;
-        let Started { group, report, .. } = started;
+        let Started { group, mut escaped, report, .. } = started;
         let status = group.end();
+        // What a process that ended by itself has left in a session of its own was meant to stay.
+        match kill_at {
+            Some(kill_at) => escaped.end_by(kill_at),
+            None if control.asked() == Asked::Interrupt => escaped.end_by(Instant::now() + GRACE),
+            None => {}
+        }
         let too_much_output = stdout.len() > MAX_OUTPUT;
         if kill_at.is_some() && !too_much_output {
             // Told to end, it may have cut itself short, whatever its exit status.

@@ -2,10 +2,12 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
+
+use rustix::process::geteuid;
+use sha2::{Digest, Sha256};
 
 use super::line::{Findings, Heard};
 
@@ -34,9 +36,9 @@ pub(in crate::executor::process) struct ReportFile {
 }
 
 impl ReportFile {
-    /// An empty one that nobody else can open.
-    pub(in crate::executor::process) fn new() -> io::Result<ReportFile> {
-        let folder = private_folder()?;
+    /// An empty one that nobody else can open, for the attempt with this token.
+    pub(in crate::executor::process) fn new(token: &str) -> io::Result<ReportFile> {
+        let folder = private_folder(token)?;
         let path = folder.join("report");
         let report = ReportFile {
             folder,
@@ -144,20 +146,39 @@ impl Drop for ReportFile {
     }
 }
 
+/// How the folder of an attempt is named: whoever has the token finds it, and nobody else can tell it beforehand.
+fn folder_name(token: &str) -> String {
+    let digest = Sha256::digest(token.as_bytes());
+    let number = digest.iter().take(12).fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    format!("unstuck-report-{number:024x}")
+}
+
 /// A new folder that only this user can look into.
-fn private_folder() -> io::Result<PathBuf> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
+fn private_folder(token: &str) -> io::Result<PathBuf> {
     // The process has another working directory.
     let parent = std::path::absolute(std::env::temp_dir())?;
+    let name = folder_name(token);
+    let mut number = 0_u32;
     loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let time =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
-        let folder = parent.join(format!("unstuck-{}-{number}-{time:08x}", std::process::id()));
+        let folder = parent.join(if number == 0 { name.clone() } else { format!("{name}-{number}") });
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Removes what an engine that died has left of the report of an attempt.
+pub(in crate::executor::process) fn remove_left(token: &str) {
+    let name = folder_name(token);
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let is_its = entry.file_name().to_str().is_some_and(|found| found.starts_with(&name));
+        let is_ours = |about: fs::Metadata| about.is_dir() && about.uid() == geteuid().as_raw();
+        if is_its && fs::symlink_metadata(entry.path()).is_ok_and(is_ours) {
+            // What cannot be removed is left to whoever cleans the folder of temporary files.
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -182,7 +203,7 @@ mod tests {
 
     #[test]
     fn it_is_private_and_gone_afterwards() {
-        let report = ReportFile::new().expect("made");
+        let report = ReportFile::new(&format!("{}-1", std::process::id())).expect("made");
         let (folder, path) = (report.folder.clone(), report.path().to_owned());
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
@@ -191,8 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_dead_engine_has_left_of_a_report_is_found_by_the_token_and_removed() {
+        let token = format!("{}-left", std::process::id());
+        let left = [&token, &token, &format!("{token}-of-another")]
+            .map(|token| ReportFile::new(token).expect("made"));
+        let folders = left.each_ref().map(|report| report.folder.clone());
+        assert_ne!(folders[0], folders[1], "the second one finds the name taken");
+        remove_left(&token);
+        assert_eq!(folders.map(|folder| folder.exists()), [false, false, true]);
+    }
+
+    #[test]
     fn lines_are_read_as_they_are_completed_and_the_last_one_at_the_end() {
-        let mut report = ReportFile::new().expect("made");
+        let mut report = ReportFile::new(&format!("{}-2", std::process::id())).expect("made");
         assert_eq!(report.follow(), Heard::default());
         append(&report, "{\"progress\": 1}\n{\"prog");
         assert_eq!(progress(&report.follow()).as_deref(), Some("1"));
@@ -206,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_report_that_is_written_anew_is_read_anew() {
-        let mut report = ReportFile::new().expect("made");
+        let mut report = ReportFile::new(&format!("{}-3", std::process::id())).expect("made");
         for text in ["{\"progress\": 10}\n", "{\"progress\": 2}\n", "{\"progress\": [\"longer\"]}\n"] {
             fs::write(report.path(), text).expect("written");
             let wanted = text.trim().trim_start_matches("{\"progress\": ").trim_end_matches('}');
@@ -219,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_noted_and_not_kept() {
-        let mut report = ReportFile::new().expect("made");
+        let mut report = ReportFile::new(&format!("{}-4", std::process::id())).expect("made");
         append(&report, &format!("{{\"progress\": \"{}\"}}\n{{\"progress\": 4}}\n", "x".repeat(MAX_LINE)));
         assert_eq!(progress(&report.follow()).as_deref(), Some("4"));
         let (_, findings) = report.finish();
