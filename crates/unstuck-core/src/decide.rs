@@ -42,6 +42,10 @@ pub use forget::forget;
 
 /// The largest input, output or signal.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
+/// The longest key of a run, and the longest value of a flow's `concurrency.key`.
+pub const MAX_KEY_BYTES: usize = 512;
+/// The longest name: of a flow, a step, an action, a signal, a policy, a label.
+pub const MAX_NAME_BYTES: usize = 200;
 
 /// All that a decision depends on besides the run and the command.
 pub struct Context<'a> {

@@ -57,6 +57,15 @@ pub enum Refusal {
         /// The digest of the input that was given.
         ours: Arc<str>,
     },
+    /// The key, or another name that was given, is blank or too long.
+    BadName {
+        /// What it would name.
+        what: &'static str,
+        /// How long it is, without blanks around it.
+        bytes: usize,
+        /// How long it may be.
+        max: usize,
+    },
     /// The input does not fit the flow.
     BadInput(Vec<String>),
     /// Too many signals wait to be consumed.
@@ -93,6 +102,18 @@ pub struct Void {
 }
 
 impl Refusal {
+    /// Refuses a name that is blank or too long.
+    pub(crate) fn unless_named(what: &'static str, name: &str, max: usize) -> Result<(), Refusal> {
+        let bytes = name.trim().len();
+        if bytes == 0 {
+            return Err(Refusal::BadName { what, bytes, max });
+        }
+        if name.len() > max {
+            return Err(Refusal::BadName { what, bytes: name.len(), max });
+        }
+        Ok(())
+    }
+
     /// A word for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -103,6 +124,7 @@ impl Refusal {
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrongState",
             Refusal::BelongsTo { .. } => "belongsToRun",
             Refusal::KeyTaken { .. } => "keyTaken",
+            Refusal::BadName { .. } => "badName",
             Refusal::BadInput(_) => "badInput",
             Refusal::TooManySignals { .. } => "tooManySignals",
             Refusal::TooLarge { .. } => "tooLarge",
@@ -133,6 +155,12 @@ impl fmt::Display for Refusal {
                 "key `{key}` belongs to {run}, which has another input (digest {theirs}, given {ours}); use \
                  another key, or the same input"
             ),
+            Refusal::BadName { what, bytes: 0, .. } => {
+                write!(f, "{what} is blank; give it at least one letter, or leave it out")
+            }
+            Refusal::BadName { what, bytes, max } => {
+                write!(f, "{what} has {bytes} bytes and may have {max}; use a shorter one, such as a digest")
+            }
             Refusal::BadInput(problems) => {
                 write!(f, "the input does not fit the flow: {}", problems.join("; "))
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use unstuck_core::decide::MAX_NAME_BYTES;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, Step, StepIx};
 use unstuck_core::model::recovery::RetryStrategy;
@@ -151,15 +152,37 @@ fn concurrency(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) 
     Some(Concurrency { limit: limit.whole(1, what, problems)?, key, strict })
 }
 
+/// The longest value of a label.
+const MAX_LABEL_BYTES: usize = 512;
+/// So many labels a flow may have.
+const MAX_LABELS: usize = 64;
+
 fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Content::Map(entries) = &spot.node.content else {
         spot.expected(problems, "a map such as `{team: media}`");
         return labels;
     };
+    if entries.len() > MAX_LABELS {
+        spot.refuse(
+            problems,
+            format!("a flow has {MAX_LABELS} labels at most, and this has {}", entries.len()),
+        );
+        return labels;
+    }
     for entry in entries {
-        let spot = Spot { node: &entry.node, path: format!("{}.{}", spot.path, entry.key) };
+        let name: String = entry.key.chars().take(60).collect();
+        let spot = Spot { node: &entry.node, path: format!("{}.{name}", spot.path) };
+        if entry.key.is_empty() || entry.key.len() > MAX_NAME_BYTES {
+            spot.refuse(problems, format!("the name of a label has 1 to {MAX_NAME_BYTES} bytes"));
+            continue;
+        }
         match entry.node.spelling(problems.text) {
+            Some(text) if text.len() > MAX_LABEL_BYTES => {
+                let message =
+                    format!("a label has {MAX_LABEL_BYTES} bytes at most, and this has {}", text.len());
+                spot.refuse(problems, message);
+            }
             Some(text) => {
                 labels.insert(entry.key.clone(), text);
             }

@@ -10,7 +10,7 @@ use crate::suggest;
 use crate::tree::{Content, Entry, Node, Place};
 
 /// The longest name of a flow, step, action or signal.
-const MAX_NAME: usize = 200;
+const MAX_NAME: usize = unstuck_core::decide::MAX_NAME_BYTES;
 
 /// A value and the path of its field.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
+use crate::decide::{Answer, Draft, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use crate::event::Fact;
 use crate::json::Json;
 use crate::model::run::KEPT_SIGNALS;
@@ -12,6 +12,7 @@ use crate::schedule::advance_all;
 /// A signal has come.
 pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) -> Result<Answer, Refusal> {
     draft.open_run()?;
+    Refusal::unless_named("the name of the signal", name, MAX_NAME_BYTES)?;
     let bytes = payload.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
         return Err(Refusal::TooLarge { what: "the signal", bytes, max: MAX_PAYLOAD_BYTES });

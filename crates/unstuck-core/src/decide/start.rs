@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::command::{OnDuplicate, Start, StartChild, StartInput};
-use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES, rerun};
+use crate::decide::{Answer, Draft, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, rerun};
 use crate::digest::digest;
 use crate::event::{Fact, Started};
 use crate::json::{Json, Payload};
@@ -32,6 +32,9 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
             }
             (answer, OnDuplicate::Return | OnDuplicate::RestartIfFinal) => Ok(answer),
         });
+    }
+    if let Some(key) = &start.key {
+        Refusal::unless_named("the key", key, MAX_KEY_BYTES)?;
     }
     let bytes = json.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
@@ -148,6 +151,10 @@ pub(crate) fn limit(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit
                 .evaluate(&scope)
                 .map_err(|problem| Refusal::BadInput(vec![format!("concurrency.key: {problem}")]))?;
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if value.len() > MAX_KEY_BYTES {
+                let problem = format!("the value has {} bytes and may have {MAX_KEY_BYTES}", value.len());
+                return Err(Refusal::BadInput(vec![format!("concurrency.key: {problem}")]));
+            }
             format!("{}/{value}", flow.name).into()
         }
     };

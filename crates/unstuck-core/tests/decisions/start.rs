@@ -229,3 +229,38 @@ fn a_restart_has_the_deadline_that_it_is_given() {
     assert_eq!(restart(&mut world, Some(second)), Some(second));
     assert_eq!(restart(&mut world, None), None, "an absolute deadline must be given anew");
 }
+
+#[test]
+fn a_key_is_not_blank_and_has_at_most_512_bytes() {
+    let long = |n: usize| "k".repeat(n);
+    let cases = [
+        (long(512), None),
+        (long(513), Some("the key has 513 bytes and may have 512; use a shorter one, such as a digest")),
+        (String::new(), Some("the key is blank; give it at least one letter, or leave it out")),
+        (" \t".to_owned(), Some("the key is blank; give it at least one letter, or leave it out")),
+    ];
+    for (key, refused) in cases {
+        let mut world = World::new(vec![flow("f", vec![step("a")])]);
+        let result = world.start_with("f", Some(&key), "null");
+        assert_eq!(result.err().map(|refusal| refusal.to_string()).as_deref(), refused, "{key:?}");
+        assert_eq!(world.runs.len(), usize::from(refused.is_none()));
+    }
+}
+
+#[test]
+fn a_signal_has_a_name_of_at_most_200_bytes() {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    let run = world.start("f");
+    let mut send = |name: &str| {
+        let by = unstuck_core::event::Actor::Engine;
+        let payload = unstuck_core::json::Json::NULL;
+        world.ask(run, unstuck_core::command::Command::Signal { name: name.into(), payload, by })
+    };
+    assert!(send(&"s".repeat(200)).is_ok());
+    let refusal = send(&"s".repeat(201)).expect_err("too long").to_string();
+    assert_eq!(
+        refusal,
+        "the name of the signal has 201 bytes and may have 200; use a shorter one, such as a digest"
+    );
+    assert!(send(" ").is_err());
+}

@@ -14,7 +14,7 @@ use crate::read::{Object, Spot};
 use crate::tree::{Content, Node, Place};
 
 /// The longest name or id.
-const MAX_NAME: usize = 200;
+const MAX_NAME: usize = unstuck_core::decide::MAX_NAME_BYTES;
 /// What a policy matches.
 const CRITERIA: [&str; 4] = ["errorSubstring", "flow", "action", "actionType"];
 /// The fields of `backOff`, by the names under which problems speak of them.

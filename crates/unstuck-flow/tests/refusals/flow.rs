@@ -251,3 +251,24 @@ steps: [{id: x, set: 1}]
 fn a_wrong_flow_is_refused_with_every_place() {
     refused(CASES);
 }
+
+#[test]
+fn labels_have_bounds() {
+    let flow = |labels: &str| format!("flow: a\nlabels: {{{labels}}}\nsteps: [{{id: x, set: 1}}]\n");
+    let long = |n: usize| "x".repeat(n);
+    let many = |n: usize| (0..n).map(|n| format!("l{n}: x")).collect::<Vec<_>>().join(", ");
+    let cases = [
+        (format!("team: {}", long(512)), None),
+        (format!("team: {}", long(513)), Some("a label has 512 bytes at most, and this has 513")),
+        (format!("{}: x", long(200)), None),
+        (format!("{}: x", long(201)), Some("the name of a label has 1 to 200 bytes")),
+        (many(64), None),
+        (many(65), Some("a flow has 64 labels at most, and this has 65")),
+    ];
+    for (labels, refused) in cases {
+        let result = unstuck_flow::load(&flow(&labels), "f", "/flows", &|_| false);
+        let problems = result.err().unwrap_or_default();
+        let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(messages, refused.into_iter().collect::<Vec<_>>());
+    }
+}
