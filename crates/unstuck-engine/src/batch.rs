@@ -32,8 +32,9 @@ use crate::engine::aside::AsideRun;
 use crate::flows::Flows;
 use crate::request::EngineError;
 
-/// So many notices are delivered in the batch that made them; the rest is stored for the next.
-const MAX_DELIVERIES: usize = 10_000;
+/// So many notices are delivered in the batch that made them; the rest is stored for the next. Who interrupts waits for the
+/// batches under way, so none may take long.
+const MAX_DELIVERIES: usize = 2_000;
 
 /// What a batch needs of the engine.
 pub(crate) struct Tools<'a> {
