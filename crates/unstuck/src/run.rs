@@ -1,5 +1,6 @@
 //! `unstuck run`: runs a flow of a file in this process, shows it, and tells by its exit code how it went.
 
+mod backlog;
 mod begin;
 mod finish;
 mod log;
@@ -19,9 +20,9 @@ use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 
+use self::backlog::{Backlog, Teller};
 use self::begin::Begun;
 use self::processes::Processes;
-use self::signals::Signal;
 use self::watch::Watch;
 use crate::failure::{Failure, plain};
 use crate::place::StoreArgument;
@@ -78,7 +79,8 @@ Examples:
 /// What the thread that shows a run is told.
 enum Message {
     Happened(RunId, Event),
-    Signal(Signal),
+    /// A signal has come, see [`Backlog::signal`].
+    Signal,
     EngineGone,
 }
 
@@ -92,9 +94,11 @@ impl Arguments {
         let place = self.store.place()?;
         let (sender, receiver) = channel();
         let processes = Processes::new(self.max_load.unwrap_or_else(default_load));
-        listen(&sender, &processes)?;
+        let backlog = Backlog::default();
+        listen(&sender, &backlog, &processes)?;
+        let teller = Teller { sender, backlog: backlog.clone() };
         let begun = match (&self.go_on, &self.file) {
-            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, sender)?,
+            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, teller)?,
             (None, Some(file)) => {
                 let order = begin::Order {
                     file,
@@ -102,12 +106,12 @@ impl Arguments {
                     input: self.input()?,
                     key: self.key.as_deref(),
                 };
-                begin::start(&place, &order, &processes, sender)?
+                begin::start(&place, &order, &processes, teller)?
             }
             (None, None) => return Err(Failure::new("name the flow file, or --continue")),
         };
         let Begun { runtime, desk, tree, notes } = begun;
-        Watch::new(place, runtime, desk, tree, format, &notes).see_through(&receiver)
+        Watch::new(place, runtime, desk, tree, format, &notes, backlog).see_through(&receiver)
     }
 
     /// Without one, an empty object.
@@ -121,10 +125,13 @@ fn default_load() -> u32 {
     u32::try_from(cores * 2).unwrap_or(u32::MAX).max(4)
 }
 
-fn listen(sender: &Sender<Message>, processes: &Processes) -> Result<(), Failure> {
-    let (sender, processes) = (sender.clone(), processes.clone());
-    // Nobody listens any more once the run is over; then the signal changes nothing.
-    let first = move |signal| drop(sender.send(Message::Signal(signal)));
+fn listen(sender: &Sender<Message>, backlog: &Backlog, processes: &Processes) -> Result<(), Failure> {
+    let (sender, backlog, processes) = (sender.clone(), backlog.clone(), processes.clone());
+    let first = move |signal| {
+        backlog.interrupt(signal);
+        // Nobody listens any more once the run is over; then the signal changes nothing.
+        drop(sender.send(Message::Signal));
+    };
     signals::listen(first, move || processes.kill())
         .map_err(|error| Failure::new(format!("cannot listen for Ctrl-C: {}", plain(&error))))
 }

@@ -37,7 +37,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// the lines that it writes to the file named by `UNSTUCK_REPORT`. It leads a process group: whatever ends it ends the
 /// whole group, with `SIGTERM` first and `SIGKILL` two seconds later, and what it leaves running in its group when it
 /// exits is ended as well. Where it is ended, rather than exits, so is what it has started outside of its group, as far
-/// as that can be found (on Linux, by the token in its environment and by who started it). Being in a group of its own, it does not get the `Ctrl-C` of the engine's terminal.
+/// as that can be found (on Linux, by the token in its environment and by who started it). Being in a group of its own,
+/// it does not get the `Ctrl-C` of the engine's terminal.
 pub struct ProcessExecutor {
     max_load: u32,
     stopped: bool,

@@ -10,6 +10,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::refusal::Refusal;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
@@ -52,6 +53,7 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
         return forget(handle, change.run).map(Done::Forgotten);
     }
     let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
+    check_input(handle, run, &command)?;
     let answer = handle.command(run, command).map_err(|error| match error.into() {
         Unanswered::Refused(sentence) => Unanswered::Refused(format!("{run}: {sentence}")),
         Unanswered::Stopped => Unanswered::Stopped,
@@ -68,6 +70,18 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
         })
     });
     told?.map(Done::Changed)
+}
+
+/// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
+fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), Unanswered> {
+    let Command::Resume { changes, .. } = command else { return Ok(()) };
+    let Some(input) = &changes.input else { return Ok(()) };
+    let flow = handle.read(move |store, flows| -> Result<_, Unanswered> {
+        let found = store.run(run)?.ok_or_else(|| Unanswered::Refused(format!("there is no run {run}")))?;
+        Ok(flows.get(store, found.flow)?)
+    })??;
+    unstuck_flow::check_input(&flow, &input.value())
+        .map_err(|problems| Unanswered::Refused(format!("{run}: {}", Refusal::BadInput(problems))))
 }
 
 /// The run that is meant, and what is asked of it.

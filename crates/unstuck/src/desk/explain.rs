@@ -25,6 +25,9 @@ pub(crate) struct Explained {
     more: usize,
 }
 
+/// So many runs below it are looked at: there may be 100,000.
+const LOOKED_AT: usize = 1_000;
+
 /// Explains a run, however it is named.
 pub(super) fn of_name(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<Explained, Unanswered> {
     let run = name::find(store, flows, name)?;
@@ -34,7 +37,7 @@ pub(super) fn of_name(store: &mut dyn Store, flows: &mut Flows, name: &str) -> R
 /// Explains a run.
 pub(crate) fn of_run(store: &mut dyn Store, flows: &mut Flows, run: RunId) -> Result<Explained, Unanswered> {
     let (run, history) = stored(store, run)?;
-    let all = family::under_way(store, run.clone())?;
+    let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         let flow = flows.get(store, run.flow)?;

@@ -19,13 +19,16 @@ pub(crate) fn active_children(run: &Run) -> Vec<RunId> {
     children
 }
 
-/// The run and all that is under way for it, parents before their children.
-pub(crate) fn under_way(store: &mut dyn Store, run: Run) -> Result<Vec<Run>, StoreError> {
+/// The run and what is under way for it, parents before their children; the first so many of them.
+pub(crate) fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
     let mut found = vec![run];
     let mut place = 0;
     while let Some(run) = found.get(place) {
         place += 1;
         for child in active_children(run) {
+            if found.len() >= most {
+                return Ok(found);
+            }
             found.extend(store.run(child)?);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
 use unstuck_store::contract::{Filter, NewFlow, PutFlowError, Store, StoreError};
 
-use super::Message;
+use super::backlog::Teller;
 use super::processes::Processes;
 use super::seed;
 use super::tree::Tree;
@@ -63,7 +62,7 @@ pub(super) fn start(
     place: &Place,
     order: &Order<'_>,
     processes: &Processes,
-    sender: Sender<Message>,
+    teller: Teller,
 ) -> Result<Begun, Failure> {
     let source = Source::read(order.file)?;
     if !place.has_store() {
@@ -89,11 +88,11 @@ pub(super) fn start(
     let seeded = match known {
         Some(run) => {
             notes.push(known_key(order.key.unwrap_or_default(), &run));
-            Some(seed::tree(&mut store, run)?)
+            Some(seed::tree(&mut store, run.id)?)
         }
         None => None,
     };
-    let runtime = start_engine(store, home.clone(), processes, sender)?;
+    let runtime = start_engine(store, home.clone(), processes, teller)?;
     let run = start_run(&runtime.handle(), flow, order, home.clone())?;
     notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
@@ -105,7 +104,7 @@ pub(super) fn go_on(
     place: &Place,
     wanted: Option<&str>,
     processes: &Processes,
-    sender: Sender<Message>,
+    teller: Teller,
 ) -> Result<Begun, Failure> {
     if !place.has_store() {
         return Err(place.no_store());
@@ -128,8 +127,8 @@ pub(super) fn go_on(
         });
     }
     let home = run.home.clone();
-    let tree = seed::tree(&mut store, run)?;
-    let runtime = start_engine(store, home.clone(), processes, sender)?;
+    let tree = seed::tree(&mut store, run.id)?;
+    let runtime = start_engine(store, home.clone(), processes, teller)?;
     Ok(Begun { runtime, desk: Desk { serves: home, option: place.option.clone() }, tree, notes })
 }
 
@@ -284,11 +283,10 @@ fn start_engine(
     store: SqliteStore,
     home: Option<Arc<str>>,
     processes: &Processes,
-    sender: Sender<Message>,
+    teller: Teller,
 ) -> Result<Runtime, Failure> {
     let engine = Engine::new(store, engine::compile(), engine::settings(home)?).map_err(failed)?;
-    let teller = Teller(sender);
-    let observer = Box::new(move |run, event: &Event| teller.tell(Message::Happened(run, event.clone())));
+    let observer = Box::new(move |run, event: &Event| teller.happened(run, event));
     let emulation = EmulationExecutor::new(EMULATION_LOAD);
     Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))
 }
@@ -296,20 +294,4 @@ fn start_engine(
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(super) fn failed(error: StoreError) -> Failure {
     Failure::new(error.to_string())
-}
-
-/// Passes on what the engine tells, and that it has gone.
-struct Teller(Sender<Message>);
-
-impl Teller {
-    fn tell(&self, message: Message) {
-        // Nobody listens any more once the run is over.
-        let _ = self.0.send(message);
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        self.tell(Message::EngineGone);
-    }
 }

@@ -1,22 +1,38 @@
-//! What is known of a run before this process goes on with it.
+//! What is known of a run before this process goes on with it, or after it has missed something.
 
+use std::sync::Arc;
+
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
 use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::Store;
 
-use super::begin::failed;
 use super::tree::Tree;
-use crate::desk::family;
+use crate::desk::family as relatives;
 use crate::engine;
 use crate::failure::Failure;
 
-/// The run and all that is under way for it.
-pub(super) fn tree(store: &mut SqliteStore, run: Run) -> Result<Tree, Failure> {
-    let mut flows = engine::flows();
-    let mut tree = Tree::new(run.id);
-    for run in family::under_way(store, run).map_err(failed)? {
-        let flow = flows.get(store, run.flow).map_err(|error| Failure::new(error.to_string()))?;
-        tree.know(flow);
-        tree.put(run);
-    }
+/// So many runs are read; of the others their parents know enough, and they are read when something happens to them.
+const MAX_READ: usize = 1_000;
+
+/// The run and what is under way for it.
+pub(super) fn tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, Failure> {
+    let mut tree = Tree::new(run);
+    let family = family(store, &mut engine::flows(), run);
+    tree.replace(family.map_err(|error| Failure::new(error.to_string()))?);
     Ok(tree)
+}
+
+/// A run and what is under way for it, each with its flow.
+pub(super) fn family(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    root: RunId,
+) -> Result<Vec<(Run, Arc<Flow>)>, EngineError> {
+    let Some(root) = store.run(root)? else { return Ok(Vec::new()) };
+    let runs = relatives::under_way(store, root, MAX_READ)?;
+    runs.into_iter().map(|run| flows.get(store, run.flow).map(|flow| (run, flow))).collect()
 }

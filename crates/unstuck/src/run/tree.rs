@@ -9,13 +9,20 @@ use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::{Flow, Kind, StepIx};
 use unstuck_core::model::run::{Origin, Phase, Run, Serves, Slot};
-use unstuck_core::model::unit::{Doing, Unit, UnitRef, UnitState};
+use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
 use unstuck_core::wakeup::{SlotUse, slot_use};
 
-/// The run and its descendants, as their events have left them.
+/// So many runs that are no part of the tree are remembered as such; then they are forgotten, and found out again.
+const MAX_OTHERS: usize = 100_000;
+/// A chain of children is followed so deep. It cannot be deeper, except in a store of an older version.
+const MAX_DEPTH: usize = 200;
+
+/// The run and those of its descendants that are not final, as their events have left them.
 pub(super) struct Tree {
     root: RunId,
     runs: BTreeMap<RunId, Option<Run>>,
+    /// How many children and handlers of a run are here.
+    children: HashMap<RunId, usize>,
     flows: HashMap<FlowId, Arc<Flow>>,
     /// Runs of the same store that are no part of this one.
     others: HashSet<RunId>,
@@ -47,7 +54,13 @@ pub(super) enum Rest {
 
 impl Tree {
     pub(super) fn new(root: RunId) -> Tree {
-        Tree { root, runs: BTreeMap::new(), flows: HashMap::new(), others: HashSet::new() }
+        Tree {
+            root,
+            runs: BTreeMap::new(),
+            children: HashMap::new(),
+            flows: HashMap::new(),
+            others: HashSet::new(),
+        }
     }
 
     /// Takes in what happened.
@@ -77,7 +90,47 @@ impl Tree {
 
     /// Takes in a run as it is.
     pub(super) fn put(&mut self, run: Run) {
-        self.runs.insert(run.id, Some(run));
+        let parent = run.origin.parent();
+        if self.runs.insert(run.id, Some(run)).is_none()
+            && let Some(parent) = parent
+        {
+            *self.children.entry(parent).or_default() += 1;
+        }
+    }
+
+    /// Takes in all that is known, in place of what was known before.
+    pub(super) fn replace(&mut self, family: Vec<(Run, Arc<Flow>)>) {
+        self.runs.clear();
+        self.children.clear();
+        for (run, flow) in family {
+            self.know(flow);
+            self.put(run);
+        }
+    }
+
+    /// Lets go of a run that has ended, and of those above it that had ended before: there may be a million of them.
+    pub(super) fn drop_ended(&mut self, run: RunId) {
+        let mut at = run;
+        while at != self.root
+            && !self.children.contains_key(&at)
+            && self.runs.get(&at).is_some_and(|run| run.as_ref().is_some_and(Run::is_final))
+        {
+            let Some(parent) = self.runs.remove(&at).flatten().and_then(|run| run.origin.parent()) else {
+                return;
+            };
+            if let Some(count) = self.children.get_mut(&parent) {
+                *count -= 1;
+                if *count == 0 {
+                    self.children.remove(&parent);
+                }
+            }
+            at = parent;
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.runs.len()
     }
 
     /// Whether a run is the root, or a part of one that is in the tree.
@@ -87,6 +140,9 @@ impl Tree {
 
     /// Nothing about this run matters here.
     pub(super) fn ignore(&mut self, run: RunId) {
+        if self.others.len() >= MAX_OTHERS {
+            self.others.clear();
+        }
         self.others.insert(run);
     }
 
@@ -118,7 +174,7 @@ impl Tree {
     pub(super) fn path(&self, run: RunId) -> String {
         let mut parts = Vec::new();
         let mut at = run;
-        while let Some((run, flow)) = self.get(at) {
+        while let Some((run, flow)) = self.get(at).filter(|_| parts.len() < MAX_DEPTH) {
             let part = match &run.origin {
                 Origin::Root => break,
                 Origin::Handler { parent, .. } => {
@@ -138,7 +194,7 @@ impl Tree {
 
     /// What it has come to, if nothing will move it but a person.
     pub(super) fn rest(&self) -> Option<Rest> {
-        self.rest_of(self.root)
+        self.rest_of(self.root, 0)
     }
 
     /// The actions that steps of the tree wait for.
@@ -156,15 +212,15 @@ impl Tree {
         wanted
     }
 
-    fn rest_of(&self, run: RunId) -> Option<Rest> {
-        let (run, flow) = self.get(run)?;
+    fn rest_of(&self, run: RunId, depth: usize) -> Option<Rest> {
+        let (run, flow) = self.get(run).filter(|_| depth < MAX_DEPTH)?;
         match &run.phase {
             // Its parent has yet to hear of it.
             Phase::Ended(_) => return None,
             Phase::Failing(failing) => {
                 let busy = run.units_where(|unit| unit.state.is_in_motion());
                 let handler = failing.handler.as_ref().and_then(|handler| handler.run)?;
-                return if busy.is_empty() { self.rest_of(handler) } else { None };
+                return if busy.is_empty() { self.rest_of(handler, depth + 1) } else { None };
             }
             Phase::Going => {}
         }
@@ -178,7 +234,7 @@ impl Tree {
         }
         let mut rest = blocked;
         for unit in run.units_where(|unit| !unit.state.is_final()) {
-            match self.unit_rest(run, flow, unit, run.unit(unit)?) {
+            match self.unit_rest(run, flow, unit, depth) {
                 UnitRest::Moves => return None,
                 UnitRest::Nothing => {}
                 UnitRest::At(other) => rest = rest.max(Some(other)),
@@ -187,7 +243,8 @@ impl Tree {
         rest
     }
 
-    fn unit_rest(&self, run: &Run, flow: &Flow, name: UnitRef, unit: &Unit) -> UnitRest {
+    fn unit_rest(&self, run: &Run, flow: &Flow, name: UnitRef, depth: usize) -> UnitRest {
+        let Some(unit) = run.unit(name) else { return UnitRest::Moves };
         match &unit.state {
             UnitState::Held { .. } => UnitRest::At(Rest::Held),
             // A policy will resume it.
@@ -207,7 +264,7 @@ impl Tree {
                     // A child that is to go on for this attempt may not have heard of it yet.
                     let serves = Some(Serves { generation: run.generation, attempt: live.attempt });
                     let at_it = self.get(child).is_some_and(|(child, _)| child.origin.serves() == serves);
-                    match self.rest_of(child).filter(|_| at_it) {
+                    match self.rest_of(child, depth + 1).filter(|_| at_it) {
                         Some(rest) => UnitRest::At(rest),
                         None => UnitRest::Moves,
                     }
@@ -226,8 +283,8 @@ impl Tree {
 
     /// Whether the run, or one that it works for, is given up on some day.
     fn has_deadline(&self, run: &Run) -> bool {
-        let above = || run.origin.parent().and_then(|parent| self.get(parent));
-        run.deadline.is_some() || above().is_some_and(|(parent, _)| self.has_deadline(parent))
+        let above = |run: &&Run| Some(self.get(run.origin.parent()?)?.0);
+        std::iter::successors(Some(run), above).take(MAX_DEPTH).any(|run| run.deadline.is_some())
     }
 
     /// How many runs have a slot of this limit.
@@ -252,4 +309,74 @@ enum UnitRest {
     Nothing,
     /// It waits for a person.
     At(Rest),
+}
+
+#[cfg(test)]
+mod tests {
+    use unstuck_core::event::{Actor, Fact, Started};
+    use unstuck_core::json::Payload;
+    use unstuck_core::model::run::Origin;
+    use unstuck_core::time::Time;
+
+    use super::*;
+
+    fn event(seq: u64, fact: Fact) -> Event {
+        Event { seq, generation: 1, at: Time(0), by: Actor::Engine, facts: vec![fact] }
+    }
+
+    fn started(run: u64, parent: Option<u64>) -> Event {
+        let serves = Serves { generation: 1, attempt: 1 };
+        let unit = UnitRef::step(StepIx(0));
+        let origin = parent.map_or(Origin::Root, |parent| Origin::Child {
+            parent: RunId(parent),
+            unit,
+            serves,
+            in_handler: false,
+        });
+        let started = Started {
+            run: RunId(run),
+            flow: FlowId(1),
+            steps: 1,
+            key: None,
+            input: Payload::NULL,
+            input_digest: None,
+            origin,
+            root_flow: "f".into(),
+            nesting: None,
+            home: None,
+            priority: 0,
+            deadline: None,
+            limit: None,
+        };
+        event(1, Fact::Started(Box::new(started)))
+    }
+
+    fn completed() -> Event {
+        event(2, Fact::Completed { output: Payload::NULL })
+    }
+
+    fn take(tree: &mut Tree, run: u64, event: &Event) {
+        assert_eq!(tree.take(RunId(run), event), Takes::Taken, "{run}");
+        tree.drop_ended(RunId(run));
+    }
+
+    #[test]
+    fn descendants_that_have_ended_are_let_go_of_however_many_there_are() {
+        let mut tree = Tree::new(RunId(1));
+        take(&mut tree, 1, &started(1, None));
+        for run in (2..20_000).step_by(2) {
+            take(&mut tree, run, &started(run, Some(1)));
+            take(&mut tree, run + 1, &started(run + 1, Some(run)));
+            assert_eq!(tree.len(), 3);
+            // One that has ended is kept while something that works for it is here.
+            take(&mut tree, run, &completed());
+            assert_eq!(tree.len(), 3);
+            take(&mut tree, run + 1, &completed());
+            assert_eq!((tree.len(), tree.children.len()), (1, 0));
+        }
+        take(&mut tree, 1, &completed());
+        assert_eq!(tree.len(), 1, "the root stays: it is what was asked for");
+        // What happens to one of them later has to be read.
+        assert_eq!(tree.take(RunId(2), &event(3, Fact::Unpaused)), Takes::Unknown);
+    }
 }

@@ -11,13 +11,14 @@ use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
 
+use super::backlog::Backlog;
 use super::finish::Finished;
 use super::log::Line;
 use super::screen::Screen;
 use super::show::Show;
 use super::signals::Signal;
 use super::tree::{Takes, Tree};
-use super::{Message, log};
+use super::{Message, log, seed};
 use crate::desk::Desk;
 use crate::failure::{Failure, plain};
 use crate::output::Output;
@@ -28,6 +29,8 @@ use crate::{Done, Format, engine, style, text, who};
 
 /// So often the store is looked after.
 const LOOK: Duration = Duration::from_secs(1);
+/// So many messages are taken in before anything else is looked at.
+const MAX_TAKEN: usize = 5_000;
 
 /// A run that is being watched.
 pub(super) struct Watch {
@@ -39,8 +42,8 @@ pub(super) struct Watch {
     show: Show,
     /// Log lines have the time since then; since the start of the run where that happens here.
     began: Option<Time>,
-    /// The signal that has interrupted it.
-    signal: Option<Signal>,
+    /// What waits to be shown, and the signal that has interrupted it.
+    backlog: Backlog,
     /// What is wrong with the store, as it was told last.
     trouble: Option<String>,
 }
@@ -53,6 +56,7 @@ impl Watch {
         tree: Tree,
         format: Format,
         notes: &[String],
+        backlog: Backlog,
     ) -> Watch {
         let mut output = match format {
             Format::Text => Output::stdout(),
@@ -64,17 +68,7 @@ impl Watch {
         }
         // What was before is not on this clock.
         let began = tree.root().map(|_| who::now());
-        Watch {
-            place,
-            runtime,
-            desk,
-            tree,
-            format,
-            show: Show::on(output),
-            began,
-            signal: None,
-            trouble: None,
-        }
+        Watch { place, runtime, desk, tree, format, show: Show::on(output), began, backlog, trouble: None }
     }
 
     /// Shows the run until it is over, answers others meanwhile, and tells how it ended.
@@ -87,14 +81,12 @@ impl Watch {
                 server.close();
             }
             let _ = self.handle().read(|_, _| ());
-            for message in receiver.try_iter() {
-                self.take(message)?;
-            }
-            if self.signal.is_some() || self.is_over() {
+            self.take_all(receiver)?;
+            if self.backlog.signal().is_some() || self.is_over() {
                 break;
             }
         }
-        match self.signal {
+        match self.backlog.signal() {
             Some(signal) if !self.is_over() => self.interrupted(signal, receiver),
             Some(_) | None => self.finish(),
         }
@@ -124,14 +116,12 @@ impl Watch {
     /// Returns when the run is final, when nothing will move it but a person, or when it is interrupted.
     fn until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), Failure> {
         let mut looked = Instant::now();
-        while !self.is_over() && self.signal.is_none() {
+        while self.backlog.signal().is_none() && !self.is_over() {
             self.look_after(&mut looked)?;
             match receiver.recv_timeout(self.show.patience().min(LOOK)) {
                 Ok(message) => {
                     self.take(message)?;
-                    for message in receiver.try_iter() {
-                        self.take(message)?;
-                    }
+                    self.take_all(receiver)?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(engine_gone()),
@@ -170,10 +160,42 @@ impl Watch {
         self.tree.root().is_some_and(|(run, _)| run.is_final()) || self.tree.rest().is_some()
     }
 
+    /// Takes in what waits, but no more than there can be: it may come as fast as it is taken. A signal comes first.
+    fn take_all(&mut self, receiver: &Receiver<Message>) -> Result<(), Failure> {
+        for message in receiver.try_iter().take(MAX_TAKEN) {
+            if self.backlog.signal().is_some() {
+                return Ok(());
+            }
+            self.take(message)?;
+        }
+        self.catch_up()
+    }
+
+    /// Where events were left out, the runs that they may have been about are read.
+    fn catch_up(&mut self) -> Result<(), Failure> {
+        let left_out = self.backlog.take_left_out();
+        if left_out == 0 {
+            return Ok(());
+        }
+        let root = self.tree.root_id();
+        let read = self.handle().read(move |store, flows| seed::family(store, flows, root));
+        let read = read.and_then(|found| found).map_err(engine_failed)?;
+        self.tree.replace(read);
+        let text = format!(
+            "{left_out} events came too fast to be shown; all of them: unstuck history {root}{}",
+            self.place.option
+        );
+        self.show.log(vec![Line::note(who::now(), self.began(), text, style::DIM)]);
+        Ok(())
+    }
+
     fn take(&mut self, message: Message) -> Result<(), Failure> {
         match message {
-            Message::Happened(run, event) => self.happened(run, &event)?,
-            Message::Signal(signal) => self.signal = Some(signal),
+            Message::Happened(run, event) => {
+                self.backlog.took_one();
+                self.happened(run, &event)?;
+            }
+            Message::Signal => {}
             Message::EngineGone => return Err(engine_gone()),
         }
         Ok(())
@@ -199,6 +221,7 @@ impl Watch {
             self.tree.know(read.and_then(|found| found).map_err(engine_failed)?);
         }
         self.show.log(log::lines(&self.tree, run, event, self.began()));
+        self.tree.drop_ended(run);
         Ok(())
     }
 

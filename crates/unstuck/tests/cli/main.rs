@@ -1,6 +1,7 @@
 //! The command as people use it: the real binary, its exit codes, and every sentence that it says.
 
 mod alone;
+mod bounds;
 mod bulk;
 mod by_hand;
 mod check;

@@ -1,0 +1,127 @@
+//! Whatever a flow does, there is a bound: children, processes, inputs, names; and Ctrl-C works.
+
+use rustix::process::Signal;
+
+use crate::support::Store;
+use crate::support::under_way::{UnderWay, wait_until_gone};
+
+/// Each run starts four more, down to the bound.
+const WIDE: &str = "flow: wide
+steps:
+  - {id: more, forEach: {items: '${[1, 2, 3, 4]}', parallel: 4}, flow: wide, with: {}}
+";
+
+#[test]
+fn a_flow_that_starts_itself_without_end_fails_with_the_chain() {
+    let store = Store::new();
+    let flow = "flow: again\nsteps:\n  - {id: more, if: 'true', flow: again, with: {}}\n";
+    let path = store.write("flow.yaml", flow);
+    let ran = store.unstuck(&["run", &path]);
+    assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
+    let cause = "`again` would be a child nested 33 deep, and at most 32 are allowed: again > again > again > again > \
+                 (25 more) > again > again > again > again > again";
+    assert!(ran.stdout.contains(cause), "{}", ran.stdout);
+    let explained = store.unstuck(&["explain", "@latest"]);
+    assert!(explained.stdout.contains("nested 33 deep"), "{}", explained.stdout);
+    assert_eq!(store.unstuck(&["runs", "--all", "-o", "json"]).code, 0);
+}
+
+#[test]
+fn ctrl_c_interrupts_a_tree_that_grows_without_end_at_the_first_press() {
+    let store = Store::new();
+    let run = UnderWay::start(&store, WIDE, &[]);
+    run.until("more[0] > more[0] > more[0] > ");
+    run.send(Signal::INT);
+    let ran = run.wait();
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    assert!(ran.stdout.contains("interrupted (Ctrl-C); the run stays in the store"));
+    // Whatever the tree looks like, questions about it are answered, and it can be ended.
+    let list = store.unstuck(&["runs"]);
+    assert_eq!((list.code, list.stdout.lines().count()), (0, 2), "{}{}", list.stdout, list.stderr);
+    let root = list.stdout.lines().nth(1).and_then(|line| line.split_whitespace().next()).expect("a run");
+    for arguments in [&["runs", "--all"][..], &["show", root], &["explain", root]] {
+        let ran = store.unstuck(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stdout.len() < 1_000_000, "{arguments:?} gives a page, not the tree");
+    }
+    let ran = store.unstuck(&["cancel", root]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn a_daemon_does_not_survive_the_timeout_of_its_step() {
+    let store = Store::new();
+    let flow = "flow: daemon
+steps:
+  - id: start
+    run: |
+      setsid sh -c 'echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600' > /dev/null 2>&1 < /dev/null &
+      wait
+    timeout: 2s
+    maxStuck: 1
+";
+    let run = UnderWay::start(&store, flow, &[]);
+    let daemon = run.processes("pid");
+    let ran = run.wait();
+    assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
+    wait_until_gone(&daemon);
+}
+
+#[test]
+fn a_daemon_does_not_survive_ctrl_c() {
+    let store = Store::new();
+    let flow = "flow: daemon
+steps:
+  - id: start
+    run: |
+      setsid sh -c 'echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600' > /dev/null 2>&1 < /dev/null &
+      wait
+    timeout: 10m
+";
+    let run = UnderWay::start(&store, flow, &[]);
+    let daemon = run.processes("pid");
+    run.send(Signal::INT);
+    assert_eq!(run.wait().code, 130);
+    wait_until_gone(&daemon);
+}
+
+#[test]
+fn an_input_that_would_take_for_ever_to_check_is_refused_at_once() {
+    let store = Store::new();
+    let flow = "flow: tree
+input:
+  anyOf: [{type: object}, {$ref: '#/$defs/node'}]
+  $defs:
+    node:
+      oneOf:
+        - {type: array, items: {$ref: '#/$defs/node'}}
+        - {type: array, maxItems: 5, items: {$ref: '#/$defs/node'}}
+steps:
+  - {id: fails, run: 'exit 1', timeout: 10m}
+";
+    let path = store.write("flow.yaml", flow);
+    assert_eq!(store.unstuck(&["run", &path]).code, 1);
+    let input = format!("{}1{}", "[".repeat(60), "]".repeat(60));
+    for arguments in [&["resume", "@latest", "--input", &input][..], &["run", &path, "--input", &input]] {
+        let ran = store.unstuck(arguments);
+        assert_ne!(ran.code, 0);
+        assert!(
+            ran.stderr.contains("does not fit the flow's schema; finding out which part"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn a_key_that_is_blank_or_too_long_is_refused() {
+    let store = Store::new();
+    let path = store.write("flow.yaml", "flow: f\nsteps: [{id: x, set: 1}]\n");
+    let long = "k".repeat(513);
+    for (key, part) in [(" ", "the key is blank"), (long.as_str(), "the key has 513 bytes and may have 512")]
+    {
+        let ran = store.unstuck(&["run", &path, "--key", key]);
+        assert_eq!(ran.code, 1, "{}", ran.stdout);
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+    }
+}
