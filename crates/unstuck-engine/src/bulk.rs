@@ -236,7 +236,8 @@ impl<S: Store> Engine<S> {
         target: &Target,
         command: Option<Command>,
     ) -> Result<Option<TargetResult>, StoreError> {
-        if let Some(why) = self.store.why_aside(target.run).filter(|_| self.is_aside(target.run)) {
+        if self.is_aside(target.run) {
+            let why = self.store.why_aside(target.run).unwrap_or_default();
             return Ok(Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() }));
         }
         let Some(command) = command else {

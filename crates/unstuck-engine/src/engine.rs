@@ -23,7 +23,8 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
-use self::aside::{AsideRun, flow_unusable};
+use self::aside::AsideRun;
+pub use self::aside::flow_unusable;
 use self::isolation::{Failure, Isolation, Suspect, Work, message};
 use self::settling::Outstanding;
 pub(crate) use self::settling::STORE_RETRY;

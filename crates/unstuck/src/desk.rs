@@ -3,6 +3,7 @@
 //! Whoever owns the store has a desk; others ask it through the socket. Where nobody owns it, a command opens the store
 //! and asks a desk of its own. What is asked and answered is JSON either way.
 
+pub(crate) mod aside;
 pub(crate) mod asked;
 pub(crate) mod bulk;
 mod change;

@@ -126,10 +126,11 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
         }
         _ => String::new(),
     };
-    let note = match (&run.cause, &run.parent) {
-        (Some(cause), _) => format!("{cause}{resumed}"),
-        (None, Some(parent)) => format!("a part of {parent}"),
-        (None, None) => String::new(),
+    let note = match (&run.set_aside, &run.cause, &run.parent) {
+        (Some(why), ..) => format!("set aside: {why}"),
+        (None, Some(cause), _) => format!("{cause}{resumed}"),
+        (None, None, Some(parent)) => format!("a part of {parent}"),
+        (None, None, None) => String::new(),
     };
     cells.extend([Cell::new(format!("{ago} ago")), Cell::new(note)]);
     cells

@@ -52,6 +52,9 @@ impl Arguments {
                 steps(&run, &mut stdout);
                 decisions(&run, &mut stdout);
                 stdout.line("");
+                if let Some(why) = &shown.set_aside {
+                    stdout.line(&format!("Set aside: {}.", text::visible(why)));
+                }
                 match &shown.go_on {
                     Some(go_on) => go_on_with(&mut stdout, go_on),
                     None => stdout.line(&format!(

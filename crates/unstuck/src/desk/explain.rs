@@ -5,11 +5,13 @@ use unstuck_core::event::Event;
 use unstuck_core::explain::{Explanation, explain};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::time::Time;
 use unstuck_engine::document;
 use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
-use super::{Unanswered, family, name};
+use super::{Unanswered, aside, family, name};
 use crate::who;
 
 /// So many runs below a run are explained with it.
@@ -40,8 +42,17 @@ pub(crate) fn of_run(store: &mut dyn Store, flows: &mut Flows, run: RunId) -> Re
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
-        let flow = flows.get(store, run.flow)?;
-        Ok(explain(run, &flow, history, who::now().max(run.updated_at), &states))
+        let now = who::now().max(run.updated_at);
+        let why = if run.is_final() { None } else { aside::why_aside(store, flows, run)? };
+        let mut told = match flows.get(store, run.flow) {
+            Ok(flow) => explain(run, &flow, history, now, &states),
+            Err(error) => unexplained(run, now, &error),
+        };
+        if let Some(why) = why {
+            told.headline = format!("{} is set aside: {why}", run.id);
+            told.next.clear();
+        }
+        Ok(told)
     };
     let explanation = told(store, &run, &history)?;
     let resting: Vec<&Run> =
@@ -53,6 +64,21 @@ pub(crate) fn of_run(store: &mut dyn Store, flows: &mut Flows, run: RunId) -> Re
     }
     let more = resting.len() - below.len();
     Ok(Explained { run, explanation, below, more })
+}
+
+/// What there is to say of a run whose flow cannot be used.
+fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
+    Explanation {
+        run: run.id,
+        now,
+        state: run.state(),
+        headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
+        happened: Vec::new(),
+        earlier: 0,
+        because: Vec::new(),
+        next: Vec::new(),
+        can: Vec::new(),
+    }
 }
 
 /// A run and its whole history.

@@ -9,7 +9,7 @@ use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
 use super::asked::Wanted;
-use super::{Unanswered, name};
+use super::{Unanswered, aside, name};
 
 /// So many runs are read at once, at most.
 pub(crate) const MOST: usize = 1_000;
@@ -37,6 +37,9 @@ pub(crate) struct RunLine {
     pub(crate) parent: Option<String>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
+    /// Why nothing is decided about it now, if it is set aside, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) set_aside: Option<String>,
     /// The cause of the first open error.
     pub(crate) cause: Option<String>,
     /// The earliest automatic resume.
@@ -71,12 +74,14 @@ pub(super) fn list(
     let mut runs = Vec::new();
     for run in found {
         let resume = next_resume(&run);
-        let flow = flows.get(store, run.flow)?;
+        let (flow, version) = aside::flow_of(store, &run)?;
+        let set_aside = if run.is_final() { None } else { aside::why_aside(store, flows, &run)? };
         runs.push(RunLine {
             id: run.id.to_string(),
             generation: run.generation,
-            flow: flow.name.to_string(),
-            version: flow.version.to_string(),
+            flow: flow.to_string(),
+            version: version.to_string(),
+            set_aside,
             key: run.key.as_deref().map(str::to_owned),
             state: run.state().word().to_owned(),
             parent: run.origin.parent().map(|parent| parent.to_string()),

@@ -4,7 +4,7 @@ use unstuck_core::id::RunId;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
-use super::Unanswered;
+use super::{Unanswered, aside};
 
 /// The newest run that somebody started.
 pub(crate) const LATEST: &str = "@latest";
@@ -40,8 +40,11 @@ pub(crate) fn find(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Resu
         several => {
             let mut lines = vec![format!("`{name}` is the beginning of several ids; give more of it:")];
             for run in several.iter().take(SHOWN) {
-                let flow = flows.get(store, run.flow)?;
-                lines.push(format!("  {}  {}, of flow `{}`", run.id, run.state().word(), flow.name));
+                let flow = match flows.get(store, run.flow) {
+                    Ok(flow) => flow.name.clone(),
+                    Err(_) => aside::flow_of(store, run)?.0,
+                };
+                lines.push(format!("  {}  {}, of flow `{flow}`", run.id, run.state().word()));
             }
             lines.extend((several.len() > SHOWN).then(|| "  and more".to_owned()));
             Err(Unanswered::Refused(lines.join("\n")))

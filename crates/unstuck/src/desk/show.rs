@@ -8,7 +8,7 @@ use unstuck_engine::document::run_document;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, explain, name, payload_of};
+use super::{Desk, Unanswered, aside, explain, name, payload_of};
 
 /// A run, and whether somebody has to do something for it to go on.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub(crate) struct Shown {
     pub(crate) run: Box<RawValue>,
     /// The command that goes on with it, where nobody executes its steps.
     pub(crate) go_on: Option<String>,
+    /// Why nothing is decided about it now, if it is set aside, and what to do.
+    #[serde(default)]
+    pub(crate) set_aside: Option<String>,
 }
 
 pub(super) fn show(
@@ -27,11 +30,12 @@ pub(super) fn show(
     name: &str,
 ) -> Result<Shown, Unanswered> {
     let id = name::find(store, flows, name)?;
+    let set_aside = store.why_aside(id).map(|why| why.to_string());
     let go_on = match store.run(id)? {
         Some(run) => desk.go_on(store, &run)?,
         None => None,
     };
-    Ok(Shown { run: document(store, flows, id)?, go_on })
+    Ok(Shown { run: document(store, flows, id)?, go_on, set_aside })
 }
 
 /// The document of a run, as JSON.
@@ -41,7 +45,10 @@ pub(crate) fn document(
     run: RunId,
 ) -> Result<Box<RawValue>, Unanswered> {
     let (run, history) = explain::stored(store, run)?;
-    let flow = flows.get(store, run.flow)?;
+    let Ok(flow) = flows.get(store, run.flow) else {
+        let why = aside::why_aside(store, flows, &run)?.unwrap_or_default();
+        return Err(Unanswered::Refused(format!("{} cannot be shown: {why}", run.id)));
+    };
     let document = run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
     serde_json::value::to_raw_value(&document)
         .map_err(|error| Unanswered::Refused(format!("{} cannot be written as JSON: {error}", run.id)))

@@ -138,8 +138,13 @@ impl Watch {
         }
         *looked = Instant::now();
         self.tell_trouble();
-        let read = self.handle().read(|store, _| store.last_time());
-        read.and_then(|found| found.map_err(EngineError::from)).map(|_| ()).map_err(engine_failed)
+        let root = self.tree.root_id();
+        let read = self.handle().read(move |store, _| store.last_time().map(|_| store.why_aside(root)));
+        match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+            // Nothing will happen to it in this process.
+            Some(why) => Err(Failure::new(format!("{root} is set aside: {why}"))),
+            None => Ok(()),
+        }
     }
 
     /// A store that is full or away is told of, and that it is well again.
