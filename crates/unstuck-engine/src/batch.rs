@@ -142,6 +142,11 @@ impl Batch {
         Ok(())
     }
 
+    /// Whether somebody else has a run that this batch had something to do with.
+    pub(crate) fn met_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
     /// The run that has this key, in the store or in this batch.
     pub(crate) fn run_of_key(
         &self,

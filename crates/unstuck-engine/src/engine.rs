@@ -498,6 +498,7 @@ impl<S: Store> Engine<S> {
                 }
             }
         }
+        done.met_busy = batch.met_busy();
         done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(life::is_noticed);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.

@@ -36,6 +36,8 @@ pub(crate) struct Outstanding {
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
     pub(super) requests: usize,
     pub(super) busy: Vec<usize>,
+    /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
+    pub(super) met_busy: bool,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
     pub(crate) counts: Counts,
     pub(crate) suspect: Option<Suspect>,
@@ -56,7 +58,7 @@ impl<S: Store> Engine<S> {
         {
             self.inbox.push_front(request);
         }
-        self.more = done.stage.is_some() || !done.ended.is_empty();
+        self.more = done.stage.is_some() || !done.ended.is_empty() || done.met_busy;
         self.staged_aside(&mut done);
         self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {
