@@ -32,7 +32,7 @@ pub mod transactions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::id::FlowId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
 
 use crate::contract::{Store, StoreError};
@@ -59,6 +59,12 @@ pub trait TestStore: Store + Sized {
     /// The next stage is refused. Gives whether this store can do that.
     fn refuse_stage(&mut self, error: StoreError) -> bool {
         let _ = error;
+        false
+    }
+
+    /// Somebody else has this run: it cannot be locked for so many tries. Gives whether this store can do that.
+    fn make_busy(&mut self, run: RunId, tries: u32) -> bool {
+        let _ = (run, tries);
         false
     }
 
