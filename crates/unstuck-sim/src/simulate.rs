@@ -5,6 +5,7 @@
 
 mod chance;
 mod conduct;
+mod contended;
 pub mod fleet;
 pub mod plan;
 pub mod promises;
@@ -19,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use unstuck_store::conformance::TestStore;
 
+use contended::Contended;
 pub use plan::Plan;
 use promises::{Broken, Promise};
 use tally::Tally;
@@ -79,7 +81,7 @@ pub fn run<S: TestStore>(seed: u64, make_store: impl FnOnce() -> S) -> Report {
 
 /// Carries a plan out on a store that this makes, and keeps the lines of the trace or only their digest.
 pub fn run_plan<S: TestStore>(plan: &Plan, make_store: impl FnOnce() -> S, keeps_lines: bool) -> Report {
-    let mut world = World::new(plan, make_store(), keeps_lines);
+    let mut world = World::new(plan, Contended::new(make_store()), keeps_lines);
     // After a panic the world is only read.
     let came = catch_unwind(AssertUnwindSafe(|| world.carry_out()));
     let broken = match came {

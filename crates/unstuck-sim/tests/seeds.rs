@@ -8,7 +8,7 @@ use unstuck_store::memory::MemoryStore;
 const SEEDS: u64 = 20_000;
 
 /// Every fault that must have fired.
-const FAULTS: [&str; 34] = [
+const FAULTS: [&str; 36] = [
     "answer late",
     "answer lost",
     "answer repeated",
@@ -24,11 +24,13 @@ const FAULTS: [&str; 34] = [
     "long pause",
     "process gone",
     "reply lost",
+    "run busy",
     "several attempts lost at once",
     "sign of life lost",
     "stage failed: away",
     "stage failed: broken",
     "stage failed: full",
+    "stage failed: with a word or a loss",
     "stage refused: away",
     "stage refused: conflict",
     "stage refused: full",

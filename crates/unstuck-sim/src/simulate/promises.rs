@@ -5,8 +5,10 @@
 //! store shows is compared with the books after every step, for the runs that something has happened to; and for all of
 //! them now and then, after a crash, and at the end.
 
+mod asked;
 mod book;
 mod budgets;
+pub(crate) mod bulks;
 mod chosen;
 mod claims;
 mod family;
@@ -14,33 +16,38 @@ mod hands;
 mod leases;
 mod ledger;
 mod matching;
+mod model;
 mod promise;
 mod recount;
+mod rest;
 mod settled;
 mod shown;
 mod stopped;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod told;
 mod unheard;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::Policies;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, Next};
-use unstuck_engine::executor::Word;
+use unstuck_engine::executor::{Job, Word};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::contract::{Store, StoreError};
 
 use book::Book;
 use budgets::Climb;
+use bulks::Bulks;
 use chosen::InForce;
 use family::Family;
 use hands::Hands;
@@ -54,6 +61,22 @@ const LOOKS_PER_SWEEP: u32 = 64;
 /// Explaining takes a while: one look of so many at a run.
 const LOOKS_PER_EXPLANATION: u32 = 8;
 
+/// Within this time a batch that was refused is tried again.
+const STORE_RETRY: Millis = Millis(200);
+/// What is looked at with every event.
+const OF_EVENTS: [Promise; 10] = [
+    Promise::Once,
+    Promise::Final,
+    Promise::Fenced,
+    Promise::Budgets,
+    Promise::Stopped,
+    Promise::Limits,
+    Promise::Values,
+    Promise::Deadlines,
+    Promise::Reruns,
+    Promise::Queues,
+];
+
 /// What has been promised so far, and what each check needs to know.
 #[derive(Debug)]
 pub struct Promises {
@@ -63,6 +86,7 @@ pub struct Promises {
     leases: Leases,
     family: Family,
     in_force: InForce,
+    bulks: Bulks,
     /// Runs that somebody has forgotten.
     forgotten: BTreeSet<RunId>,
     /// What was heard and not looked at yet.
@@ -81,7 +105,7 @@ pub struct Promises {
 enum Heard {
     Reply(Ticket, Result<unstuck_core::decide::Answer, EngineError>),
     Event(RunId, Event),
-    Dispatch(Worker, AttemptId),
+    Dispatch(Worker, Box<Job>),
     Interrupt(Worker, AttemptId),
 }
 
@@ -119,6 +143,7 @@ impl Promises {
             leases: Leases::default(),
             family: Family::default(),
             in_force: InForce::default(),
+            bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
             heard: Vec::new(),
             clock: Time(i64::MIN),
@@ -170,7 +195,7 @@ impl Promises {
         self.clock = self.clock.max(now);
         let heard = match output {
             Output::Reply { ticket, result } => Heard::Reply(*ticket, result.clone()),
-            Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), job.attempt),
+            Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), Box::new(job.clone())),
             Output::Interrupt { worker, attempt, .. } => Heard::Interrupt(worker.clone(), *attempt),
             Output::Happened { run, event } => {
                 self.check_time(*run, event)?;
@@ -179,6 +204,11 @@ impl Promises {
         };
         self.heard.push(heard);
         Ok(())
+    }
+
+    /// A bulk action has begun, and that was acknowledged.
+    pub fn bulk_begun(&mut self, bulk: &Bulk, targets: &[Target]) {
+        self.bulks.begun(bulk, targets);
     }
 
     /// Policies were changed and that was acknowledged.
@@ -195,10 +225,15 @@ impl Promises {
             return Ok(());
         }
         let is_quiet = is_quiet(engine);
+        // A batch that the store has refused is tried again in a moment.
+        let is_at_rest = is_quiet && !matches!(engine.what_next(), Next::At(at) if at <= now + STORE_RETRY);
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
         if is_quiet {
             self.leases.all_known(self.stepped);
+        }
+        if is_at_rest && result.is_ok() {
+            unless_away(self.check_at_rest(store, flows))?;
         }
         if result.is_ok() && self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
             return unless_away(self.sweep(store, flows, is_quiet));
@@ -219,6 +254,9 @@ impl Promises {
         self.clock = last.max(now);
         self.stepped = last;
         self.ledger.crashed();
+        for (bulk, deed) in self.ledger.unknown_deeds() {
+            self.bulks.may_have_changed(bulk, deed);
+        }
         self.hands.crashed();
         let result = self.find_unheard(store, flows);
         unless_away(result)?;
@@ -305,7 +343,11 @@ impl Promises {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
-                        Meaning::Alive(attempt) => self.leases.acknowledged(attempt),
+                        Meaning::Alive(attempt) => {
+                            self.check_token(attempt)?;
+                            self.leases.acknowledged(attempt);
+                        }
+                        Meaning::Bulk(bulk, deed) => self.bulks.changed(bulk, deed),
                         Meaning::Unheard(attempt) => self.leases.refused(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
@@ -314,9 +356,10 @@ impl Promises {
                     self.write(store, flows, run, event)?;
                     touched.insert(run);
                 }
-                Heard::Dispatch(worker, attempt) => {
+                Heard::Dispatch(worker, job) => {
                     self.count(Promise::Once);
-                    self.hands.dispatch(&worker, attempt)?;
+                    self.hands.dispatch(&worker, job.attempt)?;
+                    self.check_job(store, &job)?;
                 }
                 Heard::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
             }
@@ -339,14 +382,7 @@ impl Promises {
         id: RunId,
         event: Event,
     ) -> Result<(), Trouble> {
-        for promise in [
-            Promise::Once,
-            Promise::Final,
-            Promise::Fenced,
-            Promise::Budgets,
-            Promise::Stopped,
-            Promise::Limits,
-        ] {
+        for promise in OF_EVENTS {
             self.count(promise);
         }
         let book = self.books.entry(id).or_insert_with(|| Book::new(id));
@@ -358,7 +394,8 @@ impl Promises {
             )
             .into());
         };
-        self.ledger.attribute(id, &event, book.run())?;
+        let request = self.ledger.attribute(id, &event, book.run())?;
+        asked::check(request.as_ref(), &event, &flow, book.run(), &book.model)?;
         if let Some(before) = book.run() {
             stopped::check(before, &event)?;
         }
@@ -386,12 +423,30 @@ impl Promises {
             self.hands.fact(book.history.run(), &flow, &event, *unit, fact, attempt);
             recount.count(fact, event.at);
         }
+        book.model.follow(id, &flow, &event, &mut |payload| told::value(store, payload))?;
+        let before = book.run().cloned();
         let book_event = event.clone();
         book.write(event)?;
         if let Some(after) = book.run() {
             self.family.follow(&book_event, &flow, after)?;
+            let reran = book_event.facts.iter().any(|fact| matches!(fact, Fact::Reran { .. }));
+            rest::check_slot(&flow, before.as_ref(), after, reran)?;
         }
+        self.bulks.follow(id, &book_event, !self.family.is_unordered())?;
+        self.check_family_values(store, id, &book_event, before.as_ref())?;
         Ok(())
+    }
+
+    /// A sign of life was taken: its attempt was under way in all that is durable before.
+    fn check_token(&self, id: AttemptId) -> Result<(), Broken> {
+        let Some(run) = self.books.get(&id.run).and_then(Book::run) else { return Ok(()) };
+        let live = run.unit(id.unit).and_then(|unit| unit.state.live());
+        let is_live = live.is_some_and(|live| live.attempt == id.attempt);
+        if is_live && run.generation == id.generation {
+            return Ok(());
+        }
+        let what = format!("attempt {} is over, and a sign of life of it is taken", id.attempt);
+        Err(Broken::of(Promise::Fenced, id.run, what))
     }
 
     fn look_at_run(

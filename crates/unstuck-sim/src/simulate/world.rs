@@ -1,5 +1,6 @@
 //! The world of a plan: an engine on a virtual clock, workers here and elsewhere, callers, operators and what breaks.
 
+mod contention;
 mod ending;
 mod faults;
 mod operators;
@@ -52,6 +53,9 @@ pub(crate) struct World<'a, S> {
     frozen: Option<Time>,
     /// No stage is taken.
     outage: Option<Trouble>,
+    /// The stage of the batch that hears the next word fails, and whether there is such a word in line.
+    fails_hearing: Option<Trouble>,
+    is_word_in_line: bool,
     /// The power went while policies were changed.
     is_unsure_of_policies: bool,
     /// Whether faults happen.
@@ -128,6 +132,8 @@ impl<'a, S: TestStore> World<'a, S> {
             skew: 0,
             frozen: None,
             outage: None,
+            fails_hearing: None,
+            is_word_in_line: false,
             is_unsure_of_policies: false,
             is_rough: true,
             happenings: 0,
@@ -255,7 +261,10 @@ impl<'a, S: TestStore> World<'a, S> {
         if let Some(trouble) = outage {
             machine.engine.store().refuse_stage(faults::error(trouble));
         }
+        self.before_step();
+        let Process::Up(machine) = &mut self.process else { return Ok(false) };
         let outputs = machine.step();
+        self.after_step();
         self.hear(outputs)?;
         let Process::Up(machine) = &mut self.process else { return Ok(false) };
         if machine.engine.store().has_crashed() {
@@ -320,6 +329,7 @@ impl<'a, S: TestStore> World<'a, S> {
     fn ask(&mut self, request: Request) {
         let now = self.clock();
         if let Process::Up(machine) = &mut self.process {
+            self.is_word_in_line |= contention::is_word(&request);
             self.promises.asked(&request, now);
             machine.engine.submit(request);
         }

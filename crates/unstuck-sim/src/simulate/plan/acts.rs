@@ -142,6 +142,8 @@ pub enum Nonsense {
     UnknownUnit,
     /// An answer for an attempt that never was, or is over.
     VoidToken,
+    /// A sign of life for an attempt that another one has followed.
+    VoidBeat,
     /// A run of a flow that is not there.
     UnknownFlow,
     /// A signal that is too large.
@@ -154,10 +156,11 @@ pub enum Nonsense {
 
 impl Nonsense {
     /// All of it.
-    pub const ALL: [Nonsense; 7] = [
+    pub const ALL: [Nonsense; 8] = [
         Nonsense::UnknownRun,
         Nonsense::UnknownUnit,
         Nonsense::VoidToken,
+        Nonsense::VoidBeat,
         Nonsense::UnknownFlow,
         Nonsense::TooLarge,
         Nonsense::BadPolicy,
@@ -170,6 +173,7 @@ impl Nonsense {
             Nonsense::UnknownRun => "nonsense: an unknown run",
             Nonsense::UnknownUnit => "nonsense: an unknown step",
             Nonsense::VoidToken => "nonsense: a void token",
+            Nonsense::VoidBeat => "nonsense: a sign of life with a void token",
             Nonsense::UnknownFlow => "nonsense: an unknown flow",
             Nonsense::TooLarge => "nonsense: a signal that is too large",
             Nonsense::BadPolicy => "nonsense: a policy that says nothing",
@@ -229,6 +233,15 @@ pub enum Fault {
         nth: u64,
         /// For how long.
         span: Millis,
+    },
+    /// The stage of the batch that hears the next word or loss fails.
+    FailHearing(Trouble),
+    /// Somebody else has a run for a while.
+    Busy {
+        /// Which.
+        nth: u64,
+        /// For so many tries to lock it.
+        tries: u32,
     },
     /// A worker stops in good order, and comes back.
     Release {
@@ -308,6 +321,8 @@ impl Fault {
             Fault::KillWorker { cut_off: false, .. } => "worker dies",
             Fault::KillWorker { cut_off: true, .. } => "worker cut off",
             Fault::Deafen { .. } => "worker deaf",
+            Fault::FailHearing(_) => "stage failed: with a word or a loss",
+            Fault::Busy { .. } => "run busy",
             Fault::Release { .. } => "worker stops in good order",
         }
     }

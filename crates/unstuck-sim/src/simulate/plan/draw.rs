@@ -63,6 +63,33 @@ pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
             acts.push((Millis(at), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
         }
     }
+    acts.extend(crowd(seed, flows));
+    acts.sort_by_key(|(at, _)| *at);
+    acts
+}
+
+/// Now and then many runs of one flow, and bulk actions on all that has gone wrong with them.
+fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
+    let mut chance = Chance::of(seed, &[14]);
+    let mut acts = Vec::new();
+    if !chance.percent(20) {
+        return acts;
+    }
+    for number in 0..chance.between(5, 9) {
+        let input = chance.weighed(&[(6, 0), (1, 2), (2, 3)]);
+        let (flow, key, priority) = (flows[0].name.clone(), None, 0);
+        let start = StartPlan { flow, key, input, priority, deadline: None, restart_if_final: false };
+        acts.push((Millis(number * 100), Act::Start(start)));
+    }
+    let mut at = chance.between(5_000, 40_000);
+    for _ in 0..chance.between(1, 4) {
+        let deed = chance.weighed(&[(6, Deed::Resume), (1, Deed::Acknowledge)]);
+        acts.push((Millis(at), Act::Bulk(deed, chance.percent(60).then_some(1))));
+        if chance.percent(30) {
+            acts.push((Millis(at + chance.between(500, 9_000)), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
+        }
+        at += chance.between(2_000, 60_000);
+    }
     acts
 }
 
@@ -150,7 +177,7 @@ fn bulk(chance: &mut Chance) -> Act {
 fn fault(chance: &mut Chance) -> Fault {
     let span = |chance: &mut Chance| Millis(*chance.one(&[0, 1, 200, 3_000, 45_000, 900_000]));
     let nth = chance.any() >> 32;
-    match chance.between(0, 31) {
+    match chance.between(0, 36) {
         0..=9 => {
             let at = match chance.between(0, 3) {
                 0 => Crash::BeforeStage,
@@ -172,6 +199,8 @@ fn fault(chance: &mut Chance) -> Fault {
             Fault::KillWorker { nth, noticed, back: span(chance), cut_off: chance.percent(40) }
         }
         29..=30 => Fault::Deafen { nth, span: span(chance) },
+        31..=32 => Fault::FailHearing(*chance.one(&[Trouble::Full, Trouble::Away])),
+        33..=35 => Fault::Busy { nth, tries: u32::try_from(chance.between(1, 6)).unwrap_or(1) },
         _ => Fault::Release { nth, back: span(chance) },
     }
 }

@@ -98,6 +98,11 @@ fn head(chance: &mut Chance, steps: usize) -> Map<String, Value> {
     if chance.percent(12) {
         head.insert("deadline".to_owned(), json!(*chance.one(&["20s", "2m", "1h"])));
     }
+    if chance.percent(4) {
+        // Within the first hour of the simulation, or long after it.
+        let instants = ["2027-01-15T08:20:00Z", "2027-06-15T08:00:00Z"];
+        head.insert("deadline".to_owned(), json!(*chance.one(&instants)));
+    }
     if chance.percent(30) {
         let mut limit = json!({"limit": chance.between(1, 2), "strict": chance.percent(40)});
         if chance.percent(30) {

@@ -11,6 +11,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_store::audit::{self, history::History};
 
 use super::matching::says_the_same;
+use super::model::RunModel;
 use super::recount::Recount;
 use super::{Broken, Promise};
 
@@ -23,11 +24,19 @@ pub(super) struct Book {
     pub(super) units: BTreeMap<UnitRef, Recount>,
     /// How often it was looked at.
     pub(super) looks: u32,
+    /// The run as a second model has it.
+    pub(super) model: RunModel,
 }
 
 impl Book {
     pub(super) fn new(run: RunId) -> Book {
-        Book { events: Vec::new(), history: History::new(run), units: BTreeMap::new(), looks: 0 }
+        Book {
+            events: Vec::new(),
+            history: History::new(run),
+            units: BTreeMap::new(),
+            looks: 0,
+            model: RunModel::default(),
+        }
     }
 
     /// The state that its events give.

@@ -369,10 +369,16 @@ impl Climb<'_> {
             ));
         }
         let now = self.event.at;
-        let is_applied = *due >= now
-            && *stopped + *delay <= now
-            && !matches!(self.event.by, unstuck_core::event::Actor::Worker);
-        if *due == *stopped + *delay || *due == now + *delay || is_applied {
+        let is_right = match self.event.by {
+            // Whoever applies policies spreads what would be due already, from now on.
+            unstuck_core::event::Actor::User(_) => {
+                *due == *stopped + *delay || (*stopped + *delay <= now && *due >= now)
+            }
+            // One that was due and whose policy is off or gone is matched as of now.
+            unstuck_core::event::Actor::Engine => *due == *stopped + *delay || *due == now + *delay,
+            unstuck_core::event::Actor::Worker => *due == *stopped + *delay,
+        };
+        if is_right {
             return Ok(());
         }
         bad(format!("nextAutoResume is {due}: it stopped at {stopped} and the delay is {delay}"))

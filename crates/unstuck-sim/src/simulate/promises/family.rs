@@ -137,6 +137,11 @@ impl Family {
         }
     }
 
+    /// Whether what is told comes in another order than it happened in.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.is_unordered
+    }
+
     /// What follows is told in another order than it happened in.
     pub(super) fn begin_unordered(&mut self) {
         self.is_unordered = true;

@@ -29,6 +29,8 @@ pub(super) struct Leases {
     possible: BTreeMap<AttemptId, Time>,
     /// Attempts whose worker somebody has said is gone.
     gone: BTreeSet<AttemptId>,
+    /// Those of them that the engine must have heard of.
+    told_gone: BTreeSet<AttemptId>,
     /// When there was no engine.
     away: Vec<Downtime>,
 }
@@ -89,11 +91,18 @@ impl Leases {
     /// Somebody says that the worker of an attempt is gone.
     pub(super) fn lost(&mut self, attempt: AttemptId) {
         self.gone.insert(attempt);
+        self.told_gone.insert(attempt);
+    }
+
+    /// The attempts whose loss the engine has been told of and must act on.
+    pub(super) fn losses_told(&self) -> impl Iterator<Item = AttemptId> {
+        self.told_gone.iter().copied()
     }
 
     /// There was no engine in this time, and what was said last may have been lost with it.
     pub(super) fn was_away(&mut self, from: Time, to: Time) {
         self.said.clear();
+        self.told_gone.clear();
         self.all_possible(from);
         // The clock of the next engine may be behind: for that one, what is to come has not been.
         for down in &mut self.away {
@@ -154,6 +163,25 @@ impl Leases {
             return Ok(());
         }
         Err(format!("called over {which} {limit} at {at}, and the last sign of life was at {from}"))
+    }
+
+    /// A lease that a sign of life has moved: the attempt that holds it has given one by then.
+    pub(super) fn check_moved(
+        &self,
+        id: AttemptId,
+        recount: &Recount,
+        moved: Option<Time>,
+    ) -> Result<(), Broken> {
+        let Some(moved) = moved else { return Ok(()) };
+        let last = self.possible.get(&id).map_or(recount.heard_at, |heard| recount.heard_at.max(*heard));
+        if moved <= last {
+            return Ok(());
+        }
+        let what = format!(
+            "the lease of attempt {} of step #{} counts from {moved}, and its last sign of life was at {last}",
+            id.attempt, id.unit.step.0
+        );
+        Err(Broken::of(Promise::Leases, id.run, what))
     }
 
     /// An attempt under way, in an engine that has nothing more to do now: no limit of it is over.

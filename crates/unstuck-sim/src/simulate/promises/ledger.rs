@@ -9,10 +9,11 @@ use std::sync::Arc;
 use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact};
-use unstuck_core::id::RunId;
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::{INLINE_BYTES, Payload};
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
+use unstuck_engine::bulk::BulkDeed;
 use unstuck_engine::executor::Word;
 use unstuck_engine::request::{EngineError, Request, Ticket};
 
@@ -58,6 +59,8 @@ pub(super) enum Meaning {
     Alive(AttemptId),
     /// A sign of life was not taken.
     Unheard(AttemptId),
+    /// A bulk action was changed so.
+    Bulk(BulkId, BulkDeed),
 }
 
 impl Ledger {
@@ -102,7 +105,7 @@ impl Ledger {
             (Request::Forget { runs, .. }, _) => {
                 return Ok(Meaning::Forgotten(runs.iter().map(|(run, _)| *run).collect()));
             }
-            (Request::Bulk { .. }, _) => {}
+            (Request::Bulk { bulk, deed, .. }, _) => return Ok(Meaning::Bulk(*bulk, *deed)),
             (Request::Command { command: Command::Answer { attempt, says }, .. }, Answer::Already) => {
                 self.claims.push(Claim::Already(*attempt, says.clone()));
             }
@@ -155,16 +158,16 @@ impl Ledger {
         Ok(Meaning::Nothing)
     }
 
-    /// Finds what is behind an event of a run that is as `before`.
+    /// Finds what is behind an event of a run that is as `before`. Gives the request, where it is known which it was.
     pub(super) fn attribute(
         &mut self,
         run: RunId,
         event: &Event,
         before: Option<&Run>,
-    ) -> Result<(), Broken> {
+    ) -> Result<Option<Request>, Broken> {
         match &event.by {
-            Actor::Engine => Ok(()),
-            Actor::Worker => self.attribute_to_worker(run, event, before),
+            Actor::Engine => Ok(None),
+            Actor::Worker => self.attribute_to_worker(run, event, before).map(|()| None),
             Actor::User(name) => {
                 let is_behind = |request: &Request| matches_request(request, run, event, before);
                 // A start says which run it has started.
@@ -174,16 +177,16 @@ impl Ledger {
                 {
                     let (request, _) = self.owed.remove(place);
                     self.remember_payload(&request, event);
-                    return Ok(());
+                    return Ok(Some(request));
                 }
                 if let Some(place) = self.unknown.iter().position(is_behind) {
                     // Which of several that are alike it was is not known.
                     self.unknown.remove(place);
-                    return Ok(());
+                    return Ok(None);
                 }
                 // What somebody does to many runs at once is not asked for one by one.
                 if !self.actors.contains(name) {
-                    return Ok(());
+                    return Ok(None);
                 }
                 let what = format!(
                     "event {} is {name}'s, who asked for no such thing, or was refused: {:?}",
@@ -258,6 +261,15 @@ impl Ledger {
     /// What answers have claimed since the last time.
     pub(super) fn claims(&mut self) -> Vec<Claim> {
         std::mem::take(&mut self.claims)
+    }
+
+    /// Changes of bulk actions that may have been made when the process died.
+    pub(super) fn unknown_deeds(&self) -> Vec<(BulkId, BulkDeed)> {
+        let deed = |request: &Request| match request {
+            Request::Bulk { bulk, deed, .. } => Some((*bulk, *deed)),
+            _ => None,
+        };
+        self.unknown.iter().filter_map(deed).collect()
     }
 
     /// The process died: who was not answered does not know.

@@ -41,11 +41,25 @@ pub enum Promise {
     Children,
     /// Errors are recorded once.
     Errors,
+    /// What is put out, sent and told arrives as it was, in its place.
+    Values,
+    /// Bulk actions act on each target once, at their pace, wave by wave.
+    Bulks,
+    /// Slots are given back, and given to those who wait.
+    Slots,
+    /// A pause stops, and goes where it should.
+    Paused,
+    /// Deadlines count from where they should.
+    Deadlines,
+    /// A rerun runs what it should, and nothing else.
+    Reruns,
+    /// What is tried again has its place in the queue.
+    Queues,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 17] = [
+    pub const ALL: [Promise; 24] = [
         Promise::Kept,
         Promise::Once,
         Promise::Fenced,
@@ -63,6 +77,13 @@ impl Promise {
         Promise::Stopped,
         Promise::Children,
         Promise::Errors,
+        Promise::Values,
+        Promise::Bulks,
+        Promise::Slots,
+        Promise::Paused,
+        Promise::Deadlines,
+        Promise::Reruns,
+        Promise::Queues,
     ];
 
     /// The promise as a sentence.
@@ -105,6 +126,27 @@ impl Promise {
             Promise::Errors => {
                 "every error is recorded once, and what is open of errors is what the runs are in"
             }
+            Promise::Values => {
+                "outputs, signals, inputs, errors and what is told of earlier attempts arrive as they were, in their places"
+            }
+            Promise::Bulks => {
+                "a bulk action acts on each target once, in order, at its pace and wave by wave, and counts right"
+            }
+            Promise::Slots => {
+                "a slot is given back in error, held and paused, kept where it is strict, and given to who waits for it"
+            }
+            Promise::Paused => {
+                "a pause reaches children and handlers, and what an operator has paused only an operator lets go on"
+            }
+            Promise::Deadlines => {
+                "a relative deadline starts anew with each generation, and an absolute one must be given anew"
+            }
+            Promise::Reruns => {
+                "a rerun runs the chosen steps and all that depends on them, and never what is completed besides"
+            }
+            Promise::Queues => {
+                "what was stuck goes to the front the first time, and to the back from the second on"
+            }
         }
     }
 
@@ -128,6 +170,13 @@ impl Promise {
             Promise::Stopped => "stopped",
             Promise::Children => "children",
             Promise::Errors => "errors",
+            Promise::Values => "values",
+            Promise::Bulks => "bulks",
+            Promise::Slots => "slots",
+            Promise::Paused => "paused",
+            Promise::Deadlines => "deadlines",
+            Promise::Reruns => "reruns",
+            Promise::Queues => "queues",
         }
     }
 }

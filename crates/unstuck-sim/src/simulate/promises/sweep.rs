@@ -89,6 +89,11 @@ impl Promises {
     /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
     fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), Trouble> {
         let downtimes = store.downtimes()?;
+        let heard: BTreeMap<(RunId, Option<UnitRef>), Option<Time>> = store
+            .due(Time(i64::MAX), usize::MAX)?
+            .into_iter()
+            .map(|due| ((due.run, due.unit), due.heard))
+            .collect();
         for (id, (run, flow)) in all {
             let Some(book) = self.books.get(id).filter(|book| book.seq() == run.seq) else { continue };
             for (unit, recount) in &book.units {
@@ -96,6 +101,8 @@ impl Promises {
                 let attempt =
                     AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
                 let step = flow.step(unit.step);
+                let moved = heard.get(&(*id, Some(*unit))).copied().flatten();
+                self.leases.check_moved(attempt, recount, moved)?;
                 self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.stepped)?;
             }
         }

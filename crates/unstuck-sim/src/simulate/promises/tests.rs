@@ -1,6 +1,7 @@
 //! Each promise, broken on purpose: a watch that cannot bark is no watch.
 
 mod life;
+mod watched;
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ type Doctored = fn() -> Result<(), Broken>;
 
 #[test]
 fn every_promise_is_found_broken_when_it_is() {
-    let cases: [(&str, Promise, Doctored); 27] = [
+    let mut cases: Vec<(&str, Promise, Doctored)> = vec![
         ("a pause is acknowledged, and has not happened", Promise::Kept, acknowledged_and_not_done),
         ("after a crash everything is gone", Promise::Kept, everything_is_gone),
         ("an event is other than it was", Promise::Kept, another_event),
@@ -53,6 +54,7 @@ fn every_promise_is_found_broken_when_it_is() {
         ("a child works for an attempt that has begun none", Promise::Children, unknown_child),
         ("open errors are forgotten", Promise::Errors, errors_forgotten),
     ];
+    cases.extend(watched::CASES);
     let mut broken = BTreeSet::new();
     for (what, promise, doctored) in cases {
         let found = doctored().expect_err(what);

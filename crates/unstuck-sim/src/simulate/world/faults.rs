@@ -43,6 +43,8 @@ impl<S: TestStore> World<'_, S> {
             Fault::Stop { down } => self.stop(down)?,
             Fault::RefuseStage(trouble) => self.refuse(trouble),
             Fault::FailStage(trouble) => self.fail(trouble)?,
+            Fault::FailHearing(trouble) => self.fail_hearing(trouble),
+            Fault::Busy { nth, tries } => self.make_busy(nth, tries),
             Fault::Outage { why, span } => {
                 self.outage = Some(why);
                 self.agenda.put(self.now + span, Coming::OutageEnds);
@@ -57,7 +59,7 @@ impl<S: TestStore> World<'_, S> {
                 is_new
             }
         };
-        if has_fired {
+        if has_fired && !matches!(fault, Fault::FailHearing(_)) {
             self.faults.count(fault.words());
         }
         Ok(())

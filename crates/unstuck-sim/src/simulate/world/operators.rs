@@ -22,8 +22,10 @@ use unstuck_store::contract::{Filter, OpenFilter};
 use super::{Asked, World};
 use crate::simulate::conduct::{input, too_large};
 use crate::simulate::plan::flows::SIGNALS;
+use crate::simulate::plan::policies::NAMES as POLICY_NAMES;
 use crate::simulate::plan::{Act, Deed, Nonsense, StartPlan};
 use crate::simulate::promises::Broken;
+use crate::simulate::promises::bulks::actor_of;
 
 /// Who does what is done by hand.
 pub(super) fn somebody() -> Actor {
@@ -104,6 +106,10 @@ impl<S: TestStore> World<'_, S> {
         }
         let Some((run, unit)) = nth_of(&fitting, nth) else { return };
         self.do_to(deed, run, unit, nth);
+        // Another one right behind it, so that signals wait in line.
+        if deed == Deed::Signal && nth % 4 < 2 {
+            self.do_to(deed, run, unit, nth + 1);
+        }
     }
 
     /// Does something to a run or a step of it.
@@ -128,7 +134,8 @@ impl<S: TestStore> World<'_, S> {
             Deed::Complete => Command::Complete { unit, output: input(nth % 3), by, reason },
             Deed::Skip => Command::Skip { unit, by, reason },
             Deed::Apply => {
-                Command::ApplyPolicies { unit, only: None, earliest: now + Millis(nth % 5_000), by }
+                let only = (nth % 4 == 3).then(|| vec![POLICY_NAMES[usize::from(whole)].into()]);
+                Command::ApplyPolicies { unit, only, earliest: now + Millis(nth % 5_000), by }
             }
             Deed::Pause => Command::Pause { by, reason },
             Deed::Unpause => Command::Unpause { by },
@@ -140,12 +147,24 @@ impl<S: TestStore> World<'_, S> {
             }
             Deed::Continue => Command::Rerun { what: Rerun::Continue, by },
             Deed::RunAll => Command::Rerun { what: Rerun::All, by },
-            Deed::RunStep => Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by },
+            Deed::RunStep => Command::Rerun { what: Rerun::Steps(self.steps_of(run, nth)), by },
             Deed::Forget => return self.forget(run),
         };
         let ticket = self.ticket(Asked::Act(deed.words()));
         self.say(format_args!("  {} {run} {}", deed.words(), unit.step.0));
         self.ask(Request::Command { ticket, run, command });
+    }
+
+    /// One step of a run, or now and then two.
+    fn steps_of(&mut self, run: RunId, nth: u64) -> Vec<StepIx> {
+        let known = self.engine().and_then(|engine| engine.store().run(run).ok().flatten());
+        let count = known.map_or(1, |run| run.steps.len().max(1)) as u64;
+        let step = |nth: u64| StepIx(u16::try_from(nth % count).unwrap_or(0));
+        let mut steps = vec![step(nth)];
+        if nth.is_multiple_of(5) {
+            steps.push(step(nth / 5));
+        }
+        steps
     }
 
     fn signal_wanted(&mut self, run: RunId, unit: UnitRef) -> Option<Arc<str>> {
@@ -198,10 +217,13 @@ impl<S: TestStore> World<'_, S> {
         let engine = self.engine()?;
         let total = found.len() as u64;
         let target = |(place, (run, unit))| Target { place, run, unit, result: TargetResult::Pending };
-        engine.put_targets(id, (0..).zip(found).map(target).collect()).ok()?;
+        let targets: Vec<Target> = (0..).zip(found).map(target).collect();
+        engine.put_targets(id, targets.clone()).ok()?;
         // What is done to many runs at once is asked for once, so it has a name of its own.
-        let (by, pace) = ((Actor::User("crew".into()), None), Pace { rate: 2, canary });
-        engine.begin_bulk(Bulk::new(id, action, by, "what the plan wants".into(), pace, total, now)).ok()?;
+        let (by, pace) = ((Actor::User(actor_of(id)), None), Pace { rate: 2, canary });
+        let bulk = Bulk::new(id, action, by, "what the plan wants".into(), pace, total, now);
+        engine.begin_bulk(bulk.clone()).ok()?;
+        self.promises.bulk_begun(&bulk, &targets);
         self.bulks.push(id);
         self.say(format_args!("  {id} begins with {total}"));
         Some(())
@@ -243,6 +265,7 @@ impl<S: TestStore> World<'_, S> {
                 let command = Command::Answer { attempt, says: Says::Complete { output: Json::NULL } };
                 Request::Command { ticket, run, command }
             }
+            Nonsense::VoidBeat => return self.void_beat(nth),
             Nonsense::UnknownFlow => return self.start_unknown(nonsense),
             Nonsense::TooLarge => {
                 let command = Command::Signal { name: SIGNALS[0].into(), payload: too_large(), by };

@@ -150,7 +150,7 @@ impl<S: TestStore> World<'_, S> {
         let worker = &self.workers[place];
         let who = worker.worker();
         let (queues, max_load) = (worker.queues.clone(), worker.max_load);
-        engine.register(Offer { worker: who.clone(), queues, free: max_load, max_load }, false);
+        engine.register(Offer { worker: who.clone(), queues, free: max_load, max_load }, true);
         self.promises.hired(&who, max_load);
         let mut void = Vec::new();
         for (attempt, held) in &worker.has {

@@ -27,7 +27,10 @@ const FLOWS: &str = "flow: one\nsteps:\n  - {id: a, action: work}\n---\n\
     flow: retry\nsteps:\n  - {id: a, action: work, retryStrategy: retry, maxAttempts: 4, backOff: 10s}\n---\n\
     flow: hold\nsteps:\n  - {id: a, action: work, retryStrategy: hold}\n---\n\
     flow: parent\nsteps:\n  - {id: a, flow: one}\n---\n\
-    flow: resumed\nsteps:\n  - {id: a, action: work}\n";
+    flow: resumed\nsteps:\n  - {id: a, action: work}\n---\n\
+    flow: waits\nsteps:\n  - {id: a, signal: go}\n---\n\
+    flow: limited\nconcurrency: {limit: 1}\nsteps:\n  - {id: a, action: work}\n---\n\
+    flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n";
 
 /// Who asks.
 pub(super) fn ada() -> Actor {

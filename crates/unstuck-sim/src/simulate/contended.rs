@@ -1,0 +1,245 @@
+//! A store in which somebody else has a run now and then: it cannot be locked, for so many tries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::event::Event;
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::offer::Offer;
+use unstuck_core::policy::Policy;
+use unstuck_core::time::Time;
+use unstuck_store::conformance::TestStore;
+use unstuck_store::contract::{
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
+    StageId, Store, StoreError,
+};
+
+/// A store beside the runs that somebody else has.
+pub(crate) struct Contended<S> {
+    inner: S,
+    /// How often each cannot be locked.
+    busy: BTreeMap<RunId, u32>,
+}
+
+impl<S> Contended<S> {
+    /// Nobody has anything yet.
+    pub(crate) fn new(inner: S) -> Contended<S> {
+        Contended { inner, busy: BTreeMap::new() }
+    }
+
+    fn is_busy(&mut self, run: RunId) -> bool {
+        let Some(tries) = self.busy.get_mut(&run) else { return false };
+        *tries -= 1;
+        if *tries == 0 {
+            self.busy.remove(&run);
+        }
+        true
+    }
+}
+
+/// Passes on what another store does as well.
+macro_rules! pass {
+    ($($name:ident($($given:ident: $kind:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&mut self, $($given: $kind),*) -> $gives {
+            self.inner.$name($($given),*)
+        })*
+    };
+}
+
+impl<S: Store> Store for Contended<S> {
+    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        let is_busy: Vec<bool> = runs.iter().map(|run| self.is_busy(*run)).collect();
+        let free: Vec<RunId> =
+            runs.iter().zip(&is_busy).filter(|(_, busy)| !**busy).map(|(run, _)| *run).collect();
+        let mut locked = self.inner.lock(&free)?.into_iter();
+        let each = is_busy.iter().map(|busy| if *busy { Some(Locked::Busy) } else { locked.next() });
+        Ok(each.flatten().collect())
+    }
+
+    pass! {
+        begin() -> Result<(), StoreError>;
+        run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
+        payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
+        candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
+        highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+        admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
+        due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+        notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+        stage(stage: Stage) -> Result<StageId, StoreError>;
+        abandon(locked: Vec<Run>) -> ();
+        rollback() -> ();
+        settle(wait: bool) -> Vec<Settled>;
+        begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+        local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+        downtimes() -> Result<Vec<Downtime>, StoreError>;
+        alive(now: Time) -> ();
+        last_seen() -> Result<Option<Time>, StoreError>;
+        next_due() -> Result<Option<Time>, StoreError>;
+        last_time() -> Result<Option<Time>, StoreError>;
+        last_id() -> Result<u64, StoreError>;
+        run(run: RunId) -> Result<Option<Run>, StoreError>;
+        history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+        list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+        put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
+        flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
+        newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
+        policies() -> Result<Vec<Policy>, StoreError>;
+        put_policies(change: PolicyChange) -> Result<(), StoreError>;
+        policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+        policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
+        errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+        open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize) -> Result<Vec<OpenError>, StoreError>;
+        error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
+        unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+        put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
+        put_bulk(bulk: Bulk) -> Result<(), StoreError>;
+        bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
+        bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
+        targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
+        set_aside(run: RunId, why: Arc<str>) -> ();
+        release(run: RunId) -> ();
+        why_aside(run: RunId) -> Option<Arc<str>>;
+        release_reserve() -> bool;
+        next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
+    }
+}
+
+impl<S: TestStore> TestStore for Contended<S> {
+    fn reopen(self) -> Contended<S> {
+        Contended::new(self.inner.reopen())
+    }
+
+    fn make_durable(&mut self, n: usize) {
+        self.inner.make_durable(n);
+    }
+
+    fn fail_next(&mut self, error: &StoreError) -> usize {
+        self.inner.fail_next(error)
+    }
+
+    fn refuse_stage(&mut self, error: StoreError) -> bool {
+        self.inner.refuse_stage(error)
+    }
+
+    fn make_busy(&mut self, run: RunId, tries: u32) -> bool {
+        self.busy.insert(run, tries.max(1));
+        true
+    }
+
+    fn has_crashed(&self) -> bool {
+        self.inner.has_crashed()
+    }
+
+    fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
+        self.inner.look(flows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unstuck_core::command::{Command, OnDuplicate};
+    use unstuck_core::event::Actor;
+    use unstuck_engine::engine::Settings;
+    use unstuck_engine::request::{Output, Request, StartRun};
+    use unstuck_store::memory::MemoryStore;
+
+    use super::*;
+    use crate::machine::Machine;
+
+    const FLOWS: &str = "flow: one\nsteps:\n  - {id: a, action: work}\n---\n\
+        flow: parent\nsteps:\n  - {id: a, flow: one}\n";
+
+    fn machine() -> Machine<Contended<MemoryStore>> {
+        let flows = unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows;
+        let known = flows.clone();
+        let compile = Box::new(move |record: &FlowRecord| {
+            let flow = known.iter().find(|flow| flow.name == record.name).cloned();
+            flow.ok_or_else(|| "another flow".to_owned())
+        });
+        let store = Contended::new(MemoryStore::new());
+        let mut machine =
+            Machine::start(store, compile, Settings::default(), Time(1_800_000_000_000)).expect("opens");
+        for flow in flows {
+            machine.engine.put_flow(flow).expect("kept");
+        }
+        machine
+    }
+
+    fn ada() -> Actor {
+        Actor::User("ada".into())
+    }
+
+    fn start(machine: &mut Machine<Contended<MemoryStore>>, flow: &str) -> Vec<Output> {
+        let start = StartRun {
+            flow: flow.into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: ada(),
+        };
+        machine.engine.submit(Request::Start { ticket: 1, start });
+        machine.work()
+    }
+
+    /// The runs that there are, oldest first.
+    fn runs(machine: &mut Machine<Contended<MemoryStore>>) -> Vec<Run> {
+        let mut runs = machine.engine.store().list(&Filter::default(), None, 10).expect("reads");
+        runs.reverse();
+        runs
+    }
+
+    fn register(machine: &mut Machine<Contended<MemoryStore>>) {
+        let worker = Worker { name: "w".into(), incarnation: 1, local: true };
+        let queues: Arc<[Arc<str>]> = Arc::new(["work".into()]);
+        machine.engine.register(Offer { worker, queues, free: 1, max_load: 1 }, false);
+    }
+
+    #[test]
+    fn an_attempt_of_a_busy_run_is_handed_out_later_and_takes_no_room_until_then() {
+        let mut machine = machine();
+        start(&mut machine, "one");
+        let run = runs(&mut machine)[0].id;
+        machine.engine.store().make_busy(run, 3);
+        register(&mut machine);
+        let outputs = machine.work();
+        let handed_out = outputs.iter().filter(|output| matches!(output, Output::Dispatch { .. })).count();
+        assert_eq!(handed_out, 1, "{outputs:?}");
+    }
+
+    #[test]
+    fn notices_to_a_busy_run_arrive_all_and_in_order() {
+        for tries in 1..8 {
+            let mut machine = machine();
+            register(&mut machine);
+            start(&mut machine, "parent");
+            let (parent, child) = (runs(&mut machine)[0].id, runs(&mut machine)[1].id);
+            machine.engine.store().make_busy(child, tries);
+            let commands = [
+                Command::Pause { by: ada(), reason: None },
+                Command::Unpause { by: ada() },
+                Command::Pause { by: ada(), reason: None },
+            ];
+            for (ticket, command) in (2..).zip(commands) {
+                machine.engine.submit(Request::Command { ticket, run: parent, command });
+                machine.engine.step(machine.now());
+            }
+            machine.work();
+            let paused: Vec<bool> = runs(&mut machine).iter().map(|run| run.paused.is_some()).collect();
+            assert_eq!(paused, [true, true], "busy for {tries} tries");
+            assert!(machine.engine.store().notices(1).expect("reads").is_empty(), "busy for {tries} tries");
+        }
+    }
+}
