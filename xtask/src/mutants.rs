@@ -1,7 +1,8 @@
 //! `cargo xtask mutants`: the tester is tested. Engines with a mistake made on purpose, each of which the simulator must catch.
 //!
 //! A mutant is a file in `crates/unstuck-sim/mutants`: what it breaks, and exact texts with what stands in their place, where
-//! `@on` is whether this mutant is switched on. All of them are put into a copy of the tree, which is built once.
+//! `@on` is whether this mutant is switched on. All of them are put into a copy of the tree, which is built once. Mutants of
+//! the SQLite store are hunted by simulated histories on a disk that loses power, beside the store in memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +18,32 @@ const FOLDER: &str = "crates/unstuck-sim/mutants";
 const HUNTER: &str = "hunt.rs";
 /// What says which mutant is switched on.
 const SWITCH: &str = "UNSTUCK_MUTANT";
-/// Each is caught within so many.
+/// Each is caught within so many seeds, unless another number is given.
 const SEEDS: u64 = 1_000;
+/// The crate whose mutants only show in its own histories.
+/// What only the store in memory has.
+const IN_MEMORY: &str = "crates/unstuck-store/src/memory";
+const SQLITE: &str = "crates/unstuck-sqlite/";
+/// The test that hunts there, and what tells it to.
+const HISTORIES: &str = "simulated_histories_are_the_same_on_a_disk_that_crashes_and_in_memory";
+const HUNT: &str = "UNSTUCK_HUNT";
+const USAGE: &str = "usage: cargo xtask mutants [--seeds N] [--store memory|sqlite] [NAME...]";
+
+/// What is hunted, and where.
+#[derive(Debug, PartialEq)]
+struct Hunt<'a> {
+    seeds: u64,
+    /// On the store of this name only: where it is not given, on whatever store each mutant shows in.
+    store: Option<StoreKind>,
+    names: Vec<&'a str>,
+}
+
+/// The stores that mutants are hunted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreKind {
+    Memory,
+    Sqlite,
+}
 
 /// A mistake made on purpose.
 #[derive(Debug, PartialEq)]
@@ -49,10 +74,17 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
 }
 
 fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
+    let hunt = parse(args)?;
     let mutants = read_all(root)?;
-    let wanted: Vec<&Mutant> =
-        mutants.iter().filter(|mutant| args.is_empty() || args.contains(&&*mutant.name)).collect();
-    if let Some(unknown) = args.iter().find(|name| !mutants.iter().any(|mutant| mutant.name == **name)) {
+    let is_wanted = |mutant: &&Mutant| match (&hunt.names[..], hunt.store) {
+        ([], None) => true,
+        // What only shows in the SQLite store is not hunted in memory.
+        ([], Some(store)) => mutant.shows_in(store),
+        (names, _) => names.contains(&&*mutant.name),
+    };
+    let wanted: Vec<&Mutant> = mutants.iter().filter(is_wanted).collect();
+    if let Some(unknown) = hunt.names.iter().find(|name| !mutants.iter().any(|mutant| mutant.name == **name))
+    {
         let names: Vec<&str> = mutants.iter().map(|mutant| &*mutant.name).collect();
         return Err(format!("there is no mutant `{unknown}`; there are {}", names.join(", ")));
     }
@@ -60,18 +92,33 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
     copy_tree(root, &tree)?;
     apply(&tree, &mutants)?;
     let begun = Instant::now();
-    let program = build(root, &tree)?;
+    let store_of = |mutant: &Mutant| match hunt.store {
+        Some(store) => store,
+        None if mutant.is_sqlite() => StoreKind::Sqlite,
+        None => StoreKind::Memory,
+    };
+    let stores: Vec<StoreKind> = [StoreKind::Memory, StoreKind::Sqlite]
+        .into_iter()
+        .filter(|store| wanted.iter().any(|mutant| store_of(mutant) == *store))
+        .collect();
+    let mut programs = Vec::new();
+    for store in &stores {
+        programs.push((*store, build(root, &tree, *store)?));
+    }
     println!("built in {:.0} s", begun.elapsed().as_secs_f64());
+    let program_of = |store| programs.iter().find(|(of, _)| *of == store).map(|(_, program)| program);
     // The copy without a mistake first: a tester that always complains proves nothing.
-    let mut hunts: Vec<(&str, &str)> = vec![("", "nothing: no mutant is switched on")];
-    hunts.extend(wanted.iter().map(|mutant| (&*mutant.name, &*mutant.breaks)));
+    let mut hunts: Vec<(StoreKind, &str, &str)> =
+        stores.iter().map(|store| (*store, "", "nothing: no mutant is switched on")).collect();
+    hunts.extend(wanted.iter().map(|mutant| (store_of(mutant), &*mutant.name, &*mutant.breaks)));
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some((name, breaks)) = hunts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(problem) = hunt(&program, name, breaks)
+                while let Some((store, name, breaks)) = hunts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let Some(program) = program_of(*store) else { continue };
+                    if let Err(problem) = hunt_one((*store, program), hunt.seeds, name, breaks)
                         && let Ok(mut failures) = failures.lock()
                     {
                         failures.push(problem);
@@ -90,21 +137,32 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
 }
 
 /// Hunts one mutant and says how that went; an error is one that was not caught, or a complaint about nothing.
-fn hunt(program: &Path, name: &str, breaks: &str) -> Result<(), String> {
-    let output = Command::new(program).arg(SEEDS.to_string()).env(SWITCH, name).output();
+fn hunt_one(
+    (store, program): (StoreKind, &Path),
+    seeds: u64,
+    name: &str,
+    breaks: &str,
+) -> Result<(), String> {
+    let mut command = Command::new(program);
+    match store {
+        StoreKind::Memory => command.arg(seeds.to_string()),
+        StoreKind::Sqlite => command.args(["--nocapture", HISTORIES]).env(HUNT, seeds.to_string()),
+    };
+    let output = command.env(SWITCH, name).output();
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    match (name, said.split('\t').collect::<Vec<_>>().as_slice()) {
+    let line = said.lines().find(|line| line.contains('\t')).unwrap_or_default();
+    match (name, line.split('\t').collect::<Vec<_>>().as_slice()) {
         ("", [seeds, _, what]) => Err(format!("without a mutant, after {seeds} seeds: {}", what.trim())),
         ("", _) if output.status.success() => {
-            println!("{:<32} {SEEDS} seeds, every promise kept", "(none)");
+            println!("{:<32} {seeds} seeds, every promise kept", "(none)");
             Ok(())
         }
         (_, [seeds, promise, _]) => {
             println!("{name:<32} caught after {seeds:>4} seeds by {promise:<10} {breaks}");
             Ok(())
         }
-        (_, _) if output.status.success() => Err(format!("{name} survives {SEEDS} seeds: {breaks}")),
+        (_, _) if output.status.success() => Err(format!("{name} survives {seeds} seeds: {breaks}")),
         (_, _) => Err(format!("{name} ends without a word: {}", last_line(&output))),
     }
 }
@@ -236,8 +294,11 @@ fn only_place(text: &str, edit: &Edit) -> Result<usize, String> {
     }
 }
 
-fn build(root: &Path, tree: &Path) -> Result<std::path::PathBuf, String> {
+fn build(root: &Path, tree: &Path, store: StoreKind) -> Result<std::path::PathBuf, String> {
     let target = root.join("target/mutants/build");
+    if store == StoreKind::Sqlite {
+        return build_histories(tree, &target);
+    }
     let status = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["build", "--quiet", "-p", "unstuck-sim", "--bin", "hunt"])
         .current_dir(tree)
@@ -248,6 +309,64 @@ fn build(root: &Path, tree: &Path) -> Result<std::path::PathBuf, String> {
         Ok(target.join("debug/hunt"))
     } else {
         Err("the copy with the mutants does not build".to_owned())
+    }
+}
+
+/// The test program of the SQLite store, which has the disk that loses power.
+fn build_histories(tree: &Path, target: &Path) -> Result<std::path::PathBuf, String> {
+    let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+        .args(["test", "--quiet", "-p", "unstuck-sqlite", "--test", "storage", "--no-run"])
+        .args(["--message-format", "json"])
+        .current_dir(tree)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let program = said.lines().rev().find_map(|line| {
+        let from = line.find("\"executable\":\"")? + "\"executable\":\"".len();
+        Some(line[from..].split('"').next()?.into())
+    });
+    program.ok_or_else(|| format!("the histories with the mutants do not build: {}", last_line(&output)))
+}
+
+/// `[--seeds N] [--store memory|sqlite] [NAME...]`.
+fn parse<'a>(args: &[&'a str]) -> Result<Hunt<'a>, String> {
+    let mut hunt = Hunt { seeds: SEEDS, store: None, names: Vec::new() };
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match *arg {
+            "--seeds" => {
+                let number = rest.next().and_then(|number| number.parse().ok()).filter(|seeds| *seeds > 0);
+                hunt.seeds = number.ok_or_else(|| format!("--seeds needs a number\n{USAGE}"))?;
+            }
+            "--store" => {
+                hunt.store = Some(match rest.next().copied() {
+                    Some("memory") => StoreKind::Memory,
+                    Some("sqlite") => StoreKind::Sqlite,
+                    _ => return Err(format!("--store needs `memory` or `sqlite`\n{USAGE}")),
+                });
+            }
+            option if option.starts_with('-') => {
+                return Err(format!("`{option}` is not known here\n{USAGE}"));
+            }
+            name => hunt.names.push(name),
+        }
+    }
+    Ok(hunt)
+}
+
+impl Mutant {
+    /// Whether it can be caught on this store: one of the SQLite store only there, one of the stores in memory only there.
+    fn shows_in(&self, store: StoreKind) -> bool {
+        match store {
+            StoreKind::Memory => !self.is_sqlite(),
+            StoreKind::Sqlite => !self.edits.iter().any(|edit| edit.file.starts_with(IN_MEMORY)),
+        }
+    }
+
+    /// Whether it only shows on the SQLite store.
+    fn is_sqlite(&self) -> bool {
+        self.edits.iter().any(|edit| edit.file.starts_with(SQLITE))
     }
 }
 
@@ -265,6 +384,26 @@ mod tests {
                 let text = fs::read_to_string(root.join(&edit.file)).expect("its file is there");
                 let place = only_place(&text, edit);
                 assert!(place.is_ok(), "{}: {}", mutant.name, place.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_hunt_has_a_number_of_seeds_a_store_and_names() {
+        let hunt = |seeds, store, names| Hunt { seeds, store, names };
+        let cases: [(&[&str], Result<Hunt<'_>, &str>); 6] = [
+            (&[], Ok(hunt(SEEDS, None, vec![]))),
+            (&["--seeds", "5000", "no-fencing"], Ok(hunt(5_000, None, vec!["no-fencing"]))),
+            (&["--store", "sqlite"], Ok(hunt(SEEDS, Some(StoreKind::Sqlite), vec![]))),
+            (&["--seeds", "none"], Err("--seeds needs a number")),
+            (&["--store", "paper"], Err("--store needs `memory` or `sqlite`")),
+            (&["--fast"], Err("`--fast` is not known here")),
+        ];
+        for (args, wanted) in cases {
+            match (parse(args), wanted) {
+                (Ok(is), Ok(wanted)) => assert_eq!(is, wanted, "{args:?}"),
+                (Err(is), Err(wanted)) => assert!(is.starts_with(wanted), "{args:?}: {is}"),
+                (is, wanted) => panic!("{args:?}: {is:?}, and not {wanted:?}"),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unstuck_core::model::flow::Flow;
 use unstuck_core::random::Random;
-use unstuck_sim::simulate::{self, Plan, Report};
+use unstuck_sim::simulate::{self, Failure, Plan, Report};
 use unstuck_store::contract::FlowRecord;
 use unstuck_store::differential::twin::Twin;
 use unstuck_store::memory::MemoryStore;
@@ -23,6 +23,10 @@ const LONGEST: u64 = 700;
 #[test]
 fn simulated_histories_are_the_same_on_a_disk_that_crashes_and_in_memory() {
     let tally = Tally::default();
+    // `cargo xtask mutants` hunts with this test: it says which seed shows the mutant first.
+    if let Some(count) = std::env::var("UNSTUCK_HUNT").ok().and_then(|count| count.parse().ok()) {
+        return hunt(count);
+    }
     let seeds = seeds(HISTORIES);
     let failures = on_every_core(&seeds, |seed| {
         let report = simulate_on_both(seed, Lies::None, &tally);
@@ -43,6 +47,22 @@ fn simulated_histories_are_the_same_on_a_disk_that_crashes_and_in_memory() {
 fn a_disk_that_lies_about_syncs_is_caught() {
     let caught = (0..60).find(|seed| simulate_on_both(*seed, Lies::All, &Tally::default()).broken.is_some());
     assert!(caught.is_some(), "stages were lost, and nobody noticed");
+}
+
+/// Seeds until one of them shows that something is wrong, which is said in a line as the hunter in memory does.
+fn hunt(count: u64) {
+    std::panic::set_hook(Box::new(|_| {}));
+    for seed in 0..count {
+        let report = std::panic::catch_unwind(|| simulate_on_both(seed, Lies::None, &Tally::default()));
+        let (promise, what) = match report.map(|report| report.broken) {
+            Ok(None) => continue,
+            Ok(Some(Failure::Broken(broken))) => (broken.promise.word(), broken.to_string()),
+            Ok(Some(Failure::Panicked(words))) => ("panic", words),
+            Err(_) => ("panic", "the stores differ, or one of them has given up".to_owned()),
+        };
+        println!("{}\t{promise}\t{}", seed + 1, what.lines().next().unwrap_or_default());
+        std::process::exit(1);
+    }
 }
 
 /// One history, on a store on such a disk with the store in memory beside it.
