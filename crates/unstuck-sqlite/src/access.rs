@@ -88,9 +88,8 @@ fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Resul
         )));
     }
     if !is_right(&about.file_type()) {
-        return Err(broken(format!(
-            "{shown} is not {what} that belongs there; move it away, or give another store"
-        )));
+        let kind = what.trim_start_matches("the ");
+        return Err(broken(format!("{shown} is not a {kind}; move it away, or give another store")));
     }
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use unstuck_store::contract::StoreError;
+
 use crate::failure::{Failure, plain};
 use crate::text;
 
@@ -52,8 +54,12 @@ impl StoreArgument {
 impl Place {
     /// Refuses what belongs to another user: it could execute its commands as this one.
     fn checked(self) -> Result<Place, Failure> {
-        unstuck_sqlite::check_access(&self.directory).map_err(|error| Failure::new(error.to_string()))?;
-        Ok(self)
+        match unstuck_sqlite::check_access(&self.directory) {
+            Ok(()) => Ok(self),
+            // Nothing has stopped: nothing was begun.
+            Err(StoreError::Broken(what)) => Err(Failure::new(what)),
+            Err(error) => Err(Failure::new(error.to_string())),
+        }
     }
 
     /// Whether there is a store.
