@@ -26,6 +26,7 @@ pub mod random;
 pub mod reason;
 pub mod recovery;
 pub mod refusal;
+pub mod replay;
 mod schedule;
 pub mod time;
 pub mod wakeup;

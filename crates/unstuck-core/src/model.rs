@@ -8,4 +8,5 @@ pub mod flow;
 pub mod nesting;
 pub mod recovery;
 pub mod run;
+mod step_order;
 pub mod unit;

@@ -197,7 +197,11 @@ impl Batch {
                 return Err(Undecided::Error(error));
             }
         };
-        load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow)?;
+        let loaded = load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow);
+        if let (Err(error @ StoreError::Damaged(_)), Some(run)) = (&loaded, &working.run) {
+            self.unusable.push((id, run.flow, error.clone().into()));
+        }
+        loaded?;
         let mut context = Context {
             now: tools.now,
             run: id,
@@ -508,6 +512,14 @@ impl Working {
             (None, Some(given)) => given,
             (None, None) => return Err(None),
         };
+        if let Some(run) = &self.run
+            && run.steps.len() != flow.steps.len()
+        {
+            let (has, should) = (run.steps.len(), flow.steps.len());
+            let problem =
+                format!("{} has {has} steps, and its flow version {should}: go back to a copy", run.id);
+            return Err(Some(EngineError::BadFlow(problem)));
+        }
         self.flow = Some(flow.clone());
         Ok(flow)
     }

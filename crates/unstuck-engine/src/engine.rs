@@ -10,10 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstuck_core::command::Command;
+use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Effect;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
@@ -134,6 +135,7 @@ impl<S: Store> Engine<S> {
         let ids = Ids::new(settings.node, store.last_id()?);
         let life = Lifetime::begin(&mut store, settings.token_key)?;
         let mut flows = Flows::new(compile);
+        flows.keep_orders(&mut store)?;
         examine(&mut store, &mut flows)?;
         let policies = policies::kept(&mut store)?;
         let bulks = Bulks::kept(&mut store)?;
@@ -378,7 +380,10 @@ impl<S: Store> Engine<S> {
         self.due(&mut batch, done, limit(Work::Due))?;
         self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
-            self.set_aside(run, Some(flow), &flow_unusable(&error.to_string()));
+            match error {
+                EngineError::Damaged(what) => self.set_aside(run, None, &what),
+                error => self.set_aside(run, Some(flow), &flow_unusable(&error.to_string())),
+            }
         }
         self.finish(batch, done)
     }
@@ -488,11 +493,13 @@ impl<S: Store> Engine<S> {
         }
         for effect in effects {
             match effect {
-                Effect::Dispatch { attempt, worker, .. } => {
-                    if let Some(job) = self.job(&batch, attempt, &worker)? {
-                        done.outputs.push(Output::Dispatch { worker, job });
-                    }
-                }
+                Effect::Dispatch { attempt, worker, .. } => match self.job(&batch, attempt, &worker) {
+                    Ok(Some(job)) => done.outputs.push(Output::Dispatch { worker, job }),
+                    Ok(None) => {}
+                    // Nobody can work on it: it has failed, and is told as its worker would.
+                    Err(StoreError::Damaged(what)) => self.inbox.push_back(unreadable(attempt, what)),
+                    Err(error) => return Err(error),
+                },
                 Effect::Interrupt { attempt, worker, why } => {
                     done.outputs.push(Output::Interrupt { worker, attempt, why });
                 }
@@ -560,4 +567,10 @@ fn said_about(request: &Request) -> Option<RunId> {
             None
         }
     }
+}
+
+/// What is said of an attempt whose input is damaged.
+fn unreadable(attempt: AttemptId, what: String) -> Request {
+    let error = Error { reason: Reason::Data, ..Error::new(what) };
+    Request::Word(Word::Says(attempt, Says::Fail { error: Box::new(error), fatal: true }))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
-use unstuck_store::contract::{FlowRecord, NewFlow, PutFlowError, Store};
+use unstuck_store::contract::{FlowRecord, NewFlow, PutFlowError, Store, StoreError};
 
 use crate::request::EngineError;
 
@@ -39,8 +39,29 @@ impl Flows {
             version: (!flow.version.is_empty()).then(|| flow.version.clone()),
             source: flow.source.clone(),
             directory: flow.directory.clone(),
+            steps: flow.step_ids(),
         })?;
+        let flow = in_kept_order(&record, flow)
+            .map_err(|problem| PutFlowError::Store(StoreError::Damaged(problem)))?;
         Ok(self.keep(&record, flow))
+    }
+
+    /// Keeps the order of steps of flows that were kept before that was. One that cannot be used gets it once it can.
+    pub(crate) fn keep_orders(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+        for id in (1..).map(FlowId) {
+            let Some(record) = store.flow(id)? else { return Ok(()) };
+            if record.steps.is_some() {
+                continue;
+            }
+            let Ok(flow) = self.compile(&record) else { continue };
+            let FlowRecord { name, version, source, directory, .. } = record;
+            let new = NewFlow { name, version: Some(version), source, directory, steps: flow.step_ids() };
+            match store.put_flow(new) {
+                Ok(_) | Err(PutFlowError::VersionTaken { .. }) => {}
+                Err(PutFlowError::Store(error)) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// The flow version of this id.
@@ -72,7 +93,7 @@ impl Flows {
         if let Some(problem) = self.bad.get(&record.id) {
             return Err(EngineError::BadFlow(problem.clone()));
         }
-        match (self.compile)(record) {
+        match (self.compile)(record).and_then(|flow| in_kept_order(record, flow)) {
             Ok(flow) => Ok(self.remember(record, flow)),
             Err(problem) => {
                 self.bad.insert(record.id, problem.clone());
@@ -93,5 +114,16 @@ impl Flows {
         self.bad.remove(&record.id);
         self.by_id.insert(record.id, flow.clone());
         flow
+    }
+}
+
+/// The flow with its steps in the order that is kept, by which the runs of this version know them.
+fn in_kept_order(record: &FlowRecord, flow: Flow) -> Result<Flow, String> {
+    let FlowRecord { name, version, steps, .. } = record;
+    match steps {
+        None => Ok(flow),
+        Some(ids) => {
+            flow.in_order_of(ids).map_err(|problem| format!("version {version} of flow `{name}`: {problem}"))
+        }
     }
 }

@@ -159,6 +159,8 @@ pub enum EngineError {
     /// The store could not keep it; nothing was changed. Of a broken one nobody knows: what was asked may be there when it is
     /// opened again.
     Store(StoreError),
+    /// Something that it needs is damaged, in a sentence; nothing was changed, and everything else goes on.
+    Damaged(String),
     /// Policies were refused; nothing was changed.
     BadPolicies(Vec<BadPolicy>),
     /// An order about a bulk action was refused, in a sentence; nothing was changed.
@@ -176,7 +178,7 @@ pub enum EngineError {
 impl EngineError {
     /// Whether the flow of a run cannot be used.
     pub(crate) fn is_unusable_flow(&self) -> bool {
-        matches!(self, EngineError::BadFlow(_) | EngineError::UnknownFlow(_))
+        matches!(self, EngineError::BadFlow(_) | EngineError::UnknownFlow(_) | EngineError::Damaged(_))
     }
 }
 
@@ -194,7 +196,7 @@ impl fmt::Display for EngineError {
                 }
                 Ok(())
             }
-            EngineError::BadBulk(sentence) => f.write_str(sentence),
+            EngineError::Damaged(sentence) | EngineError::BadBulk(sentence) => f.write_str(sentence),
             EngineError::Changed(run) => {
                 write!(f, "{run} has changed in the meantime; nothing was done, try again")
             }
@@ -212,7 +214,12 @@ impl std::error::Error for EngineError {}
 
 impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> EngineError {
-        EngineError::Store(error)
+        match error {
+            StoreError::Damaged(what) => EngineError::Damaged(what),
+            StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_) => {
+                EngineError::Store(error)
+            }
+        }
     }
 }
 

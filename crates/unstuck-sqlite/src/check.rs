@@ -26,6 +26,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 
 use crate::check::run::RunChecks;
 use crate::check::snapshot::Snapshot;
+use crate::open::load;
 
 pub(crate) use crate::check::file::open as open_for_reading;
 
@@ -102,5 +103,11 @@ pub fn check(
     let mut checks = RunChecks::new(snapshot, progress);
     checks.all_runs(&mut report)?;
     tables::check(checks, &mut report)?;
+    // Whatever is in the way of opening the store is a finding, also where no other looks for it.
+    if report.is_clean()
+        && let Err(error @ (StoreError::Broken(_) | StoreError::Damaged(_))) = load(&transaction)
+    {
+        report.add(run::unreadable("the store", &error));
+    }
     Ok(report)
 }

@@ -9,8 +9,10 @@ use unstuck_store::contract::StoreError;
 use crate::access::{check_access, make_file, make_folder, tighten};
 use crate::check;
 use crate::error::{broken, folder_error, store_error};
-use crate::open::DATABASE;
+use crate::open::{DATABASE, load};
 use crate::rows;
+use crate::schema::is_current;
+use crate::sums;
 
 /// The copy while it is made: what stands under this name when nobody makes it is half a copy.
 const PART: &str = "copying";
@@ -68,10 +70,23 @@ fn remove_parts(folder: &Path) {
     }
 }
 
+fn no_copy(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged(what) | StoreError::Broken(what) => {
+            StoreError::Damaged(format!("no copy was made: {what}"))
+        }
+        StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => error,
+    }
+}
+
 fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let shown = path.to_str().ok_or_else(|| broken("the name of the folder is not UTF-8"))?;
     connection.execute("VACUUM INTO ?1", [shown]).map_err(store_error)?;
     let copy = Connection::open(path).map_err(store_error)?;
+    if is_current(&copy)? {
+        // A copy of what is damaged would be found when it is needed, and be of no use then.
+        sums::verify_all(&copy).and_then(|()| load(&copy).map(|_| ())).map_err(no_copy)?;
+    }
     let epoch = rows::meta(&copy, "epoch")?.unwrap_or(1) + 1;
     let sql = "INSERT INTO meta (name, value) VALUES ('epoch', ?1)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";

@@ -62,6 +62,7 @@ pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
         StoreError::Conflict(what) => StoreError::Conflict(say(what)),
         StoreError::Full(what) => StoreError::Full(say(what)),
         StoreError::Away(what) => StoreError::Away(say(what)),
+        StoreError::Damaged(what) => StoreError::Damaged(say(what)),
         StoreError::Broken(what) => StoreError::Broken(say(what)),
     }
 }

@@ -36,7 +36,9 @@ mod state;
 pub mod stats;
 mod store;
 mod stored;
+mod sums;
 mod wal;
+mod whose;
 mod writer;
 
 pub use access::{check_access, is_writable};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
+use unstuck_core::replay::replay_event;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
@@ -309,8 +309,11 @@ fn replay(
             return Err(broken(format!("{run} is locked while the store is opened")));
         }
     };
-    evolve(&mut slot, &record.event);
+    replay_event(&mut slot, &record.event).map_err(|why| rows::unsound(run, record.event.seq, &why))?;
     let here = slot.ok_or_else(|| broken(format!("{run} has no beginning")))?;
+    if here.id != run {
+        return Err(rows::unsound(run, record.event.seq, &format!("it starts {}, another run", here.id)));
+    }
     let (seq, flow) = (here.seq, state.flow_name(here.flow)?);
     state.hot.put(run, Box::new(here), flow, pos);
     if let Some(hot) = state.hot.get_mut(run) {

@@ -2,21 +2,32 @@
 
 use rusqlite::{Connection, params};
 use unstuck_core::policy::Policy;
+use unstuck_store::audit::RESTORE;
 use unstuck_store::check::check_policies;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
 
 use crate::claim::Claim;
-use crate::error::store_error;
+use crate::error::{broken, store_error};
 use crate::record::{read, text};
 use crate::rows::unsigned;
+use crate::sums;
 use crate::writer::number;
 
 /// Every policy, the oldest first.
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
-    let sql = "SELECT body FROM policy ORDER BY age, id";
+    let sql = "SELECT body, sum, id FROM policy ORDER BY age, id";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
-    rows.map(|body| read(&body.map_err(store_error)?, "a policy")).collect()
+    let rows = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?)))
+        .map_err(store_error)?;
+    rows.map(|row| {
+        let (body, kept, id) = row.map_err(store_error)?;
+        if !sums::fits(kept, sums::sum(&[], &[&id, &body])) {
+            return Err(broken(format!("policy {id} is damaged: {}; {RESTORE}", sums::WRONG_SUM)));
+        }
+        read(&body, "a policy")
+    })
+    .collect()
 }
 
 /// Keeps these policies in place of those before, and what was changed.
@@ -28,11 +39,13 @@ pub(crate) fn put(
     check_policies(&change.policies)?;
     let transaction = claim.begin(connection)?;
     transaction.execute("DELETE FROM policy", []).map_err(store_error)?;
-    let insert = "INSERT INTO policy (id, name, age, body) VALUES (?1, ?2, ?3, ?4)";
+    let insert = "INSERT INTO policy (id, name, age, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
     for policy in &change.policies {
         let Policy { id, name, age, .. } = policy;
+        let body = text(policy)?;
+        let sum = sums::sum(&[], &[id, &body]);
         transaction
-            .execute(insert, params![&**id, &**name, number(*age)?, text(policy)?])
+            .execute(insert, params![&**id, &**name, number(*age)?, body, sum])
             .map_err(store_error)?;
     }
     for audit in &change.changes {

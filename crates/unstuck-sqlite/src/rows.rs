@@ -8,21 +8,24 @@ use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
-use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::StepIx;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::replay::replay_event;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
+use unstuck_store::audit::RESTORE;
 use unstuck_store::contract::{Filter, FlowRecord, Life, NoticeId, StoreError};
 use unstuck_store::timers::Timer;
 
 use crate::bulks;
 use crate::claim::Claim;
 use crate::error::{broken, store_error};
-use crate::record::{KeptSlot, Record, read};
+use crate::record::{KeptSlot, Record, read, text};
+use crate::sums;
+use crate::whose;
 use crate::writer::number;
 
 /// The row of a run.
@@ -86,14 +89,37 @@ pub(crate) fn list(
 
 /// The record at a position, with the position of the run's record before it.
 pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(Record, u64), StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT prev, body FROM event WHERE pos = ?1").map_err(store_error)?;
-    let found: Option<(i64, String)> = statement
-        .query_row([number(pos)?], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .map_err(store_error)?;
-    let (prev, body) = found.ok_or_else(|| broken(format!("event {pos} of the log is missing")))?;
-    Ok((read(&body, &format!("event {pos} of the log"))?, unsigned(prev)))
+    let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(pos)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else {
+        return Err(broken(format!("event {pos} of the log is missing; {RESTORE}")));
+    };
+    let EventRow { prev, record, .. } = event_row(row)?;
+    Ok((record, prev))
+}
+
+/// A row of the log, which is what was written.
+struct EventRow {
+    pos: u64,
+    run: RunId,
+    prev: u64,
+    record: Record,
+}
+
+/// Reads a row of the log: position, run, the position before it, body and checksum.
+fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
+    let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
+    let (pos, run, prev) = (number(0)?, RunId(number(1)?), number(2)?);
+    let damaged = |why: &str| broken(sums::damaged_event(pos, run, why));
+    let body = row.get_ref(3).map_err(store_error)?;
+    let body = body.as_str().map_err(|error| damaged(&error.to_string()))?;
+    let kept: Option<i64> = row.get(4).map_err(store_error)?;
+    if !sums::fits(kept, sums::of_event(pos, run, prev, body)) {
+        return Err(damaged(sums::WRONG_SUM));
+    }
+    let record = serde_json::from_str(body).map_err(|error| damaged(&error.to_string()))?;
+    Ok(EventRow { pos, run, prev, record })
 }
 
 /// The events of a run up to `head`, those after number `after`, in order.
@@ -116,9 +142,17 @@ pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<
 pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
     let mut run = None;
     for event in history(connection, head, 0)? {
-        evolve(&mut run, &event);
+        replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;
     }
-    run.ok_or_else(|| broken(format!("{id} has no history")))
+    let run = run.ok_or_else(|| broken(format!("{id} has no history; {RESTORE}")))?;
+    if run.id == id { Ok(run) } else { Err(unsound(id, 1, &format!("it starts {}, another run", run.id))) }
+}
+
+/// An event can be read, and makes no sense where it stands.
+pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
+    broken(format!(
+        "event {seq} of {run} is damaged: {why}; {RESTORE}, or see what else is damaged with `unstuck store check`"
+    ))
 }
 
 /// Calls `each` with every record after a position: position, run, record.
@@ -127,17 +161,12 @@ pub(crate) fn tail(
     after: u64,
     mut each: impl FnMut(u64, RunId, u64, Record) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let sql = "SELECT pos, run, prev, body FROM event WHERE pos > ?1 ORDER BY pos";
+    let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos > ?1 ORDER BY pos";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let mut rows = statement.query([number(after)?]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
-        let pos = unsigned(row.get(0).map_err(store_error)?);
-        let run = RunId(unsigned(row.get(1).map_err(store_error)?));
-        let prev = unsigned(row.get(2).map_err(store_error)?);
-        let body = row.get_ref(3).map_err(store_error)?;
-        let body =
-            body.as_str().map_err(|error| broken(format!("event {pos} of the log is damaged: {error}")))?;
-        each(pos, run, prev, read(body, &format!("event {pos} of the log"))?)?;
+        let EventRow { pos, run, prev, record } = event_row(row)?;
+        each(pos, run, prev, record)?;
     }
     Ok(())
 }
@@ -240,52 +269,106 @@ pub(crate) fn run_of_key(
     Ok(run.map(|run| RunId(unsigned(run))))
 }
 
-/// A payload.
-pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<Json>, StoreError> {
+/// Whether this payload is kept, whatever it says.
+pub(crate) fn has_payload(connection: &Connection, id: PayloadId) -> Result<bool, StoreError> {
     let mut statement =
-        connection.prepare_cached("SELECT body FROM payload WHERE id = ?1").map_err(store_error)?;
-    let body: Option<String> =
-        statement.query_row([number(id.0)?], |row| row.get(0)).optional().map_err(store_error)?;
-    body.map(|body| Json::parse(&body).map_err(|error| broken(format!("payload {id} is damaged: {error}"))))
-        .transpose()
+        connection.prepare_cached("SELECT 1 FROM payload WHERE id = ?1").map_err(store_error)?;
+    statement.exists([number(id.0)?]).map_err(store_error)
+}
+
+/// A payload. One that is damaged is told with what it is to its run; nothing else is harmed by it.
+pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<Json>, StoreError> {
+    let sql = "SELECT run, body, sum FROM payload WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(id.0)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
+    let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+    let kept: Option<i64> = row.get(2).map_err(store_error)?;
+    let read = match row.get_ref(1).map_err(store_error)?.as_str() {
+        Ok(body) if !sums::fits(kept, sums::of_payload(id, run, body)) => Err(sums::WRONG_SUM.to_owned()),
+        Ok(body) => Json::parse(body).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let damaged = |why: String| {
+        let what = whose::payload(connection, run, id);
+        StoreError::Damaged(sums::damaged_payload(id, run, what.as_deref(), &why))
+    };
+    read.map(Some).map_err(damaged)
 }
 
 /// Every undelivered notice.
 pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-    let mut statement = connection.prepare("SELECT id, body FROM notice ORDER BY id").map_err(store_error)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    let mut statement =
+        connection.prepare("SELECT id, body, sum FROM notice ORDER BY id").map_err(store_error)?;
+    let rows = statement
+        .query_map([], |row| Ok((unsigned(row.get(0)?), row.get(1)?, row.get(2)?)))
+        .map_err(store_error)?;
     let mut notices = Vec::new();
     for row in rows {
-        let (id, body): (i64, String) = row.map_err(store_error)?;
-        notices.push((NoticeId(unsigned(id)), read(&body, "a notice")?));
+        let (id, body, kept): (u64, String, Option<i64>) = row.map_err(store_error)?;
+        if !sums::fits(kept, sums::sum(&[id], &[&body])) {
+            return Err(broken(format!("notice {id} is damaged: {}; {RESTORE}", sums::WRONG_SUM)));
+        }
+        notices.push((NoticeId(id), read(&body, "a notice")?));
     }
     Ok(notices)
 }
 
 /// Every flow version, in the order in which they were kept.
 pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
-    let sql = "SELECT id, name, version, source, directory FROM flow ORDER BY id";
-    let mut statement = connection.prepare(sql).map_err(store_error)?;
-    let rows = statement.query_map([], |row| {
-        let texts: [String; 4] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-        let [name, version, source, directory] = texts.map(Into::into);
-        Ok(FlowRecord { id: FlowId(unsigned(row.get(0)?)), name, version, source, directory })
-    });
-    rows.map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+    let damaged = |(flow, why): (FlowRecord, Option<String>)| match why {
+        None => Ok(flow),
+        Some(why) => {
+            let FlowRecord { name, version, .. } = flow;
+            Err(broken(format!("version {version} of flow `{name}` is damaged: {why}; {RESTORE}")))
+        }
+    };
+    flow_rows(connection)?.into_iter().map(damaged).collect()
 }
 
-/// Keeps a flow version, or its new folder.
+/// Every flow version, in the order in which they were kept, with what is wrong with its row.
+pub(crate) fn flow_rows(connection: &Connection) -> Result<Vec<(FlowRecord, Option<String>)>, StoreError> {
+    let sql = "SELECT id, name, version, source, directory, steps, sum FROM flow ORDER BY id";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut flows = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let id = FlowId(unsigned(row.get(0).map_err(store_error)?));
+        let text = |column: usize| row.get::<_, String>(column).map(Arc::<str>::from).map_err(store_error);
+        let kept: Option<String> = row.get(5).map_err(store_error)?;
+        let (steps, mut why) = match kept.as_deref().map(serde_json::from_str).transpose() {
+            Ok(steps) => (steps, None),
+            Err(error) => (None, Some(format!("the order of its steps cannot be read: {error}"))),
+        };
+        let (name, version, source, directory) = (text(1)?, text(2)?, text(3)?, text(4)?);
+        let flow = FlowRecord { id, name, version, source, directory, steps };
+        if !sums::fits(row.get(6).map_err(store_error)?, flow_sum(&flow, kept.as_deref())) {
+            why = Some(sums::WRONG_SUM.to_owned());
+        }
+        flows.push((flow, why));
+    }
+    Ok(flows)
+}
+
+fn flow_sum(flow: &FlowRecord, steps: Option<&str>) -> i32 {
+    let FlowRecord { id, name, version, source, directory, .. } = flow;
+    sums::sum(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
+}
+
+/// Keeps a flow version, or its new folder and the order of its steps.
 pub(crate) fn put_flow(
     connection: &mut Connection,
     claim: &Claim,
     flow: &FlowRecord,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO flow (id, name, version, source, directory) VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT (id) DO UPDATE SET directory = excluded.directory";
-    let FlowRecord { id, name, version, source, directory } = flow;
+    let sql = "INSERT INTO flow (id, name, version, source, directory, steps, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (id) DO UPDATE SET directory = excluded.directory, steps = excluded.steps, sum = excluded.sum";
+    let FlowRecord { id, name, version, source, directory, steps } = flow;
+    let steps = steps.as_ref().map(text).transpose()?;
+    let sum = flow_sum(flow, steps.as_deref());
     let transaction = claim.begin(connection)?;
     transaction
-        .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory])
+        .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory, steps, sum])
         .map_err(store_error)?;
     transaction.commit().map_err(store_error)
 }

@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 3] = [FIRST, ERRORS, BULKS];
+const MIGRATIONS: [&str; 4] = [FIRST, ERRORS, BULKS, SUMS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -168,6 +168,17 @@ CREATE TABLE bulk_target (
 ) WITHOUT ROWID;
 ";
 
+/// Checksums (see `sums.rs`), which rows from before have none of; and the ids of a flow's steps in the order in which events,
+/// tokens and rows number them.
+const SUMS: &str = "
+ALTER TABLE event ADD COLUMN sum INTEGER;
+ALTER TABLE payload ADD COLUMN sum INTEGER;
+ALTER TABLE notice ADD COLUMN sum INTEGER;
+ALTER TABLE policy ADD COLUMN sum INTEGER;
+ALTER TABLE flow ADD COLUMN steps TEXT;
+ALTER TABLE flow ADD COLUMN sum INTEGER;
+";
+
 /// What the file says it is: the letters `Unst`.
 const APPLICATION: i32 = 0x556e_7374;
 
@@ -211,6 +222,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.commit().map_err(store_error)?;
     }
     Ok(())
+}
+
+/// Whether a file has the tables of this version.
+pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
+    Ok(schema_version(connection)? == MIGRATIONS.len())
 }
 
 fn schema_version(connection: &Connection) -> Result<usize, StoreError> {

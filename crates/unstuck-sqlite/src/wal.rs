@@ -1,7 +1,7 @@
 //! The write-ahead log as it is found when a store is opened: whole, and made durable before anything stands on it.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -27,18 +27,11 @@ pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), Sto
     if let Some(mut file) = open(&log, options)? {
         let has_log = is_something(&mut *file).map_err(|error| unreadable(&log, &error))?;
         if has_log && !has_database(database, options)? {
-            return Err(broken(format!(
-                "the file is gone or empty, but its log {} is not; go back to a copy of the whole folder",
-                log.display()
-            )));
+            return Err(no_database(&log));
         }
         let found = damaged_at(&mut BufReader::with_capacity(64 * 1024, file));
         if let Some(at) = found.map_err(|error| unreadable(&log, &error))? {
-            return Err(broken(format!(
-                "the file {} is damaged at byte {at}: what was committed after that cannot be read; go back to a copy \
-                 of the whole folder",
-                log.display()
-            )));
+            return Err(damaged_log(&log, at));
         }
     }
     for (path, at_most) in [(&*log, u64::MAX), (database, FIRST_PAGE)] {
@@ -47,6 +40,51 @@ pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), Sto
         written.map_err(|error| folder_error("the file", path, "cannot be made durable", &error))?;
     }
     Ok(())
+}
+
+/// Looks whether the log is whole, for somebody who only reads: SQLite reads up to the first frame that does not fit and
+/// says nothing of what was committed after it. Whoever owns the store may write meanwhile, so what looks like damage is
+/// what two looks agree on: a frame that is half written is whole a moment later, and a log that has begun again has other
+/// frames.
+///
+/// The database itself is not opened: closing it would give up the locks that a connection of this process has on it.
+pub(crate) fn check_log(database: &Path) -> Result<(), StoreError> {
+    let log = log_of(database);
+    let look = || -> io::Result<Option<u64>> {
+        match File::open(&log) {
+            Ok(file) => damaged_at(&mut BufReader::with_capacity(64 * 1024, file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    let size = |path: &Path| fs::metadata(path).map_or(0, |about| about.len());
+    if size(database) == 0 && size(&log) > 0 {
+        return Err(no_database(&log));
+    }
+    let mut before = look().map_err(|error| unreadable(&log, &error))?;
+    while let Some(at) = before {
+        let again = look().map_err(|error| unreadable(&log, &error))?;
+        if again == Some(at) {
+            return Err(damaged_log(&log, at));
+        }
+        before = again;
+    }
+    Ok(())
+}
+
+fn no_database(log: &Path) -> StoreError {
+    let log = log.display();
+    broken(format!(
+        "the file is gone or empty, but its log {log} is not; go back to a copy of the whole folder"
+    ))
+}
+
+fn damaged_log(log: &Path, at: u64) -> StoreError {
+    broken(format!(
+        "the file {} is damaged at byte {at}: what was committed after that cannot be read; go back to a copy of the \
+         whole folder",
+        log.display()
+    ))
 }
 
 /// Takes the log over into the database and cuts it off. What a crash has left of a transaction that never was would

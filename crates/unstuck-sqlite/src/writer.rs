@@ -19,6 +19,7 @@ use crate::pen::Pen;
 use crate::record::{RecordRef, text, text_in};
 use crate::rows;
 use crate::stats::{Clock, Stats, Watch, Written};
+use crate::sums;
 
 /// What the thread is told.
 pub(crate) enum Message {
@@ -190,17 +191,23 @@ pub(crate) fn write_group(
 }
 
 fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) -> Result<(), StoreError> {
-    let mut event = prepare(transaction, "INSERT INTO event (pos, run, prev, body) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut event =
+        prepare(transaction, "INSERT INTO event (pos, run, prev, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut buffer = Vec::new();
     for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
         let body = text_in(&mut buffer, &RecordRef { event: happened, wakes: wakes.as_ref() })?;
         written.events.add(body.len());
-        event.execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body]).map_err(store_error)?;
+        let sum = sums::of_event(*pos, *run, *prev, body);
+        event
+            .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
+            .map_err(store_error)?;
     }
-    let mut payload = prepare(transaction, "INSERT INTO payload (id, run, body) VALUES (?1, ?2, ?3)")?;
+    let mut payload =
+        prepare(transaction, "INSERT INTO payload (id, run, body, sum) VALUES (?1, ?2, ?3, ?4)")?;
     for (run, id, json) in &job.payloads {
         written.payloads.add(json.text().len());
-        payload.execute(params![number(id.0)?, number(run.0)?, json.text()]).map_err(store_error)?;
+        let sum = sums::of_payload(*id, *run, json.text());
+        payload.execute(params![number(id.0)?, number(run.0)?, json.text(), sum]).map_err(store_error)?;
     }
     let mut key = prepare(transaction, "INSERT INTO run_key (flow, key, run) VALUES (?1, ?2, ?3)")?;
     for (flow, name, run) in &job.keys {
@@ -218,9 +225,10 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     for row in &job.rows {
         write_row(transaction, row, written)?;
     }
-    let mut notice = prepare(transaction, "INSERT INTO notice (id, body) VALUES (?1, ?2)")?;
+    let mut notice = prepare(transaction, "INSERT INTO notice (id, body, sum) VALUES (?1, ?2, ?3)")?;
     for (id, body) in &job.notices {
-        notice.execute(params![number(id.0)?, text(body)?]).map_err(store_error)?;
+        let body = text(body)?;
+        notice.execute(params![number(id.0)?, body, sums::sum(&[id.0], &[&body])]).map_err(store_error)?;
     }
     let mut delivered = prepare(transaction, "DELETE FROM notice WHERE id = ?1")?;
     for id in &job.delivered {

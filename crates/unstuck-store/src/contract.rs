@@ -131,9 +131,10 @@ pub trait Store {
     /// Runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as [`Store::run`].
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
 
-    /// Keeps a flow, durable on return. The same content again returns what is there, now with this folder; the same
-    /// version with other content is refused. Without a version it is compared with the newest one, and gets the
-    /// number after the highest where it differs.
+    /// Keeps a flow, durable on return. The same content again returns what is there, now with this folder, and with the
+    /// order of its steps that was kept first: whoever uses it brings them into that. The same version with other content
+    /// is refused. Without a version it is compared with the newest one, and gets the number after the highest where it
+    /// differs.
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
 
     /// On a full disk, gives back what room is kept for forgetting runs; whether there was any.
@@ -359,6 +360,8 @@ pub struct NewFlow {
     pub source: Arc<str>,
     /// The folder that relative paths start from.
     pub directory: Arc<str>,
+    /// The ids of its steps, in the order in which events number them.
+    pub steps: Arc<[Arc<str>]>,
 }
 
 /// A flow version that is kept.
@@ -374,6 +377,9 @@ pub struct FlowRecord {
     pub source: Arc<str>,
     /// The folder that relative paths start from.
     pub directory: Arc<str>,
+    /// The ids of its steps, in the order in which events number them; `None` for one that was kept before that was, until
+    /// it is put again.
+    pub steps: Option<Arc<[Arc<str>]>>,
 }
 
 /// Why a store could not do something, and whether trying again can help.
@@ -386,6 +392,8 @@ pub enum StoreError {
     Full(String),
     /// The store cannot be reached: later it may.
     Away(String),
+    /// One thing in the store is not what was written, in a sentence: what asks for it is refused, and all else goes on.
+    Damaged(String),
     /// The data is not what was written, or could not be made durable: the store has stopped.
     Broken(String),
 }
@@ -395,7 +403,7 @@ impl StoreError {
     pub fn may_pass(&self) -> bool {
         match self {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,
-            StoreError::Broken(_) => false,
+            StoreError::Damaged(_) | StoreError::Broken(_) => false,
         }
     }
 }
@@ -406,6 +414,7 @@ impl fmt::Display for StoreError {
             StoreError::Conflict(what) => write!(f, "the change collides with another one: {what}"),
             StoreError::Full(what) => write!(f, "the store has no room: {what}; nothing was changed"),
             StoreError::Away(what) => write!(f, "the store cannot be reached: {what}; nothing was changed"),
+            StoreError::Damaged(what) => f.write_str(what),
             StoreError::Broken(what) => write!(f, "the store has stopped: {what}"),
         }
     }

@@ -29,13 +29,14 @@ impl Flows {
             }
             let place = place(known.id);
             self.records[place].directory = flow.directory;
+            self.records[place].steps.get_or_insert(flow.steps);
             return Ok(self.records[place].clone());
         }
         let version = flow.version.unwrap_or_else(|| self.next_number(&flow.name));
         let id = FlowId(self.records.len() as u64 + 1);
         self.versions.entry(flow.name.clone()).or_default().push(id);
-        let record =
-            FlowRecord { id, name: flow.name, version, source: flow.source, directory: flow.directory };
+        let NewFlow { name, source, directory, steps, .. } = flow;
+        let record = FlowRecord { id, name, version, source, directory, steps: Some(steps) };
         self.records.push(record.clone());
         Ok(record)
     }

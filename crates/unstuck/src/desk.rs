@@ -175,8 +175,12 @@ pub(crate) fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
     match payload {
         Payload::Inline(json) => json.clone(),
         Payload::Stored(id) => {
-            let found = store.payloads(&[*id]).ok().and_then(|mut found| found.pop().flatten());
-            found.unwrap_or_default()
+            let found = store.payloads(&[*id]).map(|mut found| found.pop().flatten());
+            match found {
+                Ok(found) => found.unwrap_or_default(),
+                // Shown in its place: null would be taken for a value.
+                Err(error) => Json::of(&serde_json::json!({ "damaged": error.to_string() })),
+            }
         }
     }
 }

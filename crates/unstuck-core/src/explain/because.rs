@@ -31,7 +31,7 @@ const ITEM_STATES: [(&str, &str); 11] = [
 /// Every step, in order; after a fan-out those of its items that are not done.
 pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
     let mut all = Vec::new();
-    for (place, step) in (0..).map(StepIx).zip(&view.run.steps) {
+    for (place, step) in (0..=u16::MAX).map(StepIx).zip(&view.run.steps) {
         let unit = UnitRef::step(place);
         let (state, why) = match step {
             StepRun::Single(single) => (single.state.word(), of_unit(view, unit, single)),

@@ -415,7 +415,7 @@ impl Run {
 
     /// Calls `f` with every unit, in order.
     pub fn each_unit<'a>(&'a self, mut f: impl FnMut(UnitRef, &'a Unit)) {
-        for (place, step) in (0..).map(StepIx).zip(&self.steps) {
+        for (place, step) in (0..=u16::MAX).map(StepIx).zip(&self.steps) {
             match step {
                 StepRun::Single(unit) => f(UnitRef::step(place), unit),
                 StepRun::Items(items) => {

@@ -136,7 +136,7 @@ impl<S: Store> Engine<S> {
             Failure::Store(error @ (StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_))) => {
                 return self.store_failed(error, outputs);
             }
-            Failure::Store(StoreError::Conflict(_)) | Failure::Panic(_) => failure,
+            Failure::Store(StoreError::Conflict(_) | StoreError::Damaged(_)) | Failure::Panic(_) => failure,
         };
         let Some(isolation) = &mut self.isolation else {
             self.isolation = Isolation::new(done.counts);

@@ -161,7 +161,7 @@ impl<S: Store> Engine<S> {
                 self.retry_at = Some(self.clock + STORE_RETRY);
                 self.trouble = Some(error);
             }
-            StoreError::Broken(_) => {
+            StoreError::Damaged(_) | StoreError::Broken(_) => {
                 self.refuse_all(&error, outputs);
                 self.stopped = Some(error);
             }

@@ -8,6 +8,7 @@ use crate::check::positions::Positions;
 use crate::error::store_error;
 use crate::record::Record;
 use crate::rows::unsigned;
+use crate::sums;
 use crate::writer::number;
 
 /// A run's part of the log.
@@ -36,17 +37,21 @@ impl Chain {
         head: u64,
         mut visited: Option<&mut Positions>,
     ) -> Result<Chain, StoreError> {
-        let sql = "SELECT run, prev, body FROM event WHERE pos = ?1";
+        let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
         let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
         let mut chain = Chain::default();
         let mut pos = head;
         while pos > 0 {
             let row = |row: &rusqlite::Row<'_>| {
+                let (owner, prev) = (RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?));
                 let body = match row.get_ref(2)?.as_str() {
+                    Ok(body) if !sums::fits(row.get(3)?, sums::of_event(pos, owner, prev, body)) => {
+                        Err(sums::WRONG_SUM.to_owned())
+                    }
                     Ok(body) => serde_json::from_str(body).map_err(|error| error.to_string()),
                     Err(error) => Err(error.to_string()),
                 };
-                Ok((RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?), body))
+                Ok((owner, prev, body))
             };
             let found = statement.query_row([number(pos)?], row).optional().map_err(store_error)?;
             let Some((owner, prev, record)) = found else {

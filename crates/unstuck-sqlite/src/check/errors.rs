@@ -20,6 +20,7 @@ use crate::check::run::RunChecks;
 use crate::check::tables::{HARMLESS, each_run};
 use crate::error::store_error;
 use crate::rows::{self, unit, unsigned};
+use crate::sums;
 use crate::writer::number;
 
 /// The attempts of a run that ended in error, and whether each must be recorded: those from before errors were kept
@@ -191,12 +192,15 @@ pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> R
     let connection = checks.snapshot.connection;
     let mut add =
         |place: String, what: String| report.add(Finding::new(Promise::Policy, place, what, RESTORE));
-    let mut statement = connection.prepare("SELECT body, id, name FROM policy").map_err(store_error)?;
+    let mut statement = connection.prepare("SELECT body, id, name, sum FROM policy").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     let mut all: Vec<Policy> = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         let place = format!("policy {}", row.get::<_, String>(1).unwrap_or_default());
         match body::<Policy>(row) {
+            Ok(_) if !policy_sum_fits(row) => {
+                add(place, format!("it is damaged: {}, so no engine starts", sums::WRONG_SUM));
+            }
             Err(problem) => add(place, format!("it cannot be read ({problem}), so no engine starts")),
             Ok(policy) if !texts_are(row, 1, [&policy.id, &policy.name]) => {
                 add(place, format!("it is kept under another id or name than its own, `{}`", policy.name));
@@ -216,6 +220,15 @@ pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> R
         }
     }
     Ok(())
+}
+
+/// Whether the checksum of a policy fits its body and its id.
+fn policy_sum_fits(row: &Row<'_>) -> bool {
+    let fits = |row: &Row<'_>| -> Result<bool, rusqlite::Error> {
+        let (body, id): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok(sums::fits(row.get(3)?, sums::sum(&[], &[&id, &body])))
+    };
+    fits(row).unwrap_or(false)
 }
 
 /// What the first column holds, or why that cannot be read.

@@ -10,22 +10,24 @@ use unstuck_store::contract::StoreError;
 
 use crate::access::check_access;
 use crate::check::Report;
-use crate::error::{broken, store_error};
+use crate::error::{at, broken, store_error};
 use crate::image::{self, ReadConnection};
 use crate::open::DATABASE;
 use crate::schema::migrate;
+use crate::wal::check_log;
 
 /// So many of SQLite's own findings are told.
 const MAX_OF_SQLITE: u32 = 20;
 
-/// Opens the file for reading only, beside whoever owns it. Where SQLite would have to write for that, and cannot, and
-/// nobody owns it, it is read without.
+/// Opens the file for reading only, beside whoever owns it, if opening the store would not refuse its write-ahead log. Where
+/// SQLite would have to write for that, and cannot, and nobody owns it, it is read without.
 pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     let path = directory.join(DATABASE);
     check_access(directory)?;
     if !path.exists() {
         return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
     }
+    check_log(&path).map_err(|error| at(&path, error))?;
     match open_beside(&path) {
         Ok(connection) => Ok(ReadConnection { connection, lock: None }),
         Err(error) if needs_writing(&error) => match image::open(directory) {

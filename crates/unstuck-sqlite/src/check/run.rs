@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use rusqlite::OptionalExtension;
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::digest::digest;
 use unstuck_core::id::{PayloadId, RunId};
@@ -287,14 +286,8 @@ impl<'c, 'p> RunChecks<'c, 'p> {
         payloads: BTreeSet<PayloadId>,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT 1 FROM payload WHERE id = ?1";
-        let mut statement = self.snapshot.connection.prepare_cached(sql).map_err(store_error)?;
         for id in payloads {
-            let found: Option<i64> = statement
-                .query_row([id.0.cast_signed()], |row| row.get(0))
-                .optional()
-                .map_err(store_error)?;
-            if found.is_none() {
+            if !rows::has_payload(self.snapshot.connection, id)? {
                 let what = format!("{id} is missing, an input, output or signal that its history names");
                 findings.push(Finding::new(Promise::Payload, run.to_string(), what, FORGET));
             }

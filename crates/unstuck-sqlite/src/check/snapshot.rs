@@ -20,6 +20,7 @@ use crate::check::chain::Chain;
 use crate::check::errors::recorded_after;
 use crate::error::store_error;
 use crate::rows::{self, unsigned};
+use crate::sums;
 use crate::writer::number;
 
 /// So many runs that others depend on are remembered.
@@ -178,7 +179,7 @@ fn flows(
     report: &mut Report,
 ) -> Result<BTreeMap<FlowId, Version>, StoreError> {
     let mut flows = BTreeMap::new();
-    for (number, record) in (1..).zip(rows::flows(connection)?) {
+    for (number, (record, damage)) in (1..).zip(rows::flow_rows(connection)?) {
         report.flows += 1;
         let FlowRecord { id, name, version, .. } = &record;
         let place = format!("version {version} of flow `{name}`");
@@ -189,7 +190,15 @@ fn flows(
             );
             report.add(Finding::new(Promise::Flow, place.clone(), what, RESTORE));
         }
-        let flow = match compile(&record) {
+        if let Some(damage) = damage {
+            let what = format!("it is damaged: {damage}; the store cannot be opened");
+            report.add(Finding::new(Promise::Flow, place.clone(), what, RESTORE));
+        }
+        let in_order = |flow: Flow| match &record.steps {
+            None => Ok(flow),
+            Some(ids) => flow.in_order_of(ids),
+        };
+        let flow = match compile(&record).and_then(in_order) {
             Ok(flow) if flow.name == *name => Some(Flow { id: *id, version: version.clone(), ..flow }),
             Ok(flow) => {
                 let what = format!("its definition is that of flow `{}`", flow.name);
@@ -213,14 +222,21 @@ fn notices(
     connection: &Connection,
     report: &mut Report,
 ) -> Result<FxHashMap<RunId, Vec<NoticeBody>>, StoreError> {
-    let mut statement = connection.prepare("SELECT id, body FROM notice ORDER BY id").map_err(store_error)?;
+    let mut statement =
+        connection.prepare("SELECT id, body, sum FROM notice ORDER BY id").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     let mut notices: FxHashMap<RunId, Vec<NoticeBody>> = FxHashMap::default();
     while let Some(row) = rows.next().map_err(store_error)? {
         report.notices += 1;
         let id: i64 = row.get(0).map_err(store_error)?;
         let body = row.get_ref(1).map_err(store_error)?;
-        let read = body.as_str().map_err(|error| error.to_string());
+        let kept: Option<i64> = row.get(2).map_err(store_error)?;
+        let read = match body.as_str() {
+            Ok(body) if !sums::fits(kept, sums::sum(&[unsigned(id)], &[body])) => {
+                Err(sums::WRONG_SUM.to_owned())
+            }
+            read => read.map_err(|error| error.to_string()),
+        };
         match read.and_then(|body| serde_json::from_str::<Notice>(body).map_err(|error| error.to_string())) {
             Ok(notice) => notices.entry(notice.to).or_default().push(notice.body),
             Err(problem) => {

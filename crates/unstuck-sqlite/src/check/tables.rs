@@ -5,7 +5,7 @@ use unstuck_core::command::{ChildEnd, NoticeBody};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::run::Origin;
-use unstuck_store::audit::{Finding, Promise, RESTORE};
+use unstuck_store::audit::{FORGET, Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
 
 use crate::check::bulks;
@@ -15,6 +15,8 @@ use crate::check::run::{RunChecks, unreadable};
 use crate::check::{Progress, Report};
 use crate::error::store_error;
 use crate::rows::{self, unsigned};
+use crate::sums;
+use crate::whose;
 
 /// What to do about something that is only in the way.
 pub(crate) const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file by hand, keep a copy of the store and report this as a defect";
@@ -158,7 +160,7 @@ fn payloads(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), S
     let of: i64 =
         connection.query_row("SELECT count(*) FROM payload", [], |row| row.get(0)).map_err(store_error)?;
     let mut statement =
-        connection.prepare("SELECT id, run, body FROM payload ORDER BY id").map_err(store_error)?;
+        connection.prepare("SELECT id, run, body, sum FROM payload ORDER BY id").map_err(store_error)?;
     let mut found = statement.query([]).map_err(store_error)?;
     while let Some(row) = found.next().map_err(store_error)? {
         report.payloads += 1;
@@ -168,11 +170,20 @@ fn payloads(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), S
         let id = unstuck_core::id::PayloadId(unsigned(row.get(0).map_err(store_error)?));
         let run = RunId(unsigned(row.get(1).map_err(store_error)?));
         let body = row.get_ref(2).map_err(store_error)?;
+        let kept: Option<i64> = row.get(3).map_err(store_error)?;
         let mut add = |promise: Promise, what: String, hint: &'static str| {
             report.add(Finding::new(promise, id.to_string(), what, hint));
         };
-        if !body.as_str().is_ok_and(|body| Json::parse(body).is_ok()) {
-            add(Promise::Payload, format!("it cannot be read: {run} cannot use it"), RESTORE);
+        match body.as_str() {
+            Ok(body) if !sums::fits(kept, sums::of_payload(id, run, body)) => {
+                let of = whose::payload(connection, run, id).map(|what| format!("{what} of {run}"));
+                let of = of.unwrap_or_else(|| format!("which belongs to {run}"));
+                add(Promise::Payload, format!("it is damaged, {of}: {}", sums::WRONG_SUM), FORGET);
+            }
+            Ok(body) if Json::parse(body).is_ok() => {}
+            Ok(_) | Err(_) => {
+                add(Promise::Payload, format!("it cannot be read: {run} cannot use it"), RESTORE);
+            }
         }
         if id.0 > checks.snapshot.last_id {
             let what = "it is above the last id that the store remembers: ids would be given out again";
@@ -213,7 +224,7 @@ fn notices(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), St
             | NoticeBody::UnpauseChild => continue,
         };
         if let Some(Payload::Stored(id)) = payload
-            && rows::payload(snapshot.connection, *id)?.is_none()
+            && !rows::has_payload(snapshot.connection, *id)?
         {
             add(Promise::Payload, format!("{id} is missing, which it carries"));
         }

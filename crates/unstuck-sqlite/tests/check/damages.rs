@@ -57,7 +57,7 @@ fn the_way_to_the_start() {
                 "its history leads to event row",
             ),
             (
-                "INSERT INTO event SELECT 9999, run, 0, body FROM event WHERE run = {done} AND prev = 0;
+                "INSERT INTO event (pos, run, prev, body) SELECT 9999, run, 0, body FROM event WHERE run = {done} AND prev = 0;
                  UPDATE meta SET value = 9999 WHERE name = 'flushed'",
                 Promise::History,
                 "event row 9999: no history leads to it",
@@ -104,7 +104,7 @@ fn events() {
             ),
             ("UPDATE meta SET value = 1000 WHERE name = 'last_time'", Promise::Time, "time would go back"),
             (
-                "INSERT INTO event SELECT 9999, run, pos, json_set(json_remove(body, '$.w'), '$.e.seq', \
+                "INSERT INTO event (pos, run, prev, body) SELECT 9999, run, pos, json_set(json_remove(body, '$.w'), '$.e.seq', \
                  json_extract(body, '$.e.seq') + 1, '$.e.facts', json('[\"Unpaused\"]')) FROM event \
                  WHERE pos = (SELECT head FROM run WHERE id = {done})",
                 Promise::Final,
@@ -293,7 +293,7 @@ fn payloads() {
             "its input is not the one that it was started with",
         ),
         (
-            "INSERT INTO payload VALUES (7, 5, 'null')".to_owned(),
+            "INSERT INTO payload (id, run, body) VALUES (7, 5, 'null')".to_owned(),
             "it belongs to run_0000000000005, which is not there",
         ),
     ];
@@ -384,6 +384,55 @@ fn ids_and_flows() {
         &world.check(),
         "a flow with more steps",
         Promise::Flow,
-        "it has 1 steps, and its flow version 2",
+        "its steps are kept as `child`, and its definition gives `q`, `r`",
+    );
+}
+
+/// What a disk does to data that can still be read: only checksums tell.
+#[test]
+fn bit_rot() {
+    let damages = [
+        (
+            "UPDATE event SET body = json_set(body, '$.e.at', json_extract(body, '$.e.at') + 1) WHERE run = {napping}",
+            Promise::History,
+            "it cannot be read (its checksum does not fit what it holds)",
+        ),
+        (
+            "UPDATE payload SET body = replace(body, 'input', 'inqut') WHERE run = {done}",
+            Promise::Payload,
+            "it is damaged, the input of run_",
+        ),
+        (
+            "UPDATE payload SET body = replace(body, 'output', 'outqut') WHERE run = {done}",
+            Promise::Payload,
+            "it is damaged, the output of step `q` of run_",
+        ),
+        ("UPDATE flow SET directory = 'x' WHERE id = 1", Promise::Flow, "its checksum does not fit"),
+        (
+            "UPDATE notice SET body = replace(body, '\"to\":', '\"to\": ') WHERE id = (SELECT min(id) FROM notice)",
+            Promise::Notice,
+            "it cannot be read (its checksum does not fit",
+        ),
+    ];
+    for (sql, promise, said) in damages {
+        let world = World::new(true);
+        world.rot(sql);
+        let report = world.check();
+        let found: Vec<_> = report.findings.iter().filter(|finding| finding.promise == promise).collect();
+        assert!(found.iter().any(|finding| finding.to_string().contains(said)), "{sql}: {report:#?}");
+    }
+}
+
+/// A flow version whose steps are kept in another order than its definition gives is used in the order that is kept.
+#[test]
+fn the_order_of_steps() {
+    let world = World::new(true);
+    world.rot("UPDATE flow SET steps = '[\"r\",\"q\"]', sum = NULL WHERE name = 'plain'");
+    let report = world.check();
+    assert_found(
+        &report,
+        "the steps are kept in another order",
+        Promise::Flow,
+        "its runs would be given other steps",
     );
 }

@@ -91,7 +91,7 @@ fn what_cannot_be_checked_is_told() {
     let empty = tempfile::tempdir().expect("a folder");
     assert!(refusal(empty.path()).contains("there is no store in"), "{}", refusal(empty.path()));
     let cases =
-        [(99, "newer version of Unstuck (schema 99"), (0, "it has an older schema (0, this version has 3)")];
+        [(99, "newer version of Unstuck (schema 99"), (0, "it has an older schema (0, this version has 4)")];
     for (version, said) in cases {
         let world = World::new(true);
         world.damage(&format!("PRAGMA user_version = {version}"));
@@ -124,7 +124,7 @@ fn very_many_findings_are_counted() {
     let world = World::new(true);
     world.damage(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 90)
-         INSERT INTO payload SELECT i, 5, 'null' FROM n; CREATE TABLE notes (text)",
+         INSERT INTO payload (id, run, body) SELECT i, 5, 'null' FROM n; CREATE TABLE notes (text)",
     );
     let report = world.check();
     assert_eq!(report.findings.len(), MAX_FINDINGS_OF_A_PROMISE + 1, "{report:#?}");

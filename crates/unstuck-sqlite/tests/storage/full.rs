@@ -16,7 +16,8 @@ fn is_full<T>(result: &Result<T, StoreError>) -> bool {
 }
 
 fn another_flow() -> NewFlow {
-    NewFlow { name: "g".into(), version: None, source: "x".repeat(100_000).into(), directory: "/".into() }
+    let (source, steps) = ("x".repeat(100_000).into(), ["a".into()].into());
+    NewFlow { name: "g".into(), version: None, source, directory: "/".into(), steps }
 }
 
 #[test]

@@ -15,5 +15,6 @@ mod older;
 mod opening;
 mod permissions;
 mod read_only;
+mod rot;
 mod simulated;
 mod users;

@@ -17,15 +17,22 @@ use unstuck_sqlite::check::check;
 use unstuck_sqlite::{Options, Room, SqliteStore};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence};
-use unstuck_store::contract::{ErrorFilter, Filter, FlowRecord, Locked, OpenFilter, RunChange, Stage, Store};
+use unstuck_store::contract::{
+    ErrorFilter, Filter, FlowRecord, Locked, NewFlow, OpenFilter, RunChange, Stage, Store,
+};
 
 const SCHEMA_1: &str = include_str!("older/schema-1.sql");
+const SCHEMA_3: &str = include_str!("older/schema-3.sql");
 
 /// A folder with a store of the first schema.
 fn old_store() -> TempDir {
+    store_of(SCHEMA_1)
+}
+
+fn store_of(sql: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
-    connection.execute_batch(SCHEMA_1).expect("the file is made");
+    connection.execute_batch(sql).expect("the file is made");
     connection.close().expect("closes");
     folder
 }
@@ -144,4 +151,60 @@ fn a_run_that_is_forgotten_need_not_be_looked_at() {
     driver.store.lock(&[run]).expect("locks");
     driver.store.stage(Stage { at: driver.now, forgotten: vec![run], ..Stage::default() }).expect("forgets");
     assert_eq!(driver.store.unexamined(None, 99), Ok(unexamined[1..].to_vec()));
+}
+
+fn compile(record: &FlowRecord) -> Result<Flow, String> {
+    let loaded = unstuck_flow::load(&record.source, &record.name, &record.directory, &|_| true);
+    loaded.map_err(|problems| format!("{problems:?}")).map(|mut loaded| loaded.flows.remove(0))
+}
+
+/// The sums of a table, one for each row.
+fn sums(folder: &Path, table: &str) -> Vec<Option<i64>> {
+    let connection = rusqlite::Connection::open(folder.join("unstuck.db")).expect("opens");
+    let mut statement = connection.prepare(&format!("SELECT sum FROM {table}")).expect("reads");
+    let found = statement.query_map([], |row| row.get(0)).expect("reads");
+    found.collect::<Result<_, _>>().expect("reads")
+}
+
+#[test]
+fn rows_from_before_checksums_are_read_and_those_after_have_one() {
+    let folder = store_of(SCHEMA_3);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let all = store.list(&Filter::default(), None, 9).expect("lists");
+    assert_eq!(all.iter().map(|run| run.state().word()).collect::<Vec<_>>(), ["waiting", "completed"]);
+    let mut payloads = Vec::new();
+    for event in store.history(all[1].id, 0, 9).expect("reads") {
+        event.payloads(|payload| payloads.push(payload));
+    }
+    assert_eq!(payloads.len(), 2);
+    assert!(store.payloads(&payloads).expect("reads").iter().all(Option::is_some));
+    assert_eq!(sums(folder.path(), "event"), [None, None]);
+    let mut driver = Driver::new(store);
+    let record = driver.store.newest_flow("stops").expect("reads").expect("is kept");
+    let flow = compile(&record).expect("compiles");
+    driver.flows.insert(record.id, Arc::new(Flow { id: record.id, version: record.version, ..flow }));
+    driver.resume();
+    driver.act(all[0].id, Command::Cancel { by: user(), reason: None });
+    drop(driver);
+    let found = sums(folder.path(), "event");
+    assert!(matches!(found[..], [None, None, Some(_)]), "{found:?}");
+    let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+#[test]
+fn a_flow_from_before_the_order_of_steps_was_kept_gets_it_when_it_is_put_again() {
+    let folder = store_of(SCHEMA_3);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let record = store.newest_flow("older").expect("reads").expect("is kept");
+    assert_eq!(record.steps, None);
+    let steps = compile(&record).expect("compiles").step_ids();
+    assert_eq!(steps[..], ["fetch".into(), "report".into()]);
+    let FlowRecord { name, version, source, directory, .. } = record.clone();
+    let new = NewFlow { name, version: Some(version), source, directory, steps: steps.clone() };
+    assert_eq!(store.put_flow(new), Ok(FlowRecord { steps: Some(steps.clone()), ..record.clone() }));
+    drop(store);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    assert_eq!(store.flow(record.id).expect("reads").expect("is kept").steps, Some(steps));
+    assert!(matches!(sums(folder.path(), "flow")[..], [Some(_), None]));
 }

@@ -19,6 +19,7 @@ pub fn a_flow_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
         version: "1.0".into(),
         source: "source".into(),
         directory: "/here".into(),
+        steps: Some(["a".into(), "b".into()].into()),
     };
     assert_eq!(kept, record);
     let mut store = store.reopen();
@@ -34,7 +35,12 @@ pub fn the_same_flow_again_is_the_same<S: TestStore>(make: &mut dyn FnMut() -> S
         assert_eq!(put(&mut store, "f", version, "source", "/here"), first);
         let moved = put(&mut store, "f", version, "source", "/there");
         assert_eq!(moved, FlowRecord { directory: "/there".into(), ..first.clone() });
-        assert_eq!(store.flow(first.id), Ok(Some(moved)));
+        assert_eq!(store.flow(first.id), Ok(Some(moved.clone())));
+        // The order of its steps is the one that its runs know.
+        let other =
+            NewFlow { steps: ["b".into(), "a".into()].into(), ..new("f", version, "source", "/there") };
+        assert_eq!(store.put_flow(other), Ok(moved.clone()));
+        assert_eq!(store.reopen().flow(first.id), Ok(Some(moved)));
     }
 }
 
@@ -88,5 +94,6 @@ fn put<S: TestStore>(
 
 fn new(name: &str, version: Option<&str>, source: &str, directory: &str) -> NewFlow {
     let version = version.map(Arc::from);
-    NewFlow { name: name.into(), version, source: source.into(), directory: directory.into() }
+    let steps = ["a".into(), "b".into()].into();
+    NewFlow { name: name.into(), version, source: source.into(), directory: directory.into(), steps }
 }

@@ -130,8 +130,8 @@ impl<S: Store> Driver<S> {
     pub fn keep(&mut self, flow: Flow) -> Arc<Flow> {
         let version = Some(flow.version.clone()).filter(|version| !version.is_empty());
         let (name, source, directory) = (flow.name.clone(), flow.source.clone(), flow.directory.clone());
-        let record =
-            self.store.put_flow(NewFlow { name, version, source, directory }).expect("the flow is kept");
+        let new = NewFlow { name, version, source, directory, steps: flow.step_ids() };
+        let record = self.store.put_flow(new).expect("the flow is kept");
         let flow = Arc::new(Flow { id: record.id, version: record.version, ..flow });
         self.flows.insert(flow.id, flow.clone());
         self.newest.insert(flow.name.clone(), flow.id);

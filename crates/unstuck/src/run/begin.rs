@@ -241,7 +241,9 @@ fn keep_flows(store: &mut SqliteStore, source: &Source, wanted: Option<&str>) ->
     }
     for flow in loaded.flows {
         let version = (!flow.version.is_empty()).then(|| flow.version.clone());
-        let flow = NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory };
+        let steps = flow.step_ids();
+        let flow =
+            NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory, steps };
         store.put_flow(flow).map_err(refused)?;
     }
     Ok(name)

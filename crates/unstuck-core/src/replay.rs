@@ -1,0 +1,129 @@
+//! Replay of events that were kept: whatever a disk gives back is checked before it is applied, so that damage is a sentence
+//! and never a panic.
+
+use crate::event::{Event, Fact, UnitFact};
+use crate::evolve::{apply_to, settle};
+use crate::model::flow::StepIx;
+use crate::model::run::Run;
+use crate::model::unit::{ITEMS_PER_PART, UnitRef};
+
+/// Applies an event that was read from somewhere, or says what is wrong with it. After a refusal `run` is nobody's state.
+pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> {
+    let expected = run.as_ref().map_or(0, |run| run.seq).saturating_add(1);
+    if event.seq != expected {
+        return Err(format!("it has the number {}, and {expected} must come here", event.seq));
+    }
+    for fact in &event.facts {
+        check(run.as_ref(), fact)?;
+        apply_to(run, fact, event.at);
+    }
+    let Some(run) = run else { return Err(NO_START.to_owned()) };
+    settle(run, event.seq, event.at);
+    if run.generation != event.generation {
+        let (said, is) = (event.generation, run.generation);
+        return Err(format!("it says that it belongs to generation {said}, and it belongs to {is}"));
+    }
+    Ok(())
+}
+
+const NO_START: &str = "it does not start the run, and nothing before it does";
+
+/// Whether a fact can be applied to this run.
+fn check(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
+    let run = match (run, fact) {
+        (None, Fact::Started(_)) => return Ok(()),
+        (Some(_), Fact::Started(_)) => return Err("it starts a run that is there already".to_owned()),
+        (None, _) => return Err(NO_START.to_owned()),
+        (Some(run), _) => run,
+    };
+    match fact {
+        Fact::ItemsKnown { step, values, total } => {
+            check_step(run, *step)?;
+            let parts = usize::try_from(*total).unwrap_or(usize::MAX).div_ceil(ITEMS_PER_PART);
+            if parts > values.len() {
+                let kept = values.len();
+                return Err(format!(
+                    "it speaks of {total} items, and keeps {kept} parts of {ITEMS_PER_PART}"
+                ));
+            }
+            Ok(())
+        }
+        Fact::ItemsCompleted { step, .. } | Fact::ItemsEnded { step, .. } => check_step(run, *step),
+        Fact::Unit { unit, fact } => check_unit(run, *unit, fact),
+        Fact::Reran { generation, steps, keep, .. } => {
+            if Some(*generation) != run.generation.checked_add(1) {
+                return Err(format!("it begins generation {generation} after {}", run.generation));
+            }
+            let fewer = run.steps.len().min(usize::from(*steps));
+            keep.iter().try_for_each(|step| check_range(*step, fewer))
+        }
+        Fact::Started(_)
+        | Fact::Admitted
+        | Fact::Paused { .. }
+        | Fact::Unpaused
+        | Fact::InputChanged { .. }
+        | Fact::SignalKept { .. }
+        | Fact::SignalTaken { .. }
+        | Fact::Failing { .. }
+        | Fact::HandlerStarted { .. }
+        | Fact::HandlerChanged { .. }
+        | Fact::Completed { .. }
+        | Fact::RunFailed { .. }
+        | Fact::RunCancelled { .. } => Ok(()),
+    }
+}
+
+fn check_step(run: &Run, step: StepIx) -> Result<(), String> {
+    check_range(step, run.steps.len())
+}
+
+fn check_range(step: StepIx, steps: usize) -> Result<(), String> {
+    if usize::from(step.0) < steps {
+        return Ok(());
+    }
+    Err(format!("it speaks of step #{}, and the run has {steps} steps", step.0))
+}
+
+/// Its step and item are there, and its attempt is one of those before or the next.
+fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
+    check_step(run, unit.step)?;
+    if let (Some(item), Some(items)) = (unit.item, run.items(unit.step))
+        && item >= items.total
+    {
+        let (step, total) = (unit.step.0, items.total);
+        return Err(format!("it speaks of item {item} of step #{step}, which has {total}"));
+    }
+    let attempt = match fact {
+        UnitFact::Queued { attempt, .. }
+        | UnitFact::Ended { attempt, .. }
+        | UnitFact::ChildStarted { attempt, .. } => *attempt,
+        UnitFact::Bound { .. }
+        | UnitFact::Dequeued { .. }
+        | UnitFact::Started { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::Spared { .. }
+        | UnitFact::Retry { .. }
+        | UnitFact::Held
+        | UnitFact::WentOn
+        | UnitFact::Scheduled { .. }
+        | UnitFact::Rested
+        | UnitFact::Acknowledged { .. }
+        | UnitFact::DoneByHand { .. }
+        | UnitFact::Failed
+        | UnitFact::Deferred { .. }
+        | UnitFact::Anew { .. }
+        | UnitFact::Skipped { .. }
+        | UnitFact::Done { .. }
+        | UnitFact::TimerSet { .. }
+        | UnitFact::SignalAwaited { .. }
+        | UnitFact::ChildChanged { .. }
+        | UnitFact::Chosen { .. }
+        | UnitFact::Resumed { .. }
+        | UnitFact::Closed { .. } => return Ok(()),
+    };
+    let before = run.unit(unit).map_or(0, |unit| unit.attempts);
+    if attempt <= before.saturating_add(1) {
+        return Ok(());
+    }
+    Err(format!("it speaks of attempt {attempt} of step #{}, which has had {before}", unit.step.0))
+}
