@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use unstuck_core::command::{Command, OnDuplicate, Says, Start, StartInput};
 use unstuck_core::decide::{Context, Effect, decide};
 use unstuck_core::event::Actor;
+use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, StepIx};
@@ -46,7 +47,7 @@ pub fn each(measure: &dyn Fn(&str, &dyn Fn() -> u64)) {
 fn decide_runs(flow: &Flow, runs: u32) -> u64 {
     let (mut ids, mut random, mut offers) = (Ids::new(0, 0), Random::new(0), Offers::default());
     offers.put(offer(1));
-    let (payloads, policies) = (HashMap::new(), Policies::default());
+    let (payloads, policies, homes) = (HashMap::new(), Policies::default(), Homes::default());
     let mut decisions = 0;
     for _ in 0..runs {
         let id = RunId(ids.next(NOW));
@@ -76,6 +77,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 downtimes: &[],
                 policies: &policies,
                 max_nesting: MAX_NESTING,
+                homes: &homes,
             };
             let decision = decide(&mut run, command, &mut context).expect("decided");
             decisions += 1;

@@ -13,6 +13,12 @@ pub struct Explanation {
     pub now: Timestamp,
     /// Its state.
     pub state: String,
+    /// Whether it has something to do and no process is executing it.
+    #[serde(default)]
+    pub idle: bool,
+    /// The command that goes on with it, where it is idle.
+    #[serde(default)]
+    pub go_on: Option<String>,
     /// The whole in one sentence.
     pub headline: String,
     /// What happened in this generation, the last of it.

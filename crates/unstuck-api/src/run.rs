@@ -20,6 +20,12 @@ pub struct Run {
     pub key: Option<String>,
     /// Its state.
     pub state: String,
+    /// Whether it has something to do and no process is executing it.
+    #[serde(default)]
+    pub idle: bool,
+    /// The command that goes on with it, where it is idle.
+    #[serde(default)]
+    pub go_on: Option<String>,
     /// Its input.
     pub input: Box<RawValue>,
     /// What it put out, once completed.

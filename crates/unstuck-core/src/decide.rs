@@ -23,6 +23,7 @@ use crate::command::{Command, Notice, NoticeBody};
 use crate::downtime::Downtime;
 use crate::errors::ErrorRecord;
 use crate::event::Event;
+use crate::home::Homes;
 use crate::id::{Ids, PayloadId, RunId};
 use crate::json::Json;
 use crate::model::attempt::{AttemptId, Worker};
@@ -39,6 +40,7 @@ pub use child::refuse_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
 pub use forget::forget;
+pub use start::same_input;
 
 /// The largest input, output or signal.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
@@ -69,6 +71,8 @@ pub struct Context<'a> {
     pub policies: &'a Policies,
     /// How deep children and handlers may be nested.
     pub max_nesting: u32,
+    /// The homes that the engine drives.
+    pub homes: &'a Homes,
 }
 
 /// What a command does: everything here is made durable together, and only then answered and performed.
@@ -84,6 +88,8 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// A lease that a heartbeat has moved, which is no event.
     pub lease: Option<LeaseMove>,
+    /// What is due waits until the home of the run is driven, and is not due for this engine.
+    pub is_for_another: bool,
     /// What went wrong, to be recorded apart from the run.
     pub errors: Vec<ErrorRecord>,
     /// What bulk actions have been waiting for.

@@ -28,6 +28,8 @@ pub struct Explanation {
     pub now: Time,
     /// Its state.
     pub state: RunState,
+    /// Whether it has something to do and nobody executes it.
+    pub is_idle: bool,
     /// The whole in one sentence.
     pub headline: String,
     /// What happened in this generation, the last of it.
@@ -73,8 +75,38 @@ pub struct Possible {
     pub what: String,
 }
 
-/// Explains a run. `history` starts with its first event; `children` says what its child runs and its handler are
-/// doing, where that is known better than the run knows it.
+/// What is known of a run besides the run itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'a> {
+    /// What its child runs and its handler are doing, where that is known better than the run knows it.
+    pub children: &'a [(RunId, RunState)],
+    /// Whether it has something to do and nobody executes it: see [`is_idle`](crate::home::is_idle).
+    pub is_idle: bool,
+    /// Who has the slots of the limit that it waits for; some of them.
+    pub holders: &'a [SlotHolder],
+}
+
+/// A run that has a slot of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotHolder {
+    /// The run.
+    pub run: RunId,
+    /// The run that it is a part of, or itself.
+    pub root: RunId,
+    /// What it is doing.
+    pub state: RunState,
+    /// Whether it has something to do and nobody executes it.
+    pub is_idle: bool,
+}
+
+impl SlotHolder {
+    /// `run_0s86mke080000 (idle)`.
+    pub fn told(&self) -> String {
+        format!("{} ({})", self.run, if self.is_idle { "idle" } else { self.state.word() })
+    }
+}
+
+/// Explains a run, knowing no more than what its children are doing. `history` starts with its first event.
 pub fn explain(
     run: &Run,
     flow: &Flow,
@@ -82,8 +114,20 @@ pub fn explain(
     now: Time,
     children: &[(RunId, RunState)],
 ) -> Explanation {
+    explain_among(run, flow, history, now, Surroundings { children, ..Surroundings::default() })
+}
+
+/// Explains a run, with what is known of its surroundings. `history` starts with its first event.
+pub fn explain_among(
+    run: &Run,
+    flow: &Flow,
+    history: &[Event],
+    now: Time,
+    surroundings: Surroundings<'_>,
+) -> Explanation {
     let decisions = reason::decisions(flow, history);
-    let view = View { run, flow, history, now, children, decisions: &decisions };
+    let Surroundings { children, is_idle, holders } = surroundings;
+    let view = View { run, flow, history, now, children, is_idle, holders, decisions: &decisions };
     let told: Vec<(Time, String)> = reason::story(flow, history)
         .into_iter()
         .filter(|told| told.generation == run.generation)
@@ -94,6 +138,7 @@ pub fn explain(
         run: run.id,
         now,
         state: run.state(),
+        is_idle,
         headline: headline::headline(&view),
         happened: told[earlier..].to_vec(),
         earlier,
@@ -110,6 +155,8 @@ struct View<'a> {
     history: &'a [Event],
     now: Time,
     children: &'a [(RunId, RunState)],
+    is_idle: bool,
+    holders: &'a [SlotHolder],
     decisions: &'a [DecisionLine],
 }
 
@@ -135,6 +182,16 @@ impl<'a> View<'a> {
         };
         let child = unit.child?;
         Some((child, self.child_state(child, *state)))
+    }
+
+    /// Who has the slots, as a sentence goes on: `run_1 (idle) has it`.
+    fn held_by(&self) -> Option<String> {
+        let names: Vec<String> = self.holders.iter().map(SlotHolder::told).collect();
+        match names.len() {
+            0 => None,
+            1 => Some(format!("{} has it", names[0])),
+            _ => Some(format!("{} have them", words::list(&names))),
+        }
     }
 
     /// The units that `wanted` picks, with their state.

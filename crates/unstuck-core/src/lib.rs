@@ -16,6 +16,7 @@ pub mod event;
 pub mod evolve;
 pub mod explain;
 pub mod fingerprint;
+pub mod home;
 pub mod id;
 pub mod json;
 pub mod model;

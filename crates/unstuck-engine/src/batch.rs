@@ -13,6 +13,7 @@ use unstuck_core::decide::{
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
 use unstuck_core::event::Event;
+use unstuck_core::home::Homes;
 use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -48,6 +49,7 @@ pub(crate) struct Tools<'a> {
     /// Runs that nothing is delivered to.
     pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
     pub(crate) max_nesting: u32,
+    pub(crate) homes: &'a Homes,
     pub(crate) now: Time,
 }
 
@@ -76,6 +78,8 @@ pub(crate) struct Batch {
     pub(crate) outcomes: Vec<BulkOutcome>,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
+    /// What was decided last is not for this engine to do.
+    pub(crate) is_for_another: bool,
     /// What to hand out and whom to interrupt, once durable.
     pub(crate) effects: Vec<Effect>,
     /// Whether anybody wants to know what happens.
@@ -213,6 +217,7 @@ impl Batch {
             downtimes: tools.downtimes,
             policies: tools.policies,
             max_nesting: tools.max_nesting,
+            homes: tools.homes,
         };
         let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.
@@ -222,6 +227,7 @@ impl Batch {
             None => {}
         }
         let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
+        self.is_for_another |= decision.is_for_another;
         Ok(self.record(id, decision))
     }
 

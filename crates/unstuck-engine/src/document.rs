@@ -44,6 +44,8 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         version: flow.version.to_string(),
         key: run.key.as_deref().map(str::to_owned),
         state: run.state().word().to_owned(),
+        idle: false,
+        go_on: None,
         input: raw(&payload(&run.input)),
         output: output_of(run).map(|output| raw(&payload(output))),
         created_at: run.created_at.timestamp(),

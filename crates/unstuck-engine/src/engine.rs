@@ -12,6 +12,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Effect;
+use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
@@ -81,6 +82,8 @@ pub struct Engine<S> {
     pub(crate) store: S,
     flows: Flows,
     settings: Settings,
+    /// The homes that it drives.
+    homes: Homes,
     pub(crate) life: Lifetime,
     pub(crate) ids: Ids,
     random: Random,
@@ -140,10 +143,12 @@ impl<S: Store> Engine<S> {
         let policies = policies::kept(&mut store)?;
         let bulks = Bulks::kept(&mut store)?;
         let random = Random::new(settings.seed);
+        let homes = Homes::of(settings.home.clone());
         Ok(Engine {
             store,
             flows,
             settings,
+            homes,
             ids,
             random,
             offers: Offers::default(),
@@ -358,6 +363,7 @@ impl<S: Store> Engine<S> {
         if let Some(stage) = stage {
             done.stage = Some(self.store.stage(stage).map_err(Failure::Store)?);
         }
+        done.withheld.drain(..).for_each(|due| self.store.withhold(&due));
         Ok(())
     }
 
@@ -473,6 +479,9 @@ impl<S: Store> Engine<S> {
             {
                 return Err(error);
             }
+            if std::mem::take(&mut batch.is_for_another) {
+                done.withheld.push(due);
+            }
         }
         batch.deliver_all(&mut tools)
     }
@@ -552,6 +561,7 @@ impl<S: Store> Engine<S> {
             policies: &self.policies,
             aside: &self.aside,
             max_nesting: self.settings.max_nesting,
+            homes: &self.homes,
             now: self.last,
         }
     }

@@ -245,6 +245,15 @@ impl Store for SqliteStore {
         Ok(self.state.timers.due(now, limit))
     }
 
+    fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
+        self.usable()?;
+        Ok(self.state.slots.holders(limit, most))
+    }
+
+    fn withhold(&mut self, due: &Due) {
+        self.state.timers.withhold(due);
+    }
+
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
         Ok(self.state.notices.first(limit))
@@ -376,6 +385,7 @@ impl Store for SqliteStore {
     fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
         // The writer is idle then, so that nothing else writes.
         self.catch_up()?;
+        self.state.timers.bring_back();
         let begun = rows::begin_life(&mut self.reader, &self.claim, fresh_key);
         self.has_written(begun)
     }

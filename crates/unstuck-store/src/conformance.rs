@@ -177,6 +177,7 @@ macro_rules! conformance_tests {
             due: [
                 timers_come_in_order
                 a_timer_stays_until_it_is_changed
+                what_is_withheld_is_not_due
                 a_timer_is_replaced_and_removed
                 a_lease_moves_with_signs_of_life
                 a_moved_lease_outlives_other_changes
@@ -191,6 +192,7 @@ macro_rules! conformance_tests {
                 by_priority_then_by_age
                 a_slot_is_given_back
                 each_limit_counts_its_own
+                holders_of_slots_are_named
                 versions_may_differ_in_their_limit
             ]
             notices: [

@@ -64,9 +64,16 @@ pub trait Store {
     /// by priority, then by age, which is the time of the stage that it has wanted it since.
     fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
+    /// Who has a slot of this limit, the oldest first, at most `most`.
+    fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
+
     /// What is due at `now`, in order of time (then of run and unit), at most `limit`. An entry stays until a stage
     /// changes it.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+
+    /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do. It comes
+    /// back when a stage changes it, and when another life begins; it may come back sooner. Outside of a transaction.
+    fn withhold(&mut self, due: &Due);
 
     /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;

@@ -233,6 +233,15 @@ impl Store for MemoryStore {
         Ok(self.state.timers.due(now, limit))
     }
 
+    fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
+        self.usable()?;
+        Ok(self.state.slots.holders(limit, most))
+    }
+
+    fn withhold(&mut self, due: &Due) {
+        self.state.timers.withhold(due);
+    }
+
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
         Ok(self.state.notices.first(limit))
@@ -293,6 +302,7 @@ impl Store for MemoryStore {
 
     fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
         self.usable()?;
+        self.state.timers.bring_back();
         self.state.bulks.drop_drafts();
         if let Some(deferred) = &mut self.deferred {
             deferred.drop_drafts();

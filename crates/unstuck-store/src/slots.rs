@@ -137,6 +137,18 @@ impl Slots {
         }
     }
 
+    /// Who has a slot of this limit, the oldest first, at most `most`.
+    pub fn holders(&self, limit: &str, most: usize) -> Vec<RunId> {
+        let has = |(run, used): (&RunId, &Use)| match used {
+            Use::Has(name) if **name == *limit => Some(*run),
+            Use::Has(_) | Use::Wants(..) | Use::Aside(..) => None,
+        };
+        let mut holders: Vec<RunId> = self.runs.iter().filter_map(has).collect();
+        holders.sort_unstable();
+        holders.truncate(most);
+        holders
+    }
+
     /// Since when this run has wanted the slot that it has not got.
     pub fn wanted_since(&self, run: RunId) -> Option<Time> {
         match self.runs.get(&run)? {

@@ -22,7 +22,7 @@ pub struct Timers {
     places: ByRun<Timer>,
     /// Runs whose timers are not given.
     aside: FxHashSet<RunId>,
-    /// Their timers that were met so far, by run: each is met once.
+    /// Their timers that were met so far, by run: each is met once. And those of other runs that are withheld.
     hidden: BTreeSet<(RunId, Time, Place)>,
 }
 
@@ -135,6 +135,20 @@ impl Timers {
     pub fn next_due(&mut self) -> Option<Time> {
         self.hide(Time(i64::MAX), 1);
         self.order.first().map(|(due, ..)| *due)
+    }
+
+    /// Leaves this out of what is due, until the timer is set to another time or all are [brought
+    /// back](Timers::bring_back).
+    pub fn withhold(&mut self, due: &Due) {
+        if self.order.remove(&(due.due, due.run, due.unit)) {
+            self.hidden.insert((due.run, due.due, due.unit));
+        }
+    }
+
+    /// What was withheld is due again.
+    pub fn bring_back(&mut self) {
+        let hidden = std::mem::take(&mut self.hidden);
+        self.order.extend(hidden.into_iter().map(|(run, due, unit)| (due, run, unit)));
     }
 
     /// The timers of this run are not given any more, those that are set later neither. They are kept as before.

@@ -47,6 +47,11 @@ pub(crate) fn due(
             if !policies::may_resume(draft, &resume) {
                 return Ok(Answer::Already);
             }
+            // Resumed where nobody executes it, it would be in error no more, and nothing would come of it.
+            if !draft.context.homes.drives(draft.run()) {
+                draft.decision.is_for_another = true;
+                return Ok(Answer::Already);
+            }
             policies::resume_due(draft, unit, &resume);
             Ok(Answer::Done)
         }

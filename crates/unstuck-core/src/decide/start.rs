@@ -112,14 +112,20 @@ pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
 
 /// The key has a run: the same input returns it, another one is refused.
 fn duplicate(run: &Run, start: &Start, input: &Json) -> Result<Answer, Refusal> {
-    let (Some(key), Some(theirs)) = (&start.key, &run.input_digest) else {
-        return Ok(Answer::Exists(run.id));
-    };
+    if let Some(key) = &start.key {
+        same_input(run, key, input)?;
+    }
+    Ok(Answer::Exists(run.id))
+}
+
+/// Whether a run that has a key was started with this input: another one is refused.
+pub fn same_input(run: &Run, key: &str, input: &Json) -> Result<(), Refusal> {
+    let Some(theirs) = &run.input_digest else { return Ok(()) };
     let ours = digest(&input.value());
     if *theirs == ours {
-        return Ok(Answer::Exists(run.id));
+        return Ok(());
     }
-    Err(Refusal::KeyTaken { key: key.clone(), run: run.id, theirs: theirs.clone(), ours })
+    Err(Refusal::KeyTaken { key: key.into(), run: run.id, theirs: theirs.clone(), ours })
 }
 
 /// The deadline of a first generation.

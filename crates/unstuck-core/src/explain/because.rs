@@ -162,6 +162,7 @@ fn ready(view: &View<'_>, unit: UnitRef, queued: &Queued) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
     match kept_back(view) {
         Some(why) => format!("{attempt}; {why}"),
+        None if view.is_idle => format!("{attempt}, and no process is executing this run"),
         None => format!("{attempt}, for {}", taker(view.step(unit), queued.place)),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::explain::next::running_handler;
-use crate::explain::{Possible, SHOWN, View};
+use crate::explain::{Possible, SHOWN, SlotHolder, View};
 use crate::model::flow::Step;
 use crate::model::run::{End, Origin, PausedBy, Phase, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
@@ -26,6 +26,7 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
             format!("resumes every step in error ({in_error})"),
         ));
     }
+    all.extend(view.holders.iter().map(for_slot));
     all.extend(instead(view));
     if let Some((handler, state)) = running_handler(view) {
         let what = format!("explains the exception handler, which is {}", state.word());
@@ -93,6 +94,16 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => Vec::new(),
     }
+}
+
+/// What can be done about a run that has the slot.
+fn for_slot(holder: &SlotHolder) -> Possible {
+    let SlotHolder { run, root, .. } = holder;
+    if holder.is_idle {
+        let what = format!("continues {run}, which has a slot and which no process is executing");
+        return possible(format!("unstuck run --continue {root}"), what);
+    }
+    possible(format!("unstuck explain {run}"), format!("explains {}, which has a slot", holder.told()))
 }
 
 /// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all

@@ -12,6 +12,9 @@ use crate::time::{Millis, Time};
 /// So many steps are named.
 const NAMED: usize = 3;
 
+/// What is wrong with a run that is idle.
+const NOBODY: &str = ", but no process is executing this run";
+
 /// The whole in one sentence.
 pub(super) fn headline(view: &View<'_>) -> String {
     let is = match &view.run.phase {
@@ -95,6 +98,11 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> String {
 fn of_going(view: &View<'_>) -> String {
     match view.run.state() {
         RunState::Paused => paused(view),
+        RunState::Running if view.is_idle => format!("is idle: {}{NOBODY}{}", ready(view), trouble(view)),
+        RunState::Waiting if view.is_idle => format!("is idle: {}{NOBODY}", waiting(view)),
+        RunState::Queued if view.is_idle => {
+            format!("is idle: {}{NOBODY}", queued(view).trim_start_matches("is queued: "))
+        }
         RunState::Running => format!("is running: {}{}", running(view), trouble(view)),
         RunState::Held => format!("is held: {}", resting(view, RunState::Held)),
         RunState::Error => format!("is in error: {}", resting(view, RunState::Error)),
@@ -137,6 +145,17 @@ fn running(view: &View<'_>) -> String {
         0 => "its next step begins".to_owned(),
         1 => format!("{} waits for somebody to take it", names(view, &ready)),
         _ => format!("{} wait for somebody to take them", names(view, &ready)),
+    }
+}
+
+/// What somebody who goes on with an idle run would begin with.
+fn ready(view: &View<'_>) -> String {
+    let moves = |unit: &Unit| matches!(unit.state, UnitState::Ready(_) | UnitState::Active(_));
+    let units = view.units(|unit| moves(unit) && counts_as(view, unit).is_none());
+    match units.len() {
+        0 => "its next step is ready".to_owned(),
+        1 => format!("{} is ready", names(view, &units)),
+        _ => format!("{} are ready", names(view, &units)),
     }
 }
 
@@ -208,8 +227,13 @@ fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
             1 => String::new(),
             n => format!(" (and {} more)", n - 1),
         };
-        let when =
-            if view.run.paused.is_some() { String::new() } else { format!(" {}", until(view.now, at)) };
+        let when = if view.run.paused.is_some() {
+            String::new()
+        } else if view.is_idle && at <= view.now {
+            format!(": due since {} UTC, waits until the run is continued", clock(view.now, at))
+        } else {
+            format!(" {}", until(view.now, at))
+        };
         parts.push(format!("policy `{policy}` resumes {first}{when}{more}"));
     }
     match known.len() {
@@ -274,7 +298,8 @@ fn queued(view: &View<'_>) -> String {
     match &view.run.slot {
         Slot::Wanted(limit) => {
             let runs = count(limit.max as usize, "run", "runs");
-            format!("is queued: limit `{}` lets {runs} go on at once, and has no slot for it yet", limit.name)
+            let held = view.held_by().unwrap_or_else(|| "has no slot for it yet".to_owned());
+            format!("is queued: limit `{}` lets {runs} go on at once, and {held}", limit.name)
         }
         Slot::Unlimited | Slot::Taken(_) => "is queued: nothing of it has begun yet".to_owned(),
     }

@@ -6,7 +6,7 @@ use crate::id::RunId;
 use crate::model::flow::Step;
 use crate::model::run::{End, Failing, Handler, Origin, Phase, Slot};
 use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words::count;
+use crate::reason::words::{clock, count};
 use crate::time::Time;
 use crate::wakeup::{lease, queue_limit, spared};
 
@@ -17,6 +17,13 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
         Phase::Failing(failing) => of_failing(view, failing),
         Phase::Going => of_going(view),
     };
+    if view.is_idle {
+        // What has come due is done by whoever goes on with the run.
+        for next in all.iter_mut().filter(|next| next.at.is_some_and(|at| at <= view.now)) {
+            let due = next.at.take().map_or_else(String::new, |at| clock(view.now, at));
+            next.what = format!("when the run is continued (due since {due}): {}", next.what);
+        }
+    }
     all.sort_by_key(|next| (next.at.is_none(), next.at));
     let more = all.len().saturating_sub(SHOWN);
     if more > 1 {
@@ -106,8 +113,9 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
         && wants_slot(view)
     {
         let runs = count(limit.max as usize, "run goes", "runs go");
+        let held = view.held_by().map_or_else(String::new, |held| format!("; {held} now"));
         all.push(untimed(format!(
-            "when limit `{}` has a free slot (at most {runs} on at once), the run goes on",
+            "when limit `{}` has a free slot (at most {runs} on at once{held}), the run goes on",
             limit.name
         )));
     }
@@ -152,10 +160,11 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
     }
     let (step, name) = (view.step(unit), view.quoted(unit));
     let attempt = queued.attempt;
-    let mut all = vec![untimed(format!(
-        "when {} is free, it takes attempt {attempt} of {name}",
-        taker(step, queued.place)
-    ))];
+    let mut all = vec![untimed(if view.is_idle {
+        format!("when the run is continued, attempt {attempt} of {name} begins")
+    } else {
+        format!("when {} is free, it takes attempt {attempt} of {name}", taker(step, queued.place))
+    })];
     if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_limit(step, queued)) {
         let what = format!(
             "if nobody has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it is stalled"

@@ -9,6 +9,7 @@ use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_chi
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
+use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -47,6 +48,8 @@ pub(crate) struct World {
     pub(crate) policies: Policies,
     /// How deep children may be nested.
     pub(crate) max_nesting: u32,
+    /// The homes that are driven.
+    pub(crate) homes: Homes,
     /// What was recorded of errors.
     pub(crate) errors: Vec<ErrorRecord>,
     /// What bulk actions were told.
@@ -70,6 +73,7 @@ impl World {
             downtimes: Vec::new(),
             policies: Policies::default(),
             max_nesting: unstuck_core::model::nesting::MAX_NESTING,
+            homes: Homes::default(),
             errors: Vec::new(),
             outcomes: Vec::new(),
         }
@@ -164,6 +168,7 @@ impl World {
             downtimes: &self.downtimes,
             policies: &self.policies,
             max_nesting: self.max_nesting,
+            homes: &self.homes,
         };
         let result = decide(&mut run, command, &mut context);
         let mut decision = match result {

@@ -6,7 +6,8 @@ use unstuck_core::time::Time;
 
 /// The same explanation, for programs.
 pub fn explanation(explanation: &Explanation) -> api::Explanation {
-    let Explanation { run, now, state, headline, happened, earlier, because, next, can } = explanation;
+    let Explanation { run, now, state, is_idle, headline, happened, earlier, because, next, can } =
+        explanation;
     let happened = happened.iter().map(|(at, what)| api::Happened { at: at.timestamp(), what: what.clone() });
     let because = because.iter().map(|because| api::Because {
         step: because.name.clone(),
@@ -22,6 +23,8 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
         run: run.to_string(),
         now: now.timestamp(),
         state: state.word().to_owned(),
+        idle: *is_idle,
+        go_on: None,
         headline: headline.clone(),
         happened: happened.collect(),
         earlier: *earlier,

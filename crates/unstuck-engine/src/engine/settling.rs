@@ -5,7 +5,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::time::Millis;
-use unstuck_store::contract::{StageId, Store, StoreError};
+use unstuck_store::contract::{Due, StageId, Store, StoreError};
 
 use super::Engine;
 use super::isolation::{Counts, Suspect};
@@ -18,6 +18,8 @@ pub(crate) const STORE_RETRY: Millis = Millis(200);
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]
 pub(crate) struct Outstanding {
+    /// What is due and not for this engine to do.
+    pub(super) withheld: Vec<Due>,
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,

@@ -5,8 +5,9 @@ use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::model::attempt::ResumedBy;
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
+use unstuck_engine::engine::Next;
 use unstuck_engine::policies::PolicyOrder;
-use unstuck_store::contract::{ErrorFilter, GroupFilter, Store};
+use unstuck_store::contract::{ErrorFilter, GroupFilter, OpenFilter, Store};
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::{BEGIN, Life, draft, load, user};
@@ -137,4 +138,34 @@ fn runs_from_before_open_errors_were_kept_are_looked_at() {
     let mut life = Life::new(store, BEGIN);
     assert_eq!(life.open(), before);
     assert_eq!(life.engine.store().unexamined(None, 9), Ok(vec![]));
+}
+
+#[test]
+fn resumes_that_wait_for_another_home_keep_nothing_from_being_done() {
+    // More than a batch has room for.
+    const AWAY: usize = 600;
+    let mut life = Life::at(MemoryStore::deferred(), BEGIN, Some("away"));
+    life.order(load([draft("p", "reset", 60)], false)).expect("loads");
+    for _ in 0..AWAY {
+        life.start_at("one", Some("away"));
+        life.fail("connection reset");
+    }
+    life.now = life.now + Millis(1);
+    let here = life.failed("connection reset");
+    // Another command has the store, long after they were due.
+    let mut life = Life::at(life.engine.into_store().crash(), BEGIN + MINUTE + MINUTE, Some("here"));
+    life.go();
+    let resumed: Vec<_> = life.jobs.iter().map(|job| job.attempt.run).collect();
+    assert_eq!(resumed, [here], "what is due and behind all of them is done");
+    let next = life.engine.what_next();
+    assert!(matches!(next, Next::At(at) if at > life.now), "nothing is looked for in vain: {next:?}");
+    let waits = |life: &mut Life| {
+        let open = life.engine.store().open_errors(&OpenFilter::default(), None, 9_999).expect("reads");
+        open.into_iter().filter(|error| error.resume.is_some()).count()
+    };
+    assert_eq!(waits(&mut life), AWAY, "they are in error, and scheduled");
+    // Their own command goes on, and what was due is done.
+    let mut life = Life::at(life.engine.into_store().crash(), life.now, Some("away"));
+    life.go();
+    assert_eq!(waits(&mut life), 0);
 }

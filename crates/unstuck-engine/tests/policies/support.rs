@@ -33,12 +33,18 @@ pub(crate) fn flows() -> Vec<Flow> {
 
 /// An engine on this store, which knows the flows.
 pub(crate) fn engine(store: MemoryStore) -> Engine<MemoryStore> {
+    engine_at(store, None)
+}
+
+/// An engine on this store, which knows the flows and drives this home.
+fn engine_at(store: MemoryStore, home: Option<&str>) -> Engine<MemoryStore> {
     let known = flows();
     let compile = move |record: &FlowRecord| {
         let flow = known.iter().find(|flow| flow.name == record.name).cloned();
         flow.ok_or_else(|| "it was written by somebody else".to_owned())
     };
-    let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
+    let settings = Settings { home: home.map(Into::into), ..Settings::default() };
+    let mut engine = Engine::new(store, Box::new(compile), settings).expect("opens");
     for flow in flows() {
         engine.put_flow(flow).expect("kept");
     }
@@ -88,7 +94,12 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn new(store: MemoryStore, now: Time) -> Life {
-        let mut engine = engine(store);
+        Life::at(store, now, None)
+    }
+
+    /// One that drives this home.
+    pub(crate) fn at(store: MemoryStore, now: Time, home: Option<&str>) -> Life {
+        let mut engine = engine_at(store, home);
         let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
         engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 99, max_load: 99 }, false);
         Life { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
@@ -100,7 +111,13 @@ impl Life {
     }
 
     pub(crate) fn start(&mut self, flow: &str) -> RunId {
-        self.engine.submit(Request::Start { ticket: 0, start: start(flow) });
+        self.start_at(flow, None)
+    }
+
+    /// Starts a run that has this home.
+    pub(crate) fn start_at(&mut self, flow: &str, home: Option<&str>) -> RunId {
+        let start = StartRun { home: home.map(Into::into), ..start(flow) };
+        self.engine.submit(Request::Start { ticket: 0, start });
         self.go();
         match self.replies.pop() {
             Some(Ok(Answer::Started(run))) => run,

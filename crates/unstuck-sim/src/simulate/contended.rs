@@ -74,6 +74,8 @@ impl<S: Store> Store for Contended<S> {
         highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
         admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
         due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+        slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
+        withhold(due: &Due) -> ();
         notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
         stage(stage: Stage) -> Result<StageId, StoreError>;
         abandon(locked: Vec<Run>) -> ();

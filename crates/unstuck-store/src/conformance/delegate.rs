@@ -54,6 +54,8 @@ macro_rules! delegate_store {
             highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
             admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
+            slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
+            withhold(due: &Due) -> ();
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             set_aside(run: RunId, why: Arc<str>) -> ();
             release(run: RunId) -> ();

@@ -8,6 +8,7 @@ use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Says, Sta
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
 use unstuck_core::errors::open_errors;
 use unstuck_core::event::{Actor, Event};
+use unstuck_core::home::Homes;
 use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -390,6 +391,7 @@ impl<S: Store> Driver<S> {
             downtimes: &[],
             policies: &self.policies,
             max_nesting: MAX_NESTING,
+            homes: &Homes::default(),
         };
         Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, batch)))
     }

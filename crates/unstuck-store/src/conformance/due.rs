@@ -49,6 +49,33 @@ pub fn timers_come_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     }
 }
 
+/// What is withheld is not due any more and is not waited for, until it is changed or another life begins.
+pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![waits(10), waits(20)]));
+    let start = driver.now;
+    let (first, second) = (driver.start(&flow), driver.start(&flow));
+    let withheld = due_at(start, 10, first, 0);
+    driver.store.withhold(&withheld);
+    let expected = [due_at(start, 10, second, 0), due_at(start, 20, first, 1), due_at(start, 20, second, 1)];
+    assert_eq!(driver.store.due(start + Millis(99), 9).expect("reads"), expected);
+    driver.store.withhold(&expected[0]);
+    assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(20))));
+    // Whatever else happens to its run, it stays withheld as long as its time is the same.
+    driver.act(first, Command::Signal { name: "s".into(), payload: Json::NULL, by: user() });
+    assert_eq!(driver.store.due(start + Millis(99), 9).expect("reads"), expected[1..]);
+    // Its timer is another one after a pause.
+    driver.act(first, pause());
+    driver.act(first, Command::Unpause { by: user() });
+    let found = driver.store.due(start + Millis(99), 9).expect("reads");
+    assert_eq!(found, [withheld, expected[1], expected[2]]);
+    settle_all(&mut driver);
+    let mut store = driver.split().0.reopen();
+    store.begin_life([7; 32]).expect("begins");
+    let found = store.due(start + Millis(99), 9).expect("reads");
+    assert_eq!(found, [withheld, expected[0], expected[1], expected[2]]);
+}
+
 /// An entry stays until its run has done something about it.
 pub fn a_timer_stays_until_it_is_changed<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());

@@ -33,6 +33,28 @@ pub fn no_more_than_there_is_room_for<S: TestStore>(make: &mut dyn FnMut() -> S)
     assert_eq!(admissible(&mut driver), [runs[2]], "one has ended, so there is room for one");
 }
 
+/// Who has a slot is told, the oldest first, and nobody who only wants one.
+pub fn holders_of_slots_are_named<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(limited(sequence("f", vec![action("q")]), 2));
+    let other = driver.keep(limited(sequence("g", vec![action("q")]), 2));
+    let runs: Vec<RunId> = (0..3).map(|_| start(&mut driver, &flow, 0)).collect();
+    let elsewhere = start(&mut driver, &other, 0);
+    for run in [runs[1], runs[0], elsewhere] {
+        driver.act(run, Command::Admit);
+    }
+    let unstuck_core::model::run::Slot::Taken(limit) =
+        driver.store.run(runs[0]).expect("reads").expect("it is there").slot
+    else {
+        panic!("it has a slot");
+    };
+    assert_eq!(driver.store.slot_holders(&limit.name, 9), Ok(runs[..2].to_vec()));
+    assert_eq!(driver.store.slot_holders(&limit.name, 1), Ok(runs[..1].to_vec()));
+    assert_eq!(driver.store.slot_holders("nobody's", 9), Ok(vec![]));
+    driver.act(runs[0], Command::Cancel { by: user(), reason: None });
+    assert_eq!(driver.store.slot_holders(&limit.name, 9), Ok(vec![runs[1]]));
+}
+
 /// Higher priorities first, then whoever has waited longest.
 pub fn by_priority_then_by_age<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());

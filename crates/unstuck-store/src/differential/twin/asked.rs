@@ -57,6 +57,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.due(now, limit), |store| store.due(now, limit))
     }
 
+    fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
+        self.ask(|oracle| oracle.slot_holders(limit, most), |store| store.slot_holders(limit, most))
+    }
+
+    fn withhold(&mut self, due: &Due) {
+        self.oracle.withhold(due);
+        self.store().withhold(due);
+    }
+
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         let strip =
             |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
