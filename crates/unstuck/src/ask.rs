@@ -118,7 +118,7 @@ impl Place {
 
     /// Answers from a store that nobody else has.
     fn alone(&self, opened: Opened, asked: &Asked) -> Result<String, Failure> {
-        let desk = Desk { serves: None, option: self.option.clone() };
+        let desk = Desk { option: self.option.clone(), ..Desk::default() };
         let answer = match (opened, asked) {
             (Opened::ForReading(mut store), Asked::Read(reading)) => {
                 desk.read(&mut *store, &mut engine::flows(), reading)

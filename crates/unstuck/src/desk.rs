@@ -7,6 +7,7 @@ pub(crate) mod aside;
 pub(crate) mod asked;
 pub(crate) mod bulk;
 mod change;
+pub(crate) mod driven;
 pub(crate) mod errors;
 pub(crate) mod explain;
 pub(crate) mod family;
@@ -23,8 +24,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::Serialize;
+use unstuck_core::home::{Homes, is_idle};
+use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::Run;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
@@ -43,6 +46,8 @@ pub(crate) use self::show::Shown;
 pub(crate) struct Desk {
     /// The home of the run that this process executes, if it executes one.
     pub(crate) serves: Option<Arc<str>>,
+    /// That run.
+    pub(crate) run: Option<RunId>,
     /// What a command that is to be typed needs to find the same store.
     pub(crate) option: String,
 }
@@ -83,16 +88,20 @@ impl Desk {
     ) -> Result<String, Unanswered> {
         guarded(|| match reading {
             Reading::Owner => json(&std::process::id()),
-            Reading::Runs(wanted) => json(&list::list(store, flows, wanted)?),
+            Reading::Driven => json(&driven::driven(self, store, flows)?),
+            Reading::Key { flow, key, input } => {
+                json(&driven::of_key(self, store, flows, (flow, key), input)?)
+            }
+            Reading::Runs(wanted) => json(&list::list(self, store, flows, wanted)?),
             Reading::Show { run } => json(&show::show(self, store, flows, run)?),
             Reading::Explain { run } => {
-                let explained = explain::of_name(store, flows, run)?;
+                let explained = explain::of_name(self, store, flows, run)?;
                 json(&explained.document(&self.option))
             }
             Reading::ExplainPage { run } => {
-                let explained = explain::of_name(store, flows, run)?;
+                let explained = explain::of_name(self, store, flows, run)?;
                 let page = explained.page(&self.option);
-                json(&match self.go_on(store, explained.run())? {
+                json(&match explained.go_on() {
                     Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
                     None => page,
                 })
@@ -117,19 +126,15 @@ impl Desk {
         })
     }
 
-    /// The command that goes on with a run that has something to do and that nobody executes.
-    fn go_on(&self, store: &mut dyn Store, run: &Run) -> Result<Option<String>, Unanswered> {
-        let has_work = match run.state() {
-            RunState::Queued | RunState::Running | RunState::Waiting => true,
-            RunState::Error => family::is_scheduled(run),
-            RunState::Held
-            | RunState::Paused
-            | RunState::Completed
-            | RunState::Failed
-            | RunState::Cancelled
-            | RunState::Superseded => false,
-        };
-        if !has_work || run.home.is_none() || self.serves == run.home {
+    /// The homes that this process drives.
+    fn homes(&self) -> Homes {
+        Homes::of(self.serves.clone())
+    }
+
+    /// The command that goes on with a run that is idle, or works for one below it that is.
+    fn go_on(&self, store: &mut dyn Store, run: &Run, below: &[Run]) -> Result<Option<String>, Unanswered> {
+        let homes = self.homes();
+        if !below.iter().chain([run]).any(|run| is_idle(run, &homes)) {
             return Ok(None);
         }
         let root = family::root(store, run)?;

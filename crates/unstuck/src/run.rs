@@ -10,6 +10,7 @@ mod seed;
 mod show;
 pub(crate) mod signals;
 mod tree;
+mod turn;
 mod view;
 mod watch;
 
@@ -35,8 +36,12 @@ use crate::{Done, Format, json_input};
 /// are in the store already. The run is kept in the store: whatever ends this command, `unstuck run --continue` goes on
 /// from the last completed step.
 ///
-/// Exit code: 0 completed, 1 failed, cancelled or at rest in error, 3 held for an operator. Ctrl-C interrupts the run,
-/// which can be continued; a second one ends its processes at once.
+/// One process at a time executes runs of a store: another one waits until it is free, and says so. A key whose run is
+/// there already is answered at once.
+///
+/// Exit code: 0 completed, 1 failed, cancelled or at rest in error, 3 held for an operator, 4 the run of this key is being
+/// executed by another process. Ctrl-C interrupts the run, which can be continued; a second one ends its processes at
+/// once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -98,7 +103,7 @@ impl Arguments {
         listen(&sender, &backlog, &processes)?;
         let teller = Teller { sender, backlog: backlog.clone() };
         let begun = match (&self.go_on, &self.file) {
-            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, teller)?,
+            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, teller),
             (None, Some(file)) => {
                 let order = begin::Order {
                     file,
@@ -106,11 +111,14 @@ impl Arguments {
                     input: self.input()?,
                     key: self.key.as_deref(),
                 };
-                begin::start(&place, &order, &processes, teller)?
+                begin::start(&place, &order, &processes, teller)
             }
             (None, None) => return Err(Failure::new("name the flow file, or --continue")),
         };
-        let Begun { runtime, desk, tree, notes } = begun;
+        let Begun { runtime, desk, tree, notes } = match begun {
+            Ok(begun) => begun,
+            Err(not_begun) => return not_begun.end(format, self.key.as_deref().unwrap_or_default()),
+        };
         Watch::new(place, runtime, desk, tree, format, &notes, backlog).see_through(&receiver)
     }
 

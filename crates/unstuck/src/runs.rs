@@ -10,7 +10,7 @@ use crate::desk::asked::{Reading, Wanted};
 use crate::desk::{RunLine, RunsPage};
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::style::style_of_word;
+use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
 use crate::{Done, Format, text, who};
 
@@ -112,25 +112,33 @@ impl Arguments {
     }
 }
 
+/// When a policy resumes it, or what it waits for.
+fn resumed(run: &RunLine) -> String {
+    let (Some(at), Some(policy)) = (&run.next_auto_resume, &run.next_auto_resume_reason) else {
+        return String::new();
+    };
+    let (at, now) = (Time(at.as_millisecond()), who::now());
+    match &run.go_on {
+        Some(go_on) if at <= now => {
+            format!(" (due for `{policy}` since {}; continue with: {go_on})", now.since(at))
+        }
+        Some(_) | None => format!(" (resumed by `{policy}` in {})", at.since(now)),
+    }
+}
+
 fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let ago = who::now().since(Time(run.updated_at.as_millisecond()));
-    let mut cells =
-        vec![Cell::new(&run.id), Cell::styled(&run.state, style_of_word(&run.state)), Cell::new(&run.flow)];
+    let state = shown_state(&run.state, run.idle);
+    let mut cells = vec![Cell::new(&run.id), Cell::styled(state, style_of_word(state)), Cell::new(&run.flow)];
     if has_keys {
         cells.push(Cell::new(run.key.as_deref().unwrap_or("-")));
     }
-    let resumed = match (&run.next_auto_resume, &run.next_auto_resume_reason) {
-        (Some(at), Some(policy)) => {
-            let due = Time(at.as_millisecond()).since(who::now());
-            format!(" (resumed by `{policy}` in {due})")
-        }
-        _ => String::new(),
-    };
-    let note = match (&run.set_aside, &run.cause, &run.parent) {
+    let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
         (Some(why), ..) => format!("set aside: {why}"),
-        (None, Some(cause), _) => format!("{cause}{resumed}"),
-        (None, None, Some(parent)) => format!("a part of {parent}"),
-        (None, None, None) => String::new(),
+        (None, Some(cause), ..) => format!("{cause}{}", resumed(run)),
+        (None, None, Some(go_on), _) => format!("continue with: {go_on}"),
+        (None, None, None, Some(parent)) => format!("a part of {parent}"),
+        (None, None, None, None) => String::new(),
     };
     cells.extend([Cell::new(format!("{ago} ago")), Cell::new(note)]);
     cells

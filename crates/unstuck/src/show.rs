@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::value::RawValue;
 use unstuck_api as api;
+use unstuck_core::time::Time;
 
 use crate::changed::go_on_with;
 use crate::desk::Shown;
@@ -11,9 +12,9 @@ use crate::desk::asked::Reading;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::style::style_of_word;
+use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
-use crate::{Done, Format, json_text, style, text};
+use crate::{Done, Format, json_text, style, text, who};
 
 /// Show one run: its input and output, its steps with their attempts, and what was decided.
 #[derive(clap::Args)]
@@ -71,7 +72,8 @@ impl Arguments {
 
 fn head(run: &api::Run, stdout: &mut Output) {
     let look = stdout.look;
-    let state = look.paint(style_of_word(&run.state).bold(), &run.state);
+    let state = shown_state(&run.state, run.idle);
+    let state = look.paint(style_of_word(state).bold(), state);
     stdout.line(&format!(
         "{} of flow `{}` is {state}",
         look.paint(style::BOLD, &run.id),
@@ -91,7 +93,9 @@ fn head(run: &api::Run, stdout: &mut Output) {
     fields.extend(run.next_auto_resume.as_ref().map(|at| {
         let policy = run.next_auto_resume_reason.as_ref();
         let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
-        ("resumes", format!("{}{by}", time(at)))
+        let is_due = run.idle && Time(at.as_millisecond()) <= who::now();
+        let waits = if is_due { "; due, and waits until the run is continued" } else { "" };
+        ("resumes", format!("{}{by}{waits}", time(at)))
     }));
     for (name, value) in fields {
         let value: Vec<&str> = value.lines().collect();

@@ -21,11 +21,16 @@ pub(crate) fn style_of_word(word: &str) -> Style {
         "running" | "active" | "ready" => BUSY,
         "waiting" => LATER,
         "error" | "failed" | "cancelled" => BAD,
-        "held" | "paused" => ASKS,
+        "held" | "paused" | "idle" => ASKS,
         "completed" => GOOD,
         "queued" | "pending" | "skipped" | "dropped" | "superseded" => DIM,
         _ => Style::new(),
     }
+}
+
+/// The word for the state of a run as people see it: whatever nobody executes is idle, and not running.
+pub(crate) fn shown_state(state: &str, is_idle: bool) -> &str {
+    if is_idle && matches!(state, "running" | "queued" | "waiting") { "idle" } else { state }
 }
 
 /// What the other end of a stream can show.

@@ -61,8 +61,7 @@ fn next(page: &BulkPage, stdout: &mut Output, option: &str) {
         stdout.line(&text::visible(&format!("\nGo on with: unstuck bulk unpause {bulk}{option}")));
     }
     if !page.go_on.is_empty() {
-        let sentence = "Resumed steps wait for whoever goes on with their runs, and nobody does now. Each of these \
-                        commands goes on with one:";
+        let sentence = "The runs of resumed steps are idle: no process is executing them. Each of these commands continues one:";
         stdout.line("");
         changed::wrapped(stdout, sentence);
         for command in &page.go_on {

@@ -77,7 +77,7 @@ pub(super) fn go_on(
         .map_err(|error| Failure::new(error.to_string()))?;
     // It executes nothing, and ends what processes of an engine that was killed are left.
     let runtime = Runtime::start(engine, vec![Box::new(ProcessExecutor::new(0))], None);
-    let desk = Desk { serves: None, option: place.option.clone() };
+    let desk = Desk { option: place.option.clone(), ..Desk::default() };
     // Without a socket it goes on all the same.
     let server = Server::start(&place.directory, desk.clone(), runtime.handle()).ok();
     let page = until_it_rests(is_interrupted, || {

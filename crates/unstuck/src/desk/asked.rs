@@ -24,6 +24,10 @@ pub(crate) enum Asked {
 pub(crate) enum Reading {
     /// The process that has the store open.
     Owner,
+    /// That process, and the run that it executes.
+    Driven,
+    /// The run that has a key, unless its input was another one.
+    Key { flow: String, key: String, input: String },
     /// A page of runs.
     Runs(Wanted),
     /// The run document.

@@ -248,7 +248,7 @@ pub(super) fn show(desk: &Desk, store: &mut dyn Store, given: &str) -> Result<Bu
     if bulk.counts.under_way > 0 {
         for target in store.targets(bulk.id, Some(ResultKind::Resumed), 0, MOST_GO_ON)? {
             if let Some(run) = store.run(target.run)? {
-                page.go_on.extend(desk.go_on(store, &run)?);
+                page.go_on.extend(desk.go_on(store, &run, &[])?);
             }
         }
         page.go_on.dedup();

@@ -35,6 +35,9 @@ pub(crate) struct Changed {
     /// Whether it had been so before.
     pub(crate) already: bool,
     pub(crate) state: String,
+    /// Whether it has something to do and no process is executing it.
+    #[serde(default)]
+    pub(crate) idle: bool,
     /// Where it stands, in one sentence.
     pub(crate) headline: String,
     /// The command that goes on with it, where nobody executes its steps.
@@ -60,13 +63,14 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
     })?;
     let desk = desk.clone();
     let told = handle.read(move |store, flows| -> Result<Changed, Unanswered> {
-        let explained = explain::of_run(store, flows, run)?;
+        let explained = explain::of_run(&desk, store, flows, run)?;
         Ok(Changed {
             run: run.to_string(),
             already: answer == Answer::Already,
             state: explained.run().state().word().to_owned(),
+            idle: explained.go_on().is_some(),
             headline: explained.headline().to_owned(),
-            go_on: desk.go_on(store, explained.run())?,
+            go_on: explained.go_on().map(str::to_owned),
         })
     });
     told?.map(Done::Changed)

@@ -2,20 +2,23 @@
 
 use unstuck_api as api;
 use unstuck_core::event::Event;
-use unstuck_core::explain::{Explanation, explain};
+use unstuck_core::explain::{Explanation, SlotHolder, Surroundings, explain_among};
+use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::{Run, RunState, Slot};
 use unstuck_core::time::Time;
 use unstuck_engine::document;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
-use super::{Unanswered, aside, family, name};
+use super::{Desk, Unanswered, aside, family, name};
 use crate::who;
 
 /// So many runs below a run are explained with it.
 const BELOW: usize = 5;
+/// So many of those who have a slot are named.
+const HOLDERS: usize = 5;
 
 /// A run, explained.
 pub(crate) struct Explained {
@@ -25,27 +28,42 @@ pub(crate) struct Explained {
     below: Vec<Explanation>,
     /// How many more of them there are.
     more: usize,
+    /// The command that goes on with it, where it is idle.
+    go_on: Option<String>,
 }
 
 /// So many runs below it are looked at: there may be 100,000.
 const LOOKED_AT: usize = 1_000;
 
 /// Explains a run, however it is named.
-pub(super) fn of_name(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<Explained, Unanswered> {
+pub(super) fn of_name(
+    desk: &Desk,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+) -> Result<Explained, Unanswered> {
     let run = name::find(store, flows, name)?;
-    of_run(store, flows, run)
+    of_run(desk, store, flows, run)
 }
 
 /// Explains a run.
-pub(crate) fn of_run(store: &mut dyn Store, flows: &mut Flows, run: RunId) -> Result<Explained, Unanswered> {
+pub(crate) fn of_run(
+    desk: &Desk,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<Explained, Unanswered> {
     let (run, history) = stored(store, run)?;
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
+    let go_on = desk.go_on(store, &run, &all)?;
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         let now = who::now().max(run.updated_at);
         let why = if run.is_final() { None } else { aside::why_aside(store, flows, run)? };
+        let holders = holders(desk, store, run, HOLDERS)?;
+        let surroundings = Surroundings { children: &states, is_idle: go_on.is_some(), holders: &holders };
         let mut told = match flows.get(store, run.flow) {
-            Ok(flow) => explain(run, &flow, history, now, &states),
+            Ok(flow) => explain_among(run, &flow, history, now, surroundings),
             Err(error) => unexplained(run, now, &error),
         };
         if let Some(why) = why {
@@ -63,7 +81,26 @@ pub(crate) fn of_run(store: &mut dyn Store, flows: &mut Flows, run: RunId) -> Re
         below.push(told(store, run, &history)?);
     }
     let more = resting.len() - below.len();
-    Ok(Explained { run, explanation, below, more })
+    Ok(Explained { run, explanation, below, more, go_on })
+}
+
+/// Who has the slots that a run waits for; some of them.
+pub(crate) fn holders(
+    desk: &Desk,
+    store: &mut dyn Store,
+    run: &Run,
+    most: usize,
+) -> Result<Vec<SlotHolder>, Unanswered> {
+    let Slot::Wanted(limit) = &run.slot else { return Ok(Vec::new()) };
+    let homes = desk.homes();
+    let mut holders = Vec::new();
+    for id in store.slot_holders(&limit.name, most)? {
+        if let Some(holder) = store.run(id)? {
+            let (root, is_idle) = (family::root(store, &holder)?, is_idle(&holder, &homes));
+            holders.push(SlotHolder { run: id, root, state: holder.state(), is_idle });
+        }
+    }
+    Ok(holders)
 }
 
 /// What there is to say of a run whose flow cannot be used.
@@ -72,6 +109,7 @@ fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
         run: run.id,
         now,
         state: run.state(),
+        is_idle: false,
         headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
         happened: Vec::new(),
         earlier: 0,
@@ -99,9 +137,15 @@ impl Explained {
         &self.explanation.headline
     }
 
+    /// The command that goes on with it, where it is idle.
+    pub(crate) fn go_on(&self) -> Option<&str> {
+        self.go_on.as_deref()
+    }
+
     /// For programs.
     pub(super) fn document(&self, option: &str) -> api::Explanation {
-        document::explanation(&ready_to_type(self.explanation.clone(), option))
+        let document = document::explanation(&ready_to_type(self.explanation.clone(), option));
+        api::Explanation { go_on: self.go_on.clone(), ..document }
     }
 
     /// For people: all that happened, and what can be done.

@@ -44,12 +44,6 @@ pub(crate) fn needs_a_person(run: &Run) -> bool {
     !run.is_final() && !run.units_where(rests).is_empty()
 }
 
-/// Whether a policy will resume a step of it.
-pub(crate) fn is_scheduled(run: &Run) -> bool {
-    let is_due = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
-    !run.is_final() && !run.units_where(is_due).is_empty()
-}
-
 /// The run that somebody started, of which this one is a part.
 pub(crate) fn root(store: &mut dyn Store, run: &Run) -> Result<RunId, StoreError> {
     let (mut root, mut parent) = (run.id, run.origin.parent());

@@ -9,7 +9,7 @@ use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
 use super::asked::Wanted;
-use super::{Unanswered, aside, name};
+use super::{Desk, Unanswered, aside, name};
 
 /// So many runs are read at once, at most.
 pub(crate) const MOST: usize = 1_000;
@@ -33,6 +33,12 @@ pub(crate) struct RunLine {
     pub(crate) version: String,
     pub(crate) key: Option<String>,
     pub(crate) state: String,
+    /// Whether it has something to do and no process is executing it.
+    #[serde(default)]
+    pub(crate) idle: bool,
+    /// The command that goes on with it, where it is idle.
+    #[serde(default)]
+    pub(crate) go_on: Option<String>,
     /// The run that this is a child or handler of.
     pub(crate) parent: Option<String>,
     pub(crate) created_at: Timestamp,
@@ -49,6 +55,7 @@ pub(crate) struct RunLine {
 }
 
 pub(super) fn list(
+    desk: &Desk,
     store: &mut dyn Store,
     flows: &mut Flows,
     wanted: &Wanted,
@@ -76,6 +83,7 @@ pub(super) fn list(
         let resume = next_resume(&run);
         let (flow, version) = aside::flow_of(store, &run)?;
         let set_aside = if run.is_final() { None } else { aside::why_aside(store, flows, &run)? };
+        let go_on = desk.go_on(store, &run, &[])?;
         runs.push(RunLine {
             id: run.id.to_string(),
             generation: run.generation,
@@ -84,6 +92,8 @@ pub(super) fn list(
             set_aside,
             key: run.key.as_deref().map(str::to_owned),
             state: run.state().word().to_owned(),
+            idle: go_on.is_some(),
+            go_on,
             parent: run.origin.parent().map(|parent| parent.to_string()),
             created_at: run.created_at.timestamp(),
             updated_at: run.updated_at.timestamp(),

@@ -4,11 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
+use unstuck_core::model::run::RunState;
 use unstuck_engine::document::run_document;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, aside, explain, name, payload_of};
+use super::{Desk, Unanswered, aside, explain, family, name, payload_of};
+
+/// So many runs below it are looked at.
+const LOOKED_AT: usize = 1_000;
 
 /// A run, and whether somebody has to do something for it to go on.
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,25 +35,42 @@ pub(super) fn show(
 ) -> Result<Shown, Unanswered> {
     let id = name::find(store, flows, name)?;
     let set_aside = store.why_aside(id).map(|why| why.to_string());
-    let go_on = match store.run(id)? {
-        Some(run) => desk.go_on(store, &run)?,
-        None => None,
-    };
-    Ok(Shown { run: document(store, flows, id)?, go_on, set_aside })
+    let (run, go_on) = with_go_on(desk, store, flows, id)?;
+    Ok(Shown { run, go_on, set_aside })
 }
 
 /// The document of a run, as JSON.
 pub(crate) fn document(
+    desk: &Desk,
     store: &mut dyn Store,
     flows: &mut Flows,
     run: RunId,
 ) -> Result<Box<RawValue>, Unanswered> {
+    with_go_on(desk, store, flows, run).map(|(document, _)| document)
+}
+
+fn with_go_on(
+    desk: &Desk,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<(Box<RawValue>, Option<String>), Unanswered> {
     let (run, history) = explain::stored(store, run)?;
     let Ok(flow) = flows.get(store, run.flow) else {
         let why = aside::why_aside(store, flows, &run)?.unwrap_or_default();
         return Err(Unanswered::Refused(format!("{} cannot be shown: {why}", run.id)));
     };
-    let document = run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+    // A run in error may have a child that a policy resumes.
+    let below = match run.state() {
+        RunState::Error => family::under_way(store, run.clone(), LOOKED_AT)?,
+        _ => Vec::new(),
+    };
+    let go_on = desk.go_on(store, &run, &below)?;
+    let mut document =
+        run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+    document.idle = go_on.is_some();
+    document.go_on.clone_from(&go_on);
     serde_json::value::to_raw_value(&document)
+        .map(|document| (document, go_on))
         .map_err(|error| Unanswered::Refused(format!("{} cannot be written as JSON: {error}", run.id)))
 }

@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use unstuck_core::command::OnDuplicate;
 use unstuck_core::decide::Answer;
@@ -23,7 +21,9 @@ use super::backlog::Teller;
 use super::processes::Processes;
 use super::seed;
 use super::tree::Tree;
+use super::turn::{self, NotBegun};
 use crate::desk::asked::{Asked, Reading};
+use crate::desk::driven::Keyed;
 use crate::desk::{Desk, Unanswered, family, name};
 use crate::failure::{Failure, Refused};
 use crate::output::Output;
@@ -32,8 +32,6 @@ use crate::socket::{self, Unheard};
 use crate::source::Source;
 use crate::{engine, problems, who};
 
-/// A command that looks at the store has it open for a moment.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// Emulated steps take nothing but a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
 /// So many runs are looked at in one go for one that was interrupted.
@@ -63,14 +61,14 @@ pub(super) fn start(
     order: &Order<'_>,
     processes: &Processes,
     teller: Teller,
-) -> Result<Begun, Failure> {
+) -> Result<Begun, NotBegun> {
     let source = Source::read(order.file)?;
     if !place.has_store() {
         // A file that is refused makes no store.
         load(&source, &|_| false)?;
         place.make()?;
     }
-    let mut store = own(place)?;
+    let mut store = turn::own(place, &teller.backlog, || of_key(place, order, &source))?;
     let flow = keep_flows(&mut store, &source, order.flow)?;
     let known = match order.key {
         Some(key) => store.run_of_key(&flow, key).map_err(failed)?,
@@ -96,7 +94,23 @@ pub(super) fn start(
     let run = start_run(&runtime.handle(), flow, order, home.clone())?;
     notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
-    Ok(Begun { runtime, desk: Desk { serves: home, option: place.option.clone() }, tree, notes })
+    let desk = Desk { serves: home, run: Some(run), option: place.option.clone() };
+    Ok(Begun { runtime, desk, tree, notes })
+}
+
+/// The run that has the key already, from whoever has the store open.
+fn of_key(place: &Place, order: &Order<'_>, source: &Source) -> Result<Option<Keyed>, Failure> {
+    let Some(key) = order.key else { return Ok(None) };
+    let loaded = load(source, &|_| true)?;
+    let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
+    let input = order.input.text().to_owned();
+    let asked = Asked::Read(Reading::Key { flow, key: key.to_owned(), input });
+    match socket::ask(&place.directory, &place.option, &asked) {
+        Ok(json) => serde_json::from_str(&json).map_err(|error| Failure::new(error.to_string())),
+        Err(Unheard::Refused(sentence)) => Err(Failure::new(sentence)),
+        // It has gone, or is about to answer.
+        Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) => Ok(None),
+    }
 }
 
 /// Goes on with a run that was interrupted.
@@ -105,11 +119,11 @@ pub(super) fn go_on(
     wanted: Option<&str>,
     processes: &Processes,
     teller: Teller,
-) -> Result<Begun, Failure> {
+) -> Result<Begun, NotBegun> {
     if !place.has_store() {
-        return Err(place.no_store());
+        return Err(place.no_store().into());
     }
-    let mut store = own(place)?;
+    let mut store = turn::own(place, &teller.backlog, || Ok(None))?;
     let run = match wanted {
         Some(wanted) => named(&mut store, wanted)?,
         None => interrupted(&mut store)?.ok_or_else(|| {
@@ -126,10 +140,11 @@ pub(super) fn go_on(
             None => "it goes on from where it stood".to_owned(),
         });
     }
-    let home = run.home.clone();
-    let tree = seed::tree(&mut store, run.id)?;
+    let (id, home) = (run.id, run.home.clone());
+    let tree = seed::tree(&mut store, id)?;
     let runtime = start_engine(store, home.clone(), processes, teller)?;
-    Ok(Begun { runtime, desk: Desk { serves: home, option: place.option.clone() }, tree, notes })
+    let desk = Desk { serves: home, run: Some(id), option: place.option.clone() };
+    Ok(Begun { runtime, desk, tree, notes })
 }
 
 fn known_key(key: &str, run: &Run) -> String {
@@ -178,35 +193,6 @@ fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<R
     }
 }
 
-/// Opens the store, unless another process has it.
-fn own(place: &Place) -> Result<SqliteStore, Failure> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match SqliteStore::open(&place.directory) {
-            Ok(store) => return Ok(store),
-            Err(StoreError::Away(_)) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        match socket::ask(&place.directory, "", &Asked::Read(Reading::Owner)) {
-            Ok(process) => return Err(owned(place, &format!("process {process}"))),
-            Err(Unheard::Refused(sentence)) => return Err(Failure::new(sentence)),
-            Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) if Instant::now() < until => {
-                thread::sleep(Duration::from_millis(20));
-            }
-            Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) => {
-                return Err(owned(place, "another process"));
-            }
-        }
-    }
-}
-
-fn owned(place: &Place, who: &str) -> Failure {
-    Failure::new(format!(
-        "{who} has the store {} open; wait until its run has ended, or use another one with --store PATH",
-        place.directory.display()
-    ))
-}
-
 /// Every flow of the file, or every problem of it.
 fn load(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, Failure> {
     source.load(known).map_err(|problems| {
@@ -224,12 +210,7 @@ fn keep_flows(store: &mut SqliteStore, source: &Source, wanted: Option<&str>) ->
     for warning in &loaded.warnings {
         stderr.line(&problems::show(warning, &source.text, stderr.look));
     }
-    let mut names = loaded.flows.iter().map(|flow| flow.name.clone());
-    let name = match wanted {
-        None => names.next(),
-        Some(wanted) => names.find(|name| **name == *wanted),
-    };
-    let name = name.ok_or_else(|| no_such_flow(&source.file, wanted, &loaded.flows))?;
+    let name = chosen(source, wanted, &loaded.flows)?;
     let refused = |error: PutFlowError| Failure::new(format!("{}: {error}", source.file));
     // All of them or none: a version that is taken is found before any is kept.
     for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
@@ -247,6 +228,16 @@ fn keep_flows(store: &mut SqliteStore, source: &Source, wanted: Option<&str>) ->
         store.put_flow(flow).map_err(refused)?;
     }
     Ok(name)
+}
+
+/// The name of the flow to run.
+fn chosen(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<str>, Failure> {
+    let mut names = flows.iter().map(|flow| flow.name.clone());
+    let name = match wanted {
+        None => names.next(),
+        Some(wanted) => names.find(|name| **name == *wanted),
+    };
+    name.ok_or_else(|| no_such_flow(&source.file, wanted, flows))
 }
 
 fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> Failure {

@@ -11,7 +11,7 @@ use unstuck_store::contract::Store;
 
 use super::tree::{Rest, Tree};
 use crate::desk::explain::{self, Explained};
-use crate::desk::{Unanswered, payload_of, show};
+use crate::desk::{Desk, Unanswered, payload_of, show};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::style::style_of_word;
@@ -27,21 +27,24 @@ pub(super) struct Finished {
     explanation: Option<String>,
     rest: Option<Rest>,
     wanted: Vec<String>,
+    /// What a command that is to be typed needs to find the same store.
+    option: String,
 }
 
 impl Finished {
-    pub(super) fn read(handle: &Handle, tree: &Tree, option: &str) -> Result<Finished, Failure> {
-        let root = tree.root_id();
-        let read = handle.read(move |store, flows| look(store, flows, root)).map_err(Unanswered::from);
+    pub(super) fn read(handle: &Handle, desk: &Desk, tree: &Tree) -> Result<Finished, Failure> {
+        let (root, at) = (tree.root_id(), desk.clone());
+        let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(Unanswered::from);
         let (explained, document, output) =
             read.and_then(|read| read).map_err(|unanswered| match unanswered {
                 Unanswered::Refused(sentence) => Failure::new(sentence),
                 Unanswered::Stopped => Failure::new("the engine has stopped"),
             })?;
         let run = explained.run().clone();
-        let explanation = (run.state() != RunState::Completed).then(|| explained.rest(option));
+        let explanation = (run.state() != RunState::Completed).then(|| explained.rest(&desk.option));
         let (rest, wanted) = (tree.rest(), tree.wanted_actions());
-        Ok(Finished { run, document, output, explanation, rest, wanted })
+        let option = desk.option.clone();
+        Ok(Finished { run, document, output, explanation, rest, wanted, option })
     }
 
     /// The whole run as JSON.
@@ -65,6 +68,11 @@ impl Finished {
                 output.line(&text::visible(line));
             }
         }
+        if self.rest == Some(Rest::Blocked) {
+            let run = self.run.id;
+            output.line("\nThis run waits for a slot, and whoever has it is not going on. When it has, continue this run:");
+            output.line(&text::visible(&format!("  unstuck run --continue {run}{}", self.option)));
+        }
         if self.rest == Some(Rest::NoWorker) {
             let note = format!(
                 "There are no workers here to take {}, and no queueTimeout ends the wait.",
@@ -84,11 +92,12 @@ impl Finished {
 }
 
 fn look(
+    desk: &Desk,
     store: &mut dyn Store,
     flows: &mut Flows,
     root: RunId,
 ) -> Result<(Explained, String, Option<Json>), Unanswered> {
-    let explained = explain::of_run(store, flows, root)?;
+    let explained = explain::of_run(desk, store, flows, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
             End::Completed { output } => Some(payload_of(store, output)),
@@ -96,6 +105,6 @@ fn look(
         },
         Phase::Going | Phase::Failing(_) => None,
     };
-    let document = show::document(store, flows, root)?;
+    let document = show::document(desk, store, flows, root)?;
     Ok((explained, document.get().to_owned(), output))
 }

@@ -24,6 +24,8 @@ pub(super) struct Tree {
     /// How many children and handlers of a run are here.
     children: HashMap<RunId, usize>,
     flows: HashMap<FlowId, Arc<Flow>>,
+    /// How many slots of a limit runs have that nobody executes and that are no part of this one.
+    idle_holders: HashMap<Arc<str>, usize>,
     /// Runs of the same store that are no part of this one.
     others: HashSet<RunId>,
 }
@@ -59,6 +61,7 @@ impl Tree {
             runs: BTreeMap::new(),
             children: HashMap::new(),
             flows: HashMap::new(),
+            idle_holders: HashMap::new(),
             others: HashSet::new(),
         }
     }
@@ -192,6 +195,22 @@ impl Tree {
         parts.join(" > ")
     }
 
+    /// For each limit that runs of the tree wait for a slot of, one of them.
+    pub(super) fn waiting_for_slots(&self) -> HashMap<Arc<str>, (u32, Run)> {
+        let mut waiting = HashMap::new();
+        for (run, flow) in self.runs.keys().filter_map(|run| self.get(*run)) {
+            if let SlotUse::Wants { limit, .. } = slot_use(run, flow) {
+                waiting.entry(limit.name).or_insert_with(|| (limit.max, run.clone()));
+            }
+        }
+        waiting
+    }
+
+    /// So many slots of a limit are taken by runs that nobody executes.
+    pub(super) fn know_idle_holders(&mut self, limit: Arc<str>, count: usize) {
+        self.idle_holders.insert(limit, count);
+    }
+
     /// What it has come to, if nothing will move it but a person.
     pub(super) fn rest(&self) -> Option<Rest> {
         self.rest_of(self.root, 0)
@@ -290,7 +309,8 @@ impl Tree {
     /// How many runs have a slot of this limit.
     fn taken(&self, name: &str) -> usize {
         let taken = |run: &&Run| matches!(&run.slot, Slot::Taken(limit) if &*limit.name == name);
-        self.runs.values().flatten().filter(taken).count()
+        let idle = self.idle_holders.get(name).copied().unwrap_or(0);
+        self.runs.values().flatten().filter(taken).count() + idle
     }
 }
 

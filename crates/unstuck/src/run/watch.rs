@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use unstuck_core::event::Event;
+use unstuck_core::explain::SlotHolder;
 use unstuck_core::id::RunId;
 use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
@@ -19,7 +20,7 @@ use super::show::Show;
 use super::signals::Signal;
 use super::tree::{Takes, Tree};
 use super::{Message, log, seed};
-use crate::desk::Desk;
+use crate::desk::{Desk, explain};
 use crate::failure::{Failure, plain};
 use crate::output::Output;
 use crate::place::Place;
@@ -138,6 +139,7 @@ impl Watch {
         }
         *looked = Instant::now();
         self.tell_trouble();
+        self.look_for_holders()?;
         let root = self.tree.root_id();
         let read = self.handle().read(move |store, _| store.last_time().map(|_| store.why_aside(root)));
         match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
@@ -145,6 +147,23 @@ impl Watch {
             Some(why) => Err(Failure::new(format!("{root} is set aside: {why}"))),
             None => Ok(()),
         }
+    }
+
+    /// A slot that an idle run has is not given back before somebody goes on with that run: whoever waits for it says so.
+    fn look_for_holders(&mut self) -> Result<(), Failure> {
+        for (name, (max, run)) in self.tree.waiting_for_slots() {
+            let desk = self.desk.clone();
+            let read = self.handle().read(move |store, _| explain::holders(&desk, store, &run, max as usize));
+            let holders = read.map_err(engine_failed)?.unwrap_or_default();
+            let idle: Vec<String> =
+                holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::told).collect();
+            if !idle.is_empty() {
+                let text = format!("no slot of limit `{name}`: {} has it", idle.join(", "));
+                self.show.log(vec![Line::note(who::now(), self.began(), text, style::ASKS)]);
+            }
+            self.tree.know_idle_holders(name, idle.len());
+        }
+        Ok(())
     }
 
     /// A store that is full or away is told of, and that it is well again.
@@ -232,7 +251,7 @@ impl Watch {
 
     /// Tells how it ended, once its processes have.
     fn finish(self) -> Done {
-        let finished = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
+        let finished = Finished::read(&self.handle(), &self.desk, &self.tree)?;
         let mut output = self.show.finish(&self.tree);
         tell_unrecorded(&stop(self.runtime));
         match self.format {
@@ -248,7 +267,7 @@ impl Watch {
 
     /// The run stays in the store; what its executors had is given back.
     fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> Done {
-        let Finished { document, run, .. } = Finished::read(&self.handle(), &self.tree, &self.place.option)?;
+        let Finished { document, run, .. } = Finished::read(&self.handle(), &self.desk, &self.tree)?;
         let (root, began) = (run.id, self.began());
         let stopped = stop(self.runtime);
         for message in receiver.try_iter() {
@@ -286,7 +305,8 @@ impl Watch {
 /// The document of a run in a store that nobody has open.
 fn document_of(place: &Place, run: RunId) -> Option<String> {
     let mut store = SqliteStore::open(&place.directory).ok()?;
-    let document = crate::desk::show::document(&mut store, &mut engine::flows(), run).ok()?;
+    let desk = Desk { option: place.option.clone(), ..Desk::default() };
+    let document = crate::desk::show::document(&desk, &mut store, &mut engine::flows(), run).ok()?;
     Some(document.get().to_owned())
 }
 

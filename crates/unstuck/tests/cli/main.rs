@@ -14,6 +14,7 @@ mod errors;
 mod examples;
 mod files;
 mod flows;
+mod home;
 mod interrupt;
 mod killed;
 mod names;

@@ -102,25 +102,131 @@ fn a_run_at_rest_that_is_helped_in_its_last_moment_goes_on_or_stays() {
 }
 
 #[test]
-fn a_store_has_one_owner() {
+fn a_second_run_waits_its_turn_and_says_for_whom() {
+    let store = Store::new();
+    let run = UnderWay::start(&store, APPROVAL, &[]);
+    run.until("waits for signal `approve`");
+    let id = store.latest();
+    let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
+    let second = UnderWay::command(&store, &["run", &file]);
+    let process = run.id();
+    second.until_stderr(&format!(
+        "Process {process} has the store {} open and executes {id} of flow `approval`, which is waiting.",
+        store.path()
+    ));
+    second.until_stderr("Waiting until it ends. Ctrl-C stops waiting; --store PATH uses another store.");
+    // Another store is not waited for, and somebody may think better of it.
+    let elsewhere = Store::new();
+    ok(store.unstuck(&["run", &file, "--store", &elsewhere.path()]));
+    let third = UnderWay::command(&store, &["run", "--continue", &id]);
+    third.until_stderr("Waiting until it ends.");
+    third.send(rustix::process::Signal::INT);
+    let stopped = third.wait();
+    assert_eq!((stopped.code, stopped.stdout.as_str()), (130, ""));
+    assert!(
+        stopped.stderr.ends_with("Stopped waiting for the store (Ctrl-C). Nothing was started.\n"),
+        "{}",
+        stopped.stderr
+    );
+    ok(store.unstuck(&["signal", &id, "approve", "{\"by\": \"grace\"}"]));
+    assert_eq!(run.wait().code, 0);
+    let ended = second.wait();
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.ends_with("The store is free now.\n"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("of flow `other`") || ended.stdout.contains("completed"),
+        "{}",
+        ended.stdout
+    );
+    let runs = ok(store.unstuck(&["runs", "--state", "completed", "-o", "json"])).json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(2), "{runs:#}");
+}
+
+#[test]
+fn a_run_whose_owner_is_killed_gives_way_to_the_one_that_waits() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
     run.until("waits for signal `approve`");
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
-    for arguments in [&["run", &file][..], &["run", "--continue"]] {
-        let ran = store.unstuck(arguments);
-        let wanted = format!(
-            "error: process {} has the store {} open; wait until its run has ended, or use another one with --store PATH\n",
-            run.id(),
-            store.path()
-        );
-        assert_eq!((ran.code, ran.stderr), (1, wanted), "{arguments:?}");
-    }
-    let elsewhere = Store::new();
-    ok(store.unstuck(&["run", &file, "--store", &elsewhere.path()]));
-    ok(store.unstuck(&["cancel", "@latest"]));
+    let second = UnderWay::command(&store, &["run", &file]);
+    second.until_stderr("Waiting until it ends.");
+    run.send(rustix::process::Signal::KILL);
     run.wait();
-    ok(store.unstuck(&["run", &file]));
+    assert_eq!(second.wait().code, 0);
+}
+
+#[test]
+fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
+    let store = Store::new();
+    let run = UnderWay::start(&store, APPROVAL, &["--key", "k", "--input", "{\"n\": 1}"]);
+    run.until("waits for signal `approve`");
+    let id = store.latest();
+    let file = store.write("flow.yaml", APPROVAL);
+    let keyed = |key: &str, n: u32, more: &[&str]| {
+        let input = format!("{{\"n\": {n}}}");
+        store.unstuck(&[&["run", &file, "--key", key, "--input", &input], more].concat())
+    };
+    let text = keyed("k", 1, &[]);
+    assert_eq!((text.code, text.stderr.as_str()), (4, ""), "{}", text.stdout);
+    let said = text.stdout.replace('\n', " ");
+    let wanted = format!(
+        "Key `k` has {id} already: it is waiting, and another process is executing it. Nothing was started."
+    );
+    assert!(said.starts_with(&wanted), "{said}");
+    let document = keyed("k", 1, &["-o", "json"]);
+    assert_eq!((document.code, &document.json()["id"]), (4, &json!(id)));
+    let refused = keyed("k", 2, &[]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("key `k`") && refused.stderr.contains(&id), "{}", refused.stderr);
+    ok(store.unstuck(&["signal", &id, "approve", "{\"by\": \"grace\"}"]));
+    assert_eq!(run.wait().code, 0);
+
+    // One that has ended is told while another run has the store.
+    let other = UnderWay::start(&store, APPROVAL, &[]);
+    other.until("waits for signal `approve`");
+    let ended = keyed("k", 1, &["-o", "json"]);
+    assert_eq!((ended.code, &ended.json()["state"]), (0, &json!("completed")), "{}", ended.stderr);
+    ok(store.unstuck(&["cancel", "@latest"]));
+    other.wait();
+}
+
+#[test]
+fn a_run_that_waits_for_the_slot_of_an_idle_one_says_who_has_it_and_gives_way() {
+    let flow = "flow: narrow
+concurrency: {limit: 1}
+steps:
+  - id: hang
+    timeout: 10m
+    run: 'if ! test -e again; then echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600; fi; echo 2'
+";
+    let store = Store::new();
+    let first = UnderWay::start(&store, flow, &[]);
+    first.processes("pid");
+    first.send(rustix::process::Signal::INT);
+    assert_eq!(first.wait().code, 130);
+    let holder = store.latest();
+    store.write("again", "");
+
+    // It owns the store, so that nobody could go on with the one that has the slot.
+    let waits = UnderWay::start(&store, flow, &[]);
+    waits.until(&format!("no slot of limit `narrow`: {holder} (idle) has it"));
+    // Whoever waits for the store gets it, and the slot is free some day.
+    let continued = UnderWay::command(&store, &["run", "--continue", &holder]);
+    let blocked = waits.wait();
+    let id = store.latest();
+    assert_eq!(blocked.code, 1, "{}", blocked.stdout);
+    let said = blocked.stdout.replace('\n', " ");
+    for part in [
+        format!("limit `narrow` lets 1 run go on at once, and {holder} (idle) has it."),
+        format!("  unstuck run --continue {holder} "),
+        format!("  unstuck run --continue {id}"),
+    ] {
+        assert!(said.contains(&part), "{part} in\n{}", blocked.stdout);
+    }
+    assert_eq!(continued.wait().code, 0);
+    let explained = ok(store.unstuck(&["explain", &id])).stdout;
+    assert!(!explained.contains(&holder), "it has given it back:\n{explained}");
+    assert_eq!(store.unstuck(&["run", "--continue", &id]).code, 0);
 }
 
 #[test]
