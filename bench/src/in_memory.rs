@@ -75,6 +75,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 random: &mut random,
                 offers: &mut offers,
                 downtimes: &[],
+                clock: 0,
                 policies: &policies,
                 max_nesting: MAX_NESTING,
                 homes: &homes,

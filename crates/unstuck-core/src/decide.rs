@@ -67,6 +67,8 @@ pub struct Context<'a> {
     pub offers: &'a mut Offers,
     /// When the engine could not take answers lately, in order.
     pub downtimes: &'a [Downtime],
+    /// What all corrections of the clock come to, in milliseconds.
+    pub clock: i64,
     /// The resume policies in force.
     pub policies: &'a Policies,
     /// How deep children and handlers may be nested.
@@ -191,6 +193,8 @@ fn decide_on(
     let before = run.as_ref().map(|run| (run.generation, run.state()));
     let by = command.actor();
     let mut draft = Draft::new(run, context);
+    // Whatever is decided is decided by the clock as it is now.
+    let corrected = draft.correct_clock();
     let answer = match command {
         Command::Start(start) => start::start(&mut draft, *start),
         Command::Admit => start::admit(&mut draft),
@@ -216,8 +220,14 @@ fn decide_on(
         Command::Signal { name, payload, .. } => signal::signal(&mut draft, &name, payload),
         Command::Rerun { what, .. } => rerun::rerun(&mut draft, &what),
         Command::Notice(notice) => notice_of(&mut draft, *notice),
-    }?;
-    Ok(draft.finish(answer, before, by))
+    };
+    match answer {
+        Ok(answer) => Ok(draft.finish(answer, before, by)),
+        Err(refusal) => {
+            draft.uncorrect_clock(corrected);
+            Err(refusal)
+        }
+    }
 }
 
 fn notice_of(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {

@@ -34,6 +34,13 @@ pub fn remember(downtimes: &mut Vec<Downtime>, down: Downtime) {
     downtimes.drain(..surplus);
 }
 
+/// The clock was set by so many milliseconds, forward or (negative) back: they are told by the clock as it is now.
+pub fn correct_clock(downtimes: &mut [Downtime], by: i64) {
+    for down in downtimes {
+        *down = Downtime { from: down.from.shifted(by), to: down.to.shifted(by) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -149,7 +149,7 @@ pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
             unit: *unit,
             step: crate::decide::unit_name(flow, *unit).into(),
             attempt: *attempt,
-            at: event.at,
+            at: event.time(),
             flow: flow.name.clone(),
             root_flow: run.root_flow.clone(),
             action: action.clone(),

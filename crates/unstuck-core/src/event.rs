@@ -23,12 +23,29 @@ pub struct Event {
     pub seq: u64,
     /// The generation it belongs to.
     pub generation: u32,
-    /// When.
+    /// When. Never earlier than the event before it.
     pub at: Time,
+    /// What the clock said, where that is earlier: the event before was recorded by a clock that was ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Time>,
     /// Who brought it about.
     pub by: Actor,
     /// What it established, in order.
     pub facts: Vec<Fact>,
+}
+
+impl Event {
+    /// What time it was, by the clock as it was then: what durations are counted from.
+    pub fn time(&self) -> Time {
+        self.clock.unwrap_or(self.at)
+    }
+
+    /// By how much it corrects the clock of its run.
+    pub fn clock_shift(&self) -> i64 {
+        let shifts =
+            self.facts.iter().map(|fact| if let Fact::ClockCorrected { by } = fact { *by } else { 0 });
+        shifts.fold(0, i64::saturating_add)
+    }
 }
 
 /// Who brought something about.
@@ -58,6 +75,12 @@ pub enum Fact {
     },
     /// It goes on.
     Unpaused,
+    /// The clock was set since the last event: what waits for a length of time is moved, so that it goes on at its own
+    /// pace. What waits for an instant follows the wall.
+    ClockCorrected {
+        /// By so many milliseconds, forward or (negative) back.
+        by: i64,
+    },
     /// An operator has changed its input.
     InputChanged {
         /// What it is now.
@@ -115,6 +138,12 @@ pub enum Fact {
         flow: FlowId,
         /// Its deadline.
         deadline: Option<Time>,
+        /// Whether that follows from a length of time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        deadline_is_relative: bool,
+        /// What of the store's corrections of the clock it has taken in.
+        #[serde(default, skip_serializing_if = "is_no_shift")]
+        clock: i64,
         /// How many steps it has.
         steps: u16,
         /// The steps that keep what they have: completed ones, and fan-outs with their completed items.
@@ -191,6 +220,12 @@ pub struct Started {
     /// When it is given up on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// Whether that follows from a length of time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deadline_is_relative: bool,
+    /// What of the store's corrections of the clock it has taken in.
+    #[serde(default, skip_serializing_if = "is_no_shift")]
+    pub clock: i64,
     /// The limit that it must be admitted by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
@@ -338,6 +373,9 @@ pub enum UnitFact {
     TimerSet {
         /// When that is due.
         due: Time,
+        /// Whether somebody gave that instant, and not a length of time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_instant: bool,
     },
     /// It waits for a signal.
     SignalAwaited {
@@ -397,6 +435,11 @@ fn is_zero(n: &i32) -> bool {
     *n == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+fn is_no_shift(shift: &i64) -> bool {
+    *shift == 0
+}
+
 impl Event {
     /// Calls `each` with every stored payload that it names.
     pub fn payloads(&self, mut each: impl FnMut(PayloadId)) {
@@ -444,6 +487,7 @@ impl Event {
                 Fact::Admitted
                 | Fact::Paused { .. }
                 | Fact::Unpaused
+                | Fact::ClockCorrected { .. }
                 | Fact::SignalTaken { .. }
                 | Fact::Failing { .. }
                 | Fact::HandlerStarted { .. }

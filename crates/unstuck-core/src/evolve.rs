@@ -1,8 +1,11 @@
 //! From state to state: what each fact of an event does to a run. Decides nothing, refuses nothing.
 
+mod clock;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use self::clock::correct_clock;
 use crate::bulk;
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
@@ -19,7 +22,7 @@ use crate::time::Time;
 /// Applies one event. The first event of a run makes it.
 pub fn evolve(run: &mut Option<Run>, event: &Event) {
     for fact in &event.facts {
-        apply_to(run, fact, event.at);
+        apply_to(run, fact, event.time());
     }
     if let Some(run) = run {
         settle(run, event.seq, event.at);
@@ -75,6 +78,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         }
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
+        Fact::ClockCorrected { by } => correct_clock(run, *by),
         Fact::InputChanged { input } => run.input = input.clone(),
         Fact::SignalKept { name, payload } => {
             run.signals.entry(name.clone()).or_default().push_back(payload.clone());
@@ -135,6 +139,8 @@ pub(crate) fn start(started: &Started, at: Time) -> Run {
         created_at: at,
         updated_at: at,
         deadline: started.deadline,
+        deadline_is_relative: started.deadline_is_relative,
+        clock: started.clock,
         slot: started.limit.clone().map_or(Slot::Unlimited, Slot::Wanted),
         paused: None,
         phase: Phase::Going,
@@ -179,9 +185,13 @@ fn fail(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
 }
 
 fn rerun(run: &mut Run, fact: &Fact) {
-    let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, serves, limit } = fact else {
+    let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, serves, limit, .. } = fact
+    else {
         return;
     };
+    if let Fact::Reran { deadline_is_relative, clock, .. } = fact {
+        (run.deadline_is_relative, run.clock) = (*deadline_is_relative, *clock);
+    }
     let mut old = std::mem::take(&mut run.steps);
     run.steps = vec![StepRun::Single(Unit::default()); usize::from(*steps)];
     for step in keep {
@@ -305,7 +315,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::Anew { due, place, .. } => again(*due, ResumedBy::Reclaim, *place),
         UnitFact::Skipped { why, .. } => UnitState::Skipped { at, why: *why },
         UnitFact::Done { output } => UnitState::Completed { at, output: output.clone(), by_hand: false },
-        UnitFact::TimerSet { due } => UnitState::Waiting(Waiting::Timer { due: *due }),
+        UnitFact::TimerSet { due, is_instant } => timer(*due, *is_instant),
         UnitFact::SignalAwaited { name, until } => {
             UnitState::Waiting(Waiting::Signal { name: name.clone(), since: at, until: *until })
         }
@@ -381,6 +391,10 @@ fn spare(unit: &mut Unit, until: Time, told: Option<Time>) {
 fn in_error(unit: &Unit, at: Time, resume: Option<AutoResume>) -> UnitState {
     let since = if let UnitState::Error { since, .. } = unit.state { since } else { at };
     UnitState::Error { since, resume, acknowledged: None }
+}
+
+fn timer(due: Time, is_instant: bool) -> UnitState {
+    UnitState::Waiting(Waiting::Timer { due, is_instant })
 }
 
 fn again(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {

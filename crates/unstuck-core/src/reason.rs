@@ -110,7 +110,7 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     let mut run: Option<Run> = None;
     for event in events {
         for (place, fact) in event.facts.iter().enumerate() {
-            evolve::apply_to(&mut run, fact, event.at);
+            evolve::apply_to(&mut run, fact, event.time());
             let moment = Moment { flow, run: run.as_ref(), event, place };
             if let Some(told) = decision::told(&moment) {
                 let reason = told.reason();

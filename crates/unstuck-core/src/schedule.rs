@@ -181,8 +181,8 @@ fn begin_here(draft: &mut Draft<'_, '_>, unit: UnitRef, by: Option<ResumedBy>) -
     match &draft.step(unit).kind {
         Kind::Child(flow) => start_child(draft, unit, flow, by),
         Kind::Wait(wait) => {
-            let due = wait_until(draft, unit, wait)?;
-            draft.emit_unit(unit, UnitFact::TimerSet { due });
+            let (due, is_instant) = wait_until(draft, unit, wait)?;
+            draft.emit_unit(unit, UnitFact::TimerSet { due, is_instant });
         }
         Kind::Signal(name) => {
             let until = draft.step(unit).limits.timeout.map(|limit| draft.now() + limit);
@@ -411,16 +411,17 @@ fn holds(draft: &Draft<'_, '_>, condition: &Expression) -> Result<bool, String> 
     }
 }
 
-fn wait_until(draft: &Draft<'_, '_>, unit: UnitRef, wait: &WaitFor) -> Result<Time, String> {
+/// When a `wait` is over, and whether somebody gave that instant, and not a length of time.
+fn wait_until(draft: &Draft<'_, '_>, unit: UnitRef, wait: &WaitFor) -> Result<(Time, bool), String> {
     let now = draft.now();
     match wait {
-        WaitFor::Span(span) => Ok(now + *span),
-        WaitFor::Until(time) => Ok(*time),
+        WaitFor::Span(span) => Ok((now + *span, false)),
+        WaitFor::Until(time) => Ok((*time, true)),
         WaitFor::Computed(expression) => {
             let value = value_of(draft, expression, unit)?;
             let until = match value.as_str().map(parse_instant) {
-                Some(Ok(time)) => Ok(time),
-                Some(Err(_)) | None => read_duration(&value).map(|span| now + span),
+                Some(Ok(time)) => Ok((time, true)),
+                Some(Err(_)) | None => read_duration(&value).map(|span| (now + span, false)),
             };
             until.map_err(|problem| format!("wait: {}: {problem}", expression.source))
         }

@@ -45,6 +45,7 @@ pub(crate) struct Tools<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) offers: &'a mut Offers,
     pub(crate) downtimes: &'a [Downtime],
+    pub(crate) clock: i64,
     pub(crate) policies: &'a Policies,
     /// Runs that nothing is delivered to.
     pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
@@ -98,6 +99,8 @@ struct Working {
     leases: Vec<LeaseMove>,
     /// The run itself: its deadline and its slot.
     touched_run: bool,
+    /// By which clock the store tells the signs of life of this run.
+    clock: i64,
 }
 
 /// Why a command was not decided.
@@ -188,7 +191,7 @@ impl Batch {
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
-        let command = working.heard_since(command);
+        let command = working.heard_since(command, tools.clock);
         let flow = match working.flow(tools, flow) {
             Ok(flow) => flow,
             Err(None) => return Err(Undecided::Error(unknown(id))),
@@ -215,6 +218,7 @@ impl Batch {
             random: tools.random,
             offers: tools.offers,
             downtimes: tools.downtimes,
+            clock: tools.clock,
             policies: tools.policies,
             max_nesting: tools.max_nesting,
             homes: tools.homes,
@@ -380,6 +384,12 @@ impl Batch {
         }
     }
 
+    /// Whether a run that is locked has not taken in all that the clock was set by.
+    pub(crate) fn is_behind(&self, id: RunId, clock: i64) -> bool {
+        let run = self.runs.get(&id).and_then(|working| working.run.as_deref());
+        run.is_some_and(|run| !run.is_final() && run.clock != clock)
+    }
+
     /// The state of a run as this batch leaves it, with its flow.
     pub(crate) fn run(&self, id: RunId) -> Option<(&Run, &Arc<Flow>)> {
         let working = self.runs.get(&id)?;
@@ -422,7 +432,8 @@ impl Batch {
         for id in &self.order {
             let Some(working) = self.runs.remove(id) else { continue };
             let is_changed = working.is_changed();
-            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run } = working
+            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run, .. } =
+                working
             else {
                 continue;
             };
@@ -458,6 +469,7 @@ impl Batch {
             last_id,
             forgotten: self.forgotten,
             downtime: None,
+            clock: None,
             errors: self.errors,
             examined: Vec::new(),
             bulks: self.bulks.into_values().collect(),
@@ -468,6 +480,7 @@ impl Batch {
 impl Working {
     fn new(run: Option<Box<Run>>) -> Working {
         Working {
+            clock: run.as_deref().map_or(0, |run| run.clock),
             run,
             flow: None,
             events: Vec::new(),
@@ -493,10 +506,11 @@ impl Working {
     }
 
     /// Something that is due, with the signs of life that this batch has heard: they are no events, and the store does
-    /// not know them yet.
-    fn heard_since(&self, command: Command) -> Command {
+    /// not know them yet. What the store knows is told by the clock as it was when the run was last changed.
+    fn heard_since(&self, command: Command, clock: i64) -> Command {
         match command {
             Command::Due { unit: Some(unit), heard } => {
+                let heard = heard.map(|heard| heard.shifted(clock.saturating_sub(self.clock)));
                 let lease = self.leases.iter().find(|lease| lease.unit == unit);
                 Command::Due { unit: Some(unit), heard: heard.max(lease.map(|lease| lease.heard)) }
             }

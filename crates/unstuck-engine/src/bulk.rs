@@ -79,16 +79,24 @@ impl Bulks {
         self.open.values().filter_map(Bulk::due).min()
     }
 
+    /// None of them has earned anything in a time to come: the clock that says so was ahead.
+    fn not_after(&mut self, now: Time) {
+        for bulk in self.open.values_mut() {
+            bulk.credited_at = bulk.credited_at.min(now);
+        }
+    }
+
     /// A batch was lost, and with it what these have done in it.
     pub(crate) fn lose(&mut self) {
         self.is_stale = true;
     }
 
     /// Reads again what is durable, if something was lost.
-    pub(crate) fn follow(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+    pub(crate) fn follow(&mut self, store: &mut dyn Store, now: Time) -> Result<(), StoreError> {
         if self.is_stale {
             *self = Bulks::kept(store)?;
         }
+        self.not_after(now);
         Ok(())
     }
 

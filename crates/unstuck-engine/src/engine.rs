@@ -2,6 +2,7 @@
 
 pub(crate) mod aside;
 mod asked;
+mod clock;
 pub(crate) mod isolation;
 pub(crate) mod settling;
 
@@ -10,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::clock::Correction;
 use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Effect;
 use unstuck_core::home::Homes;
@@ -27,6 +29,7 @@ use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
 use self::aside::AsideRun;
 pub use self::aside::flow_unusable;
+use self::clock::{EngineClock, SLACK};
 use self::isolation::{Failure, Isolation, Suspect, Work, message};
 use self::settling::Outstanding;
 pub(crate) use self::settling::STORE_RETRY;
@@ -98,9 +101,12 @@ pub struct Engine<S> {
     pub(crate) bulks: Bulks,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<Outstanding>,
+    /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
-    /// What the clock said at the last step: it may be behind what was committed, and only it goes on all the time.
-    clock: Time,
+    /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
+    now: Time,
+    /// How the clock was set.
+    clock: EngineClock,
     /// A batch went wrong: only one thing at a time until it is known which.
     isolation: Option<Isolation>,
     /// Runs that are set aside.
@@ -134,7 +140,7 @@ pub enum Next {
 impl<S: Store> Engine<S> {
     /// An engine on a store.
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
-        let last = store.last_time()?.unwrap_or(Time(i64::MIN));
+        let clock = EngineClock::open(&mut store)?;
         let ids = Ids::new(settings.node, store.last_id()?);
         let life = Lifetime::begin(&mut store, settings.token_key)?;
         let mut flows = Flows::new(compile);
@@ -159,8 +165,9 @@ impl<S: Store> Engine<S> {
             inbox: life.losses(),
             life,
             outstanding: VecDeque::new(),
-            last,
-            clock: last,
+            last: clock.last,
+            now: clock.last,
+            clock,
             isolation: None,
             aside: FxHashMap::default(),
             condemned: FxHashMap::default(),
@@ -296,11 +303,14 @@ impl<S: Store> Engine<S> {
         (&mut self.store, &mut self.flows)
     }
 
-    /// Decides what is there at `now`, and gives what has become durable. Time never goes back: it is the later
-    /// of the clock and the last batch.
+    /// Decides what is there at `now`, and gives what has become durable. A clock that is a little behind the last batch
+    /// is waited for; one that is further behind has been set.
     pub fn step(&mut self, now: Time) -> Vec<Output> {
+        if now + SLACK < self.last {
+            self.clock_was_set(Correction { from: self.last, to: now });
+        }
         self.last = self.last.max(now);
-        self.clock = now;
+        self.now = now;
         let mut outputs = self.settle(false);
         if let Some(error) = self.stopped.clone() {
             self.refuse_all(&error, &mut outputs);
@@ -316,6 +326,7 @@ impl<S: Store> Engine<S> {
                 Err(failure) => {
                     self.store.rollback();
                     self.life.still_down(done.downtime);
+                    self.clock.lose(done.clock);
                     self.take_back(&done);
                     self.failed(failure, &done, &mut outputs);
                 }
@@ -341,7 +352,7 @@ impl<S: Store> Engine<S> {
         if let Some(at) = self.retry_at {
             return if self.outstanding.is_empty() { Next::At(at) } else { Next::Settling };
         }
-        if !self.inbox.is_empty() || self.more || self.isolation.is_some() {
+        if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return Next::Now;
         }
         let bulk = self.bulks.due();
@@ -371,7 +382,7 @@ impl<S: Store> Engine<S> {
     /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
     /// thing of one of these kinds.
     fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
-        self.bulks.follow(&mut self.store)?;
+        self.bulks.follow(&mut self.store, self.last)?;
         self.store.begin()?;
         done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);
@@ -384,6 +395,9 @@ impl<S: Store> Engine<S> {
         batch.deliver_all(&mut self.tools())?;
         self.requests(&mut batch, done, limit(Work::Request))?;
         self.due(&mut batch, done, limit(Work::Due))?;
+        if alone.is_none() {
+            self.sweep_clock(&mut batch, done, max_batch)?;
+        }
         self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
@@ -519,8 +533,10 @@ impl<S: Store> Engine<S> {
         let downtime = done.downtime.filter(life::is_noticed);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
-        if batch.has_changes() || downtime.is_some() || is_probe {
-            return Ok(Some(Stage { downtime, ..batch.into_stage(self.last, self.ids.last()) }));
+        let clock = self.clock.unrecorded();
+        done.clock.is_recorded = clock.is_some();
+        if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
+            return Ok(Some(Stage { downtime, clock, ..batch.into_stage(self.last, self.ids.last()) }));
         }
         self.store.abandon(batch.into_runs());
         Ok(None)
@@ -558,6 +574,7 @@ impl<S: Store> Engine<S> {
             random: &mut self.random,
             offers: &mut self.offers,
             downtimes: &self.life.downtimes,
+            clock: self.clock.record.shift,
             policies: &self.policies,
             aside: &self.aside,
             max_nesting: self.settings.max_nesting,

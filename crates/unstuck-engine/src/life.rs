@@ -27,7 +27,7 @@ pub(crate) struct Lifetime {
     /// When it could not take answers lately.
     pub(crate) downtimes: Vec<Downtime>,
     /// When answers were last taken, if they are not taken now, or have only just been again.
-    down_since: Option<Time>,
+    pub(crate) down_since: Option<Time>,
 }
 
 impl Lifetime {

@@ -333,6 +333,9 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     /// executors are asked what has ended meanwhile: no limit is looked at before that is known.
     fn wake(&mut self, receiver: &Receiver<Message>, first: Option<Message>) -> Option<Time> {
         let wake = self.keeper.wake();
+        if let Some(correction) = wake.correction {
+            self.engine.clock_was_set(correction);
+        }
         let mut most = MAX_INTAKE;
         if let Some(since) = wake.down_since {
             self.engine.was_stopped(since);

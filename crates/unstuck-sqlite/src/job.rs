@@ -1,5 +1,6 @@
 //! What the writer makes durable: one stage, ready to be written.
 
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
@@ -35,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) forgotten: Vec<(RunId, u64)>,
     /// All that are remembered, when there is a new one.
     pub(crate) downtimes: Option<Vec<Downtime>>,
+    /// How the clock was set, when it was.
+    pub(crate) clock: Option<ClockRecord>,
     pub(crate) errors: ErrorChanges,
     pub(crate) bulks: Vec<BulkChange>,
 }

@@ -215,6 +215,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     // The last events may have been forgotten; their positions are not given again.
     state.end = rows::last_position(connection)?.max(flushed);
     state.downtimes = rows::downtimes(connection)?;
+    state.clock = rows::clock(connection)?;
     rows::wakes(connection, None, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.add_parked(wake.run, wake.unit, timer);
@@ -323,7 +324,7 @@ fn replay(
     state.hot.touch(run, seq);
     if let Some(wakes) = record.wakes {
         let list: Vec<_> = wakes.list.into_iter().map(Wake::wakeup).collect();
-        state.wake(run, &list, wakes.replaces_all, &wakes.slot.slot(), record.event.at);
+        state.wake(run, &list, wakes.replaces_all, &wakes.slot.slot(), record.event.time());
     }
     Ok(())
 }

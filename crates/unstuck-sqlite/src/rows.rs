@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
@@ -385,6 +386,14 @@ pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreE
     let kept: Option<String> =
         connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
     kept.map_or(Ok(Vec::new()), |kept| read(&kept, "the list of downtimes"))
+}
+
+/// How the clock was set.
+pub(crate) fn clock(connection: &Connection) -> Result<ClockRecord, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = 'clock'";
+    let kept: Option<String> =
+        connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
+    kept.map_or(Ok(ClockRecord::default()), |kept| read(&kept, "what the clock was set by"))
 }
 
 /// A new life begins: its key is made once, its incarnation counted.

@@ -1,6 +1,10 @@
 //! A stage: checked as a whole, made visible, and turned into what the writer makes durable.
 
+use std::time::{Duration, SystemTime};
+
 use rustc_hash::FxHashSet;
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::downtime::correct_clock;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
@@ -131,7 +135,11 @@ impl SqliteStore {
             change;
         let id = run.id;
         job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| (id, unit, error)));
-        let has_leases = !leases.is_empty();
+        let shift = events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
+        if shift != 0 {
+            self.state.timers.shift(id, shift);
+        }
+        let mut has_leases = !leases.is_empty();
         for lease in leases {
             self.state.timers.move_lease(id, lease);
             if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
@@ -144,7 +152,17 @@ impl SqliteStore {
         // The next attempt may be planned for the same time: it must not inherit a sign of life.
         let is_over =
             |unit: &UnitRef| !self.state.timers.get(id, Some(*unit)).is_some_and(|timer| timer.was_moved());
-        job.ended_leases.extend(moved.into_iter().filter(is_over).map(|unit| (id, unit)));
+        let (over, going): (Vec<UnitRef>, Vec<UnitRef>) = moved.into_iter().partition(is_over);
+        job.ended_leases.extend(over.into_iter().map(|unit| (id, unit)));
+        if shift != 0 {
+            // What is kept of them is told by the clock as it is now.
+            has_leases |= !going.is_empty();
+            for unit in going {
+                let (step, item) = place(Some(unit));
+                let timer = self.state.timers.get(id, Some(unit));
+                job.leases.extend(timer.map(|timer| MovedLease { run: id, step, item, timer }));
+            }
+        }
         for (payload, json) in payloads {
             self.state.payloads.put(payload, json.clone(), job.stage);
             job.payloads.push((id, payload, json));
@@ -176,6 +194,26 @@ impl SqliteStore {
             } else {
                 self.state.hot.touch(id, seq);
             }
+        }
+    }
+
+    /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
+    /// time that lies ahead.
+    pub(crate) fn set_clock(&mut self, clock: ClockRecord, at: Time, job: &mut Job) {
+        correct_clock(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
+        self.was_seen(at);
+        job.downtimes = Some(self.state.downtimes.clone());
+        job.clock = Some(clock.clone());
+        self.state.clock = clock;
+    }
+
+    /// The time of the lock file says when an engine was last seen: no write to the database, and nothing is lost where
+    /// it fails.
+    pub(crate) fn was_seen(&mut self, now: Time) {
+        self.seen = Some(now);
+        let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
+        if let Some(file) = self.lock.as_ref().and_then(|lock| lock.file.as_ref()) {
+            let _ = file.set_modified(SystemTime::UNIX_EPOCH + since);
         }
     }
 

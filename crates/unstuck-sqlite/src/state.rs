@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
@@ -39,6 +40,7 @@ pub(crate) struct State {
     pub(crate) last_id: u64,
     pub(crate) last_time: Option<Time>,
     pub(crate) downtimes: Vec<Downtime>,
+    pub(crate) clock: ClockRecord,
 }
 
 impl State {

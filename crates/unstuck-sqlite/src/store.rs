@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rusqlite::Connection;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::errors::{ErrorRecord, OpenError};
@@ -48,11 +49,11 @@ pub struct SqliteStore {
     directory: PathBuf,
     pub(crate) options: Options,
     /// When an engine was last alive, as the lock file tells.
-    seen: Option<Time>,
+    pub(crate) seen: Option<Time>,
     pub(crate) writer: Writer,
     pub(crate) reader: Connection,
     /// The last to go: the writer may have something to write until then.
-    lock: Option<Lock>,
+    pub(crate) lock: Option<Lock>,
     pub(crate) claim: Claim,
     pub(crate) state: State,
     /// Reports that came in while something else was waited for.
@@ -254,6 +255,15 @@ impl Store for SqliteStore {
         self.state.timers.withhold(due);
     }
 
+    fn timers(
+        &mut self,
+        after: Option<(Time, RunId, Option<UnitRef>)>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.after(after, limit))
+    }
+
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
         Ok(self.state.notices.first(limit))
@@ -309,15 +319,17 @@ impl Store for SqliteStore {
             self.state.forget(id);
             job.forgotten.push((id, head));
         }
+        if let Some(clock) = stage.clock {
+            self.set_clock(clock, stage.at, &mut job);
+        }
         if let Some(down) = stage.downtime {
             remember(&mut self.state.downtimes, down);
             job.downtimes = Some(self.state.downtimes.clone());
         }
-        self.state.last_time = self.state.last_time.max(Some(stage.at));
+        self.state.last_time = Some(stage.at);
         self.state.last_id = self.state.last_id.max(stage.last_id);
         self.state.ready.put_back();
         self.make_room(&mut job);
-        job.at = self.state.last_time.unwrap_or(stage.at);
         job.last_id = self.state.last_id;
         job.flushed = self.state.hot.covered(self.state.end);
         let forgets = !job.forgotten.is_empty();
@@ -411,15 +423,14 @@ impl Store for SqliteStore {
         Ok(self.state.downtimes.clone())
     }
 
+    fn clock(&mut self) -> Result<ClockRecord, StoreError> {
+        self.usable()?;
+        Ok(self.state.clock.clone())
+    }
+
     fn alive(&mut self, now: Time) {
-        if self.seen >= Some(now) {
-            return;
-        }
-        self.seen = Some(now);
-        // The time of the lock file says it: no write to the database, and nothing is lost where it fails.
-        let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
-        if let Some(file) = self.lock.as_ref().and_then(|lock| lock.file.as_ref()) {
-            let _ = file.set_modified(SystemTime::UNIX_EPOCH + since);
+        if self.seen < Some(now) {
+            self.was_seen(now);
         }
     }
 

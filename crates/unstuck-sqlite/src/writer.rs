@@ -239,10 +239,13 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
     }
-    if let Some(downtimes) = &job.downtimes {
-        let sql = "INSERT INTO meta (name, value) VALUES ('downtimes', ?1)
+    let downtimes = job.downtimes.as_ref().map(|downtimes| text(downtimes).map(|text| ("downtimes", text)));
+    let clock = job.clock.as_ref().map(|clock| text(clock).map(|text| ("clock", text)));
+    for kept in downtimes.into_iter().chain(clock) {
+        let (name, value) = kept?;
+        let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        prepare(transaction, sql)?.execute([text(downtimes)?]).map_err(store_error)?;
+        prepare(transaction, sql)?.execute(params![name, value]).map_err(store_error)?;
     }
     Ok(())
 }

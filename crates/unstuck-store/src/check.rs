@@ -146,6 +146,7 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
         Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }

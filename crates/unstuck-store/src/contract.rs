@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::Downtime;
@@ -75,6 +76,13 @@ pub trait Store {
     /// back when a stage changes it, and when another life begins; it may come back sooner. Outside of a transaction.
     fn withhold(&mut self, due: &Due);
 
+    /// Timers after this one, due or not, in order of time (then of run and unit), at most `limit`.
+    fn timers(
+        &mut self,
+        after: Option<(Time, RunId, Option<UnitRef>)>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError>;
+
     /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
@@ -114,6 +122,9 @@ pub trait Store {
     /// When engines could not take answers lately, in order.
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError>;
 
+    /// How often and by how much the clock was set.
+    fn clock(&mut self) -> Result<ClockRecord, StoreError>;
+
     /// The engine takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
     fn alive(&mut self, now: Time);
 
@@ -123,7 +134,7 @@ pub trait Store {
     /// When the next thing is due.
     fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// The time of the last stage, below which no clock may go; `None` for an empty store.
+    /// The time of the last stage, by the clock as it was then; `None` for an empty store.
     fn last_time(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// The highest id that was ever given out here.
@@ -289,6 +300,8 @@ pub struct Stage {
     pub forgotten: Vec<RunId>,
     /// When the engine could not take answers, if it has just found that out.
     pub downtime: Option<Downtime>,
+    /// How the clock was set, if it has just been. Downtimes are remembered by the clock as it is now.
+    pub clock: Option<ClockRecord>,
     /// What went wrong, in order, in the runs that were changed.
     pub errors: Vec<ErrorRecord>,
     /// Runs whose open errors are known from now on.

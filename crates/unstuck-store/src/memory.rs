@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
@@ -242,6 +243,15 @@ impl Store for MemoryStore {
         self.state.timers.withhold(due);
     }
 
+    fn timers(
+        &mut self,
+        after: Option<(Time, RunId, Option<UnitRef>)>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.usable()?;
+        Ok(self.state.timers.after(after, limit))
+    }
+
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.usable()?;
         Ok(self.state.notices.first(limit))
@@ -320,6 +330,11 @@ impl Store for MemoryStore {
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
         self.usable()?;
         Ok(self.state.downtimes.clone())
+    }
+
+    fn clock(&mut self) -> Result<ClockRecord, StoreError> {
+        self.usable()?;
+        Ok(self.state.clock.clone())
     }
 
     fn alive(&mut self, now: Time) {

@@ -4,6 +4,7 @@
 //! places in that order.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use rustc_hash::FxHashSet;
 use unstuck_core::decide::LeaseMove;
@@ -83,6 +84,28 @@ impl Timers {
         }
     }
 
+    /// The clock was set: leases that signs of life have moved go on from there, by the clock as it is now. What else is
+    /// due is set anew with the change that this comes with.
+    pub fn shift(&mut self, run: RunId, by: i64) {
+        let timers = self.places.take(run);
+        let mut moved = Vec::new();
+        timers.drain(|unit, timer| {
+            self.order.remove(&(timer.due, run, unit));
+            let heard = timer.heard.map(|heard| heard.shifted(by));
+            moved.push((unit, Timer { due: timer.due.shifted(by), set: timer.set.shifted(by), heard }));
+        });
+        for (unit, timer) in moved {
+            self.order.insert((timer.due, run, unit));
+            self.places.insert(run, unit, timer);
+        }
+    }
+
+    /// Timers after this one, at most `limit`: by time, then by run and place.
+    pub fn after(&self, after: Option<(Time, RunId, Place)>, limit: usize) -> Vec<Due> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.order.range((from, Bound::Unbounded)).take(limit).map(|entry| self.entry(entry)).collect()
+    }
+
     /// Forgets which timers a run has; they are due as before. Before any of them is changed, asked for or parked
     /// again, each is to be [known](Timers::unpark) again.
     pub fn park(&mut self, run: RunId) {
@@ -124,11 +147,12 @@ impl Timers {
     pub fn due(&mut self, now: Time, limit: usize) -> Vec<Due> {
         self.hide(now, limit);
         let due = self.order.iter().take_while(|(due, ..)| *due <= now).take(limit);
-        due.map(|&(due, run, unit)| {
-            let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
-            Due { due, run, unit, heard }
-        })
-        .collect()
+        due.map(|entry| self.entry(entry)).collect()
+    }
+
+    fn entry(&self, &(due, run, unit): &(Time, RunId, Place)) -> Due {
+        let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
+        Due { due, run, unit, heard }
     }
 
     /// When the next one is due.

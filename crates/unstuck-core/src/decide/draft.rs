@@ -145,6 +145,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             | Fact::Admitted
             | Fact::Paused { .. }
             | Fact::Unpaused
+            | Fact::ClockCorrected { .. }
             | Fact::Failing { .. }
             | Fact::HandlerStarted { .. }
             | Fact::Completed { .. }
@@ -160,6 +161,24 @@ impl<'d, 'c> Draft<'d, 'c> {
 
     pub(crate) fn emit_unit(&mut self, unit: UnitRef, fact: UnitFact) {
         self.emit(Fact::unit(unit, fact));
+    }
+
+    /// Takes in what the clock was set by since the run was last looked at. A final generation never changes. Gives by
+    /// how much.
+    pub(crate) fn correct_clock(&mut self) -> i64 {
+        let clock = self.context.clock;
+        let by = self.maybe().filter(|run| !run.is_final()).map_or(0, |run| clock.saturating_sub(run.clock));
+        if by != 0 {
+            self.emit(Fact::ClockCorrected { by });
+        }
+        by
+    }
+
+    /// Takes that back: the command is refused, and the run is as it was.
+    pub(crate) fn uncorrect_clock(&mut self, by: i64) {
+        if let Some(run) = self.run.get_mut().filter(|_| by != 0) {
+            evolve::apply(run, &Fact::ClockCorrected { by: by.saturating_neg() }, self.context.now);
+        }
     }
 
     fn touch(&mut self, unit: UnitRef) {
@@ -242,10 +261,11 @@ impl<'d, 'c> Draft<'d, 'c> {
         if let Some(run) = self.run.get_mut()
             && !self.facts.is_empty()
         {
-            let seq = run.seq + 1;
-            evolve::settle(run, seq, self.context.now);
-            let event =
-                Event { seq, generation: run.generation, at: self.context.now, by, facts: self.facts };
+            let (seq, now) = (run.seq + 1, self.context.now);
+            let at = now.max(run.updated_at);
+            evolve::settle(run, seq, at);
+            let clock = (at != now).then_some(now);
+            let event = Event { seq, generation: run.generation, at, clock, by, facts: self.facts };
             self.decision.errors = errors_of(&event, run, self.context.flow);
             self.decision.event = Some(event);
             let after = run.state();

@@ -10,7 +10,7 @@ use crate::digest::digest;
 use crate::event::{Fact, Started};
 use crate::json::{Json, Payload};
 use crate::model::expression::Scope;
-use crate::model::flow::Deadline;
+use crate::model::flow::{Deadline, Flow};
 use crate::model::run::{Limit, Run};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
@@ -68,6 +68,8 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
         home: start.home,
         priority: start.priority,
         deadline: start.deadline.or_else(|| first_deadline(draft)),
+        deadline_is_relative: start.deadline.is_none() && has_relative_deadline(flow),
+        clock: draft.context.clock,
         limit,
     };
     draft.emit(Fact::Started(Box::new(started)));
@@ -134,6 +136,11 @@ fn first_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
         Deadline::After(span) => draft.now() + span,
         Deadline::At(time) => time,
     })
+}
+
+/// Whether the flow's deadline is a length of time.
+pub(crate) fn has_relative_deadline(flow: &Flow) -> bool {
+    matches!(flow.deadline, Some(Deadline::After(_)))
 }
 
 /// The deadline of a later generation: a relative one starts anew, an absolute one must be given anew.

@@ -227,7 +227,7 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
                 None => again,
             }
         }
-        Waiting::Timer { due } => format!("its wait is over {}", when(view, *due)),
+        Waiting::Timer { due, .. } => format!("its wait is over {}", when(view, *due)),
         Waiting::Signal { name, since, .. } => {
             format!("signal `{name}` has not come yet{}", rested(view.now, *since))
         }

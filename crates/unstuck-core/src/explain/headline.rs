@@ -278,7 +278,7 @@ fn waiting(view: &View<'_>) -> String {
     let name = view.quoted(unit);
     let text = match first {
         Waiting::Again { due, .. } => format!("{name} is tried again {}", until(view.now, *due)),
-        Waiting::Timer { due } => format!("the wait of {name} is over {}", until(view.now, *due)),
+        Waiting::Timer { due, .. } => format!("the wait of {name} is over {}", until(view.now, *due)),
         Waiting::Signal { name: signal, .. } => format!("{name} waits for signal `{signal}`"),
     };
     format!("{text}{more}")

@@ -245,7 +245,7 @@ fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) ->
         Waiting::Again { due, .. } => {
             when(*due, format!("{name} is tried again, as attempt {}", state.attempts + 1))
         }
-        Waiting::Timer { due } => when(*due, format!("the wait of {name} is over, and the flow goes on")),
+        Waiting::Timer { due, .. } => when(*due, format!("the wait of {name} is over, and the flow goes on")),
         Waiting::Signal { name: signal, until, .. } => {
             let mut all = vec![untimed(if view.run.may_go_on() {
                 format!("when signal `{signal}` comes, {name} is completed")

@@ -52,6 +52,12 @@ pub struct Run {
     pub updated_at: Time,
     /// When it is given up on.
     pub deadline: Option<Time>,
+    /// Whether that follows from a length of time: then it is moved when the clock is set.
+    #[serde(default)]
+    pub deadline_is_relative: bool,
+    /// What of the store's corrections of the clock it has taken in, in milliseconds.
+    #[serde(default)]
+    pub clock: i64,
     /// Its place under the flow's `concurrency`.
     pub slot: Slot,
     /// Whether an operator, or its parent, has paused it.

@@ -526,6 +526,9 @@ pub enum Waiting {
     Timer {
         /// When.
         due: Time,
+        /// Whether somebody gave that instant, and not a length of time.
+        #[serde(default)]
+        is_instant: bool,
     },
     /// A signal.
     Signal {
@@ -542,7 +545,7 @@ impl Waiting {
     /// When it goes on by itself, if it does.
     pub fn due(&self) -> Option<Time> {
         match self {
-            Waiting::Again { due, .. } | Waiting::Timer { due } => Some(*due),
+            Waiting::Again { due, .. } | Waiting::Timer { due, .. } => Some(*due),
             Waiting::Signal { until, .. } => *until,
         }
     }

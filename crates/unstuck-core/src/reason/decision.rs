@@ -121,6 +121,7 @@ pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
         Fact::RunFailed { handler_error } => run_failed(moment, handler_error.as_deref()),
         Fact::Completed { .. } => Some(completed(moment)),
         Fact::Started(_)
+        | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
@@ -147,7 +148,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         UnitFact::Failed => failed_while_failing(moment, unit)?,
         UnitFact::Deferred { due, delay } => deferred(moment, unit, step, *delay).due(*due),
         UnitFact::Anew { due, stuck, max, place } => {
-            let delay = due.since(moment.event.at);
+            let delay = due.since(moment.event.time());
             anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),

@@ -29,6 +29,7 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
             Some(format!("the run is paused by {}{words}", who(&moment.event.by)))
         }
         Fact::Unpaused => Some(format!("the run goes on: {}", asked(moment.event, "unpaused it", None))),
+        Fact::ClockCorrected { by } => Some(words::clock_corrected(*by)),
         Fact::InputChanged { .. } => {
             Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
         }
@@ -92,6 +93,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::Failing { .. }
@@ -106,7 +108,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
 }
 
 fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
-    let at = moment.event.at;
+    let at = moment.event.time();
     match fact {
         UnitFact::Bound { .. } => None,
         UnitFact::Queued { attempt, .. } => {
@@ -152,7 +154,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
             Some(format!("{ended}; tried anew in {} (stuck {stuck} of {max})", due.since(at)))
         }
         UnitFact::Done { .. } => Some(done(moment, unit)),
-        UnitFact::TimerSet { due } => Some(format!("waits {}, until {due}", due.since(at))),
+        UnitFact::TimerSet { due, .. } => Some(format!("waits {}, until {due}", due.since(at))),
         UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
         UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} runs as child {run}")),
         UnitFact::ChildChanged { state } => Some(format!("its child is {}", state.word())),

@@ -19,6 +19,12 @@ pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
     }
 }
 
+/// That the clock was set by so many milliseconds, forward or (negative) back.
+pub(crate) fn clock_corrected(by: i64) -> String {
+    let (way, span) = (if by < 0 { "back" } else { "forward" }, Millis(by.unsigned_abs()));
+    format!("the clock was set {way} by {span}; delays and limits keep the time that they had left")
+}
+
 /// The id of a step.
 pub(crate) fn step_id(flow: &Flow, step: StepIx) -> String {
     find_step(flow, step).map_or_else(|| format!("step {}", step.0 + 1), |step| step.id.to_string())

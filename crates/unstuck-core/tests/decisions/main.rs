@@ -3,6 +3,7 @@
 mod bulk;
 mod by_hand;
 mod children;
+mod clock;
 mod concurrency;
 mod deferral;
 mod downtime;

@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) offers: Offers,
     /// When the engine could not take answers.
     pub(crate) downtimes: Vec<Downtime>,
+    /// What the clock was set by.
+    pub(crate) clock: i64,
     /// The resume policies in force.
     pub(crate) policies: Policies,
     /// How deep children may be nested.
@@ -71,6 +73,7 @@ impl World {
             random: Random::new(1),
             offers: Offers::default(),
             downtimes: Vec::new(),
+            clock: 0,
             policies: Policies::default(),
             max_nesting: unstuck_core::model::nesting::MAX_NESTING,
             homes: Homes::default(),
@@ -166,6 +169,7 @@ impl World {
             random: &mut self.random,
             offers: &mut self.offers,
             downtimes: &self.downtimes,
+            clock: self.clock,
             policies: &self.policies,
             max_nesting: self.max_nesting,
             homes: &self.homes,
@@ -255,6 +259,17 @@ impl World {
         }
         self.now = end;
         self.admit();
+    }
+
+    /// Somebody sets the clock. Timers that then lie too far ahead are looked for.
+    pub(crate) fn set_clock(&mut self, by: i64) {
+        self.clock += by;
+        self.now = self.now.shifted(by);
+        self.heard.values_mut().for_each(|heard| *heard = heard.shifted(by));
+        let open = self.runs.values().filter(|run| !run.is_final()).map(|run| run.id);
+        for run in open.collect::<Vec<_>>() {
+            self.ask(run, Command::Due { unit: None, heard: None }).expect("a timer is never refused");
+        }
     }
 
     /// The next thing that is due.

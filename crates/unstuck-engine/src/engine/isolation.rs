@@ -142,7 +142,7 @@ impl<S: Store> Engine<S> {
             self.isolation = Isolation::new(done.counts);
             if self.isolation.is_none() {
                 // Nothing was decided, so nothing of it is to blame.
-                self.retry_at = Some(self.clock + STORE_RETRY);
+                self.retry_at = Some(self.now + STORE_RETRY);
             }
             return;
         };

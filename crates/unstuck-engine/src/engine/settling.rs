@@ -8,6 +8,7 @@ use unstuck_core::time::Millis;
 use unstuck_store::contract::{Due, StageId, Store, StoreError};
 
 use super::Engine;
+use super::clock::ClockWork;
 use super::isolation::{Counts, Suspect};
 use crate::executor::Word;
 use crate::request::{EngineError, Output, Request, Ticket};
@@ -33,6 +34,8 @@ pub(crate) struct Outstanding {
     pub(super) ended: Vec<(AttemptId, Worker, u32)>,
     /// A time without answers that ends with it.
     pub(super) downtime: Option<Downtime>,
+    /// What it does about the clock.
+    pub(super) clock: ClockWork,
     /// Bulk actions as it leaves them.
     pub(super) bulks: Vec<Bulk>,
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
@@ -55,6 +58,7 @@ impl<S: Store> Engine<S> {
     /// A batch is staged: its requests leave the line.
     pub(super) fn staged(&mut self, mut done: Outstanding) {
         self.bulks.take_over(std::mem::take(&mut done.bulks));
+        self.clock.staged(&done.clock);
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
         for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
         {
@@ -105,7 +109,7 @@ impl<S: Store> Engine<S> {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.may_pass() => {
                     self.life.goes_down(self.last);
-                    self.retry_at = Some(self.clock + STORE_RETRY);
+                    self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
                 Err(error) => self.stopped = Some(error),
@@ -143,6 +147,7 @@ impl<S: Store> Engine<S> {
             }
         }
         self.life.still_down(done.downtime);
+        self.clock.lose(done.clock);
         self.bulks.lose();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
@@ -160,7 +165,7 @@ impl<S: Store> Engine<S> {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
                 self.life.goes_down(self.last);
-                self.retry_at = Some(self.clock + STORE_RETRY);
+                self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }
             StoreError::Damaged(_) | StoreError::Broken(_) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
@@ -153,6 +154,7 @@ pub(crate) fn check_meta(connection: &Connection, report: &mut Report) -> Result
             "downtimes" => {
                 value.as_str().is_ok_and(|text| serde_json::from_str::<Vec<Downtime>>(text).is_ok())
             }
+            "clock" => value.as_str().is_ok_and(|text| serde_json::from_str::<ClockRecord>(text).is_ok()),
             _ => true,
         };
         if !is_right {

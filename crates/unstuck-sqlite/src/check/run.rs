@@ -197,7 +197,10 @@ impl<'c, 'p> RunChecks<'c, 'p> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let Some(run) = history.run() else { return Ok(()) };
-        if let Some(at) = history.last_time().filter(|at| *at > self.snapshot.last_time) {
+        // What was recorded by a clock that was ahead may lie ahead of what was recorded since.
+        let was_set_back = self.snapshot.clock.corrections.iter().any(|correction| correction.shift() < 0);
+        let ahead = history.last_time().filter(|at| *at > self.snapshot.last_time && !was_set_back);
+        if let Some(at) = ahead {
             let what = format!(
                 "its last event is of {at}, and the store says that its last change was at {}: time would go back",
                 self.snapshot.last_time

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
 use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::{Notice, NoticeBody};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
@@ -38,6 +39,8 @@ pub(crate) struct Snapshot<'c> {
     pub(crate) broken: FxHashSet<RunId>,
     pub(crate) last_id: u64,
     pub(crate) last_time: Time,
+    /// How the clock was set.
+    pub(crate) clock: ClockRecord,
     /// Errors of events after this position are recorded.
     pub(crate) errors_from: u64,
     neighbours: FxHashMap<RunId, Neighbour>,
@@ -67,6 +70,7 @@ impl<'c> Snapshot<'c> {
             broken: FxHashSet::default(),
             last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
             last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
+            clock: rows::clock(connection).unwrap_or_default(),
             errors_from: recorded_after(connection)?,
             neighbours: FxHashMap::default(),
             parents: VecDeque::new(),

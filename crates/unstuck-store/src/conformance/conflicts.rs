@@ -43,7 +43,14 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
         driver.store.lock(&[done]).expect("locks");
         run.seq += 1;
         let facts = vec![Fact::Paused { by: unstuck_core::model::run::PausedBy::Operator, reason: None }];
-        let event = Event { seq: run.seq, generation: run.generation, at: driver.now, by: user(), facts };
+        let event = Event {
+            seq: run.seq,
+            generation: run.generation,
+            at: driver.now,
+            clock: None,
+            by: user(),
+            facts,
+        };
         let change = RunChange {
             run: Box::new(run),
             flow: "busy".into(),

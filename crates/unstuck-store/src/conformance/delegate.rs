@@ -56,6 +56,7 @@ macro_rules! delegate_store {
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
             slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
             withhold(due: &Due) -> ();
+            timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             set_aside(run: RunId, why: Arc<str>) -> ();
             release(run: RunId) -> ();
@@ -66,6 +67,7 @@ macro_rules! delegate_store {
             begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
             local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
             downtimes() -> Result<Vec<Downtime>, StoreError>;
+            clock() -> Result<ClockRecord, StoreError>;
             next_due() -> Result<Option<Time>, StoreError>;
             last_time() -> Result<Option<Time>, StoreError>;
             last_id() -> Result<u64, StoreError>;
@@ -113,6 +115,7 @@ macro_rules! delegate_store {
 pub mod names {
     pub use std::sync::Arc;
     pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
+    pub use unstuck_core::clock::ClockRecord;
     pub use unstuck_core::command::Notice;
     pub use unstuck_core::downtime::Downtime;
     pub use unstuck_core::errors::{ErrorRecord, OpenError};

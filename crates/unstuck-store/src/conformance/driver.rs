@@ -389,6 +389,7 @@ impl<S: Store> Driver<S> {
             random: &mut self.random,
             offers: &mut Offers::default(),
             downtimes: &[],
+            clock: 0,
             policies: &self.policies,
             max_nesting: MAX_NESTING,
             homes: &Homes::default(),

@@ -16,6 +16,7 @@ pub(super) struct History {
 #[derive(Clone, Debug)]
 struct Head {
     at: Time,
+    clock: Option<Time>,
     by: Actor,
     generation: u32,
     /// Where its facts end.
@@ -26,10 +27,10 @@ impl History {
     /// Adds the next events.
     pub(super) fn append(&mut self, events: Vec<Event>) {
         for event in events {
-            let Event { at, by, generation, facts, .. } = event;
+            let Event { at, clock, by, generation, facts, .. } = event;
             self.facts.extend(facts);
             let end = u32::try_from(self.facts.len()).unwrap_or(u32::MAX);
-            self.heads.push(Head { at, by, generation, end });
+            self.heads.push(Head { at, clock, by, generation, end });
         }
     }
 
@@ -46,9 +47,9 @@ impl History {
     }
 
     fn event(&self, place: usize) -> Event {
-        let Head { at, by, generation, end } = self.heads[place].clone();
+        let Head { at, clock, by, generation, end } = self.heads[place].clone();
         let start = place.checked_sub(1).map_or(0, |before| self.heads[before].end);
         let facts = self.facts[start as usize..end as usize].to_vec();
-        Event { seq: place as u64 + 1, generation, at, by, facts }
+        Event { seq: place as u64 + 1, generation, at, clock, by, facts }
     }
 }

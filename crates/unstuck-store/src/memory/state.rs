@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unstuck_core::bulk::Bulk;
-use unstuck_core::downtime::{Downtime, remember};
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::downtime::{Downtime, correct_clock, remember};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
@@ -50,6 +51,7 @@ pub(super) struct State {
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
+    pub(super) clock: ClockRecord,
     /// The runs that this transaction has taken out.
     pub(super) locked: Vec<RunId>,
 }
@@ -99,6 +101,7 @@ impl State {
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
+            clock: ClockRecord::default(),
             locked: Vec::new(),
         }
     }
@@ -150,6 +153,10 @@ impl State {
         for id in stage.forgotten {
             self.forget(id);
         }
+        if let Some(clock) = stage.clock {
+            correct_clock(&mut self.downtimes, clock.shift.saturating_sub(self.clock.shift));
+            self.clock = clock;
+        }
         if let Some(down) = stage.downtime {
             remember(&mut self.downtimes, down);
         }
@@ -162,7 +169,7 @@ impl State {
         for change in stage.bulks {
             self.bulks.change(change);
         }
-        self.last_time = self.last_time.max(Some(stage.at));
+        self.last_time = Some(stage.at);
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
         Ok(())
@@ -433,6 +440,10 @@ impl State {
     fn change(&mut self, mut change: RunChange, at: Time) {
         let id = change.run.id;
         self.errors.change(&mut change);
+        let shift = change.events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
+        if shift != 0 {
+            self.timers.shift(id, shift);
+        }
         // Leases first: one that was moved belongs to the attempt before whatever else has happened since.
         for lease in change.leases {
             self.timers.move_lease(id, lease);

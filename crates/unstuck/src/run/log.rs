@@ -88,6 +88,7 @@ fn style_of(fact: &Fact) -> Style {
         Fact::HandlerChanged { state } => style_of_state(*state),
         Fact::ItemsEnded { how, .. } => style_of_closing(*how),
         Fact::Paused { .. } => style::ASKS,
+        Fact::ClockCorrected { .. } => style::LATER,
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Unpaused

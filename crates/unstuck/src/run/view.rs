@@ -212,7 +212,7 @@ fn waits(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
         Waiting::Again { due, by, .. } => {
             format!("tried again in {} ({})", due_in(*due), why_again(step, unit, *by))
         }
-        Waiting::Timer { due } => format!("goes on in {}", due_in(*due)),
+        Waiting::Timer { due, .. } => format!("goes on in {}", due_in(*due)),
         Waiting::Signal { name, until: None, .. } => format!("for signal {name}"),
         Waiting::Signal { name, until: Some(until), .. } => {
             format!("for signal {name}, {} at most", due_in(*until))

@@ -192,7 +192,7 @@ fn fault(chance: &mut Chance) -> Fault {
         14..=17 => Fault::FailStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Broken])),
         18..=19 => Fault::Outage { why: *chance.one(&[Trouble::Full, Trouble::Away]), span: span(chance) },
         20..=21 => Fault::ClockForward(Millis(*chance.one(&[500, 40_000, 7_200_000, 1_814_400_000]))),
-        22..=23 => Fault::ClockBack(Millis(*chance.one(&[500, 40_000, 7_200_000]))),
+        22..=23 => Fault::ClockBack(Millis(*chance.one(&[100, 300, 500]))),
         24..=25 => Fault::LongPause(span(chance)),
         26..=28 => {
             let noticed = chance.percent(70).then(|| span(chance));

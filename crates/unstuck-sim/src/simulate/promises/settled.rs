@@ -52,7 +52,7 @@ fn may_rest(run: &Run, strict: bool, now: Time) -> bool {
         RunState::Waiting => {
             let waits = run.units_where(|unit| match &unit.state {
                 UnitState::Waiting(Waiting::Signal { .. }) | UnitState::Active(_) => true,
-                UnitState::Waiting(Waiting::Again { due, .. } | Waiting::Timer { due }) => *due > now,
+                UnitState::Waiting(Waiting::Again { due, .. } | Waiting::Timer { due, .. }) => *due > now,
                 _ => false,
             });
             !waits.is_empty()

@@ -292,6 +292,7 @@ fn time_goes_back() -> Result<(), Broken> {
         seq: 2,
         generation: 1,
         at: Time(life.now.0 - 1),
+        clock: None,
         by: Actor::Engine,
         facts: vec![Fact::Admitted],
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
@@ -164,6 +165,18 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
         self.ask(A::downtimes, B::downtimes)
+    }
+
+    fn clock(&mut self) -> Result<ClockRecord, StoreError> {
+        self.ask(A::clock, B::clock)
+    }
+
+    fn timers(
+        &mut self,
+        after: Option<(Time, RunId, Option<UnitRef>)>,
+        limit: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.ask(|oracle| oracle.timers(after, limit), |store| store.timers(after, limit))
     }
 
     fn alive(&mut self, now: Time) {

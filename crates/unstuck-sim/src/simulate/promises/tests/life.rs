@@ -190,7 +190,7 @@ impl Life {
     pub(super) fn invent(&mut self, run: RunId, by: Actor, facts: Vec<Fact>) -> Result<(), Broken> {
         let book = &self.promises.books[&run];
         let generation = book.run().map_or(1, |run| run.generation);
-        let event = Event { seq: book.seq() + 1, generation, at: self.now, by, facts };
+        let event = Event { seq: book.seq() + 1, generation, at: self.now, clock: None, by, facts };
         self.promises.heard(&Output::Happened { run, event }, self.now)?;
         self.step()
     }

@@ -1,0 +1,76 @@
+//! What the state of a run says about time, by a clock that was set: lengths of time stay as long, instants where they are.
+
+use crate::model::run::Run;
+use crate::model::unit::{Doing, Live, StepRun, Unit, UnitState, Waiting};
+use crate::time::Time;
+
+/// The clock was set by so many milliseconds, forward or (negative) back.
+pub(super) fn correct_clock(run: &mut Run, by: i64) {
+    run.clock = run.clock.saturating_add(by);
+    if run.deadline_is_relative {
+        maybe(&mut run.deadline, by);
+    }
+    for step in &mut run.steps {
+        match step {
+            StepRun::Single(unit) => correct_unit(unit, by),
+            StepRun::Items(items) => items.units.values_mut().for_each(|unit| correct_unit(unit, by)),
+        }
+    }
+}
+
+fn correct_unit(unit: &mut Unit, by: i64) {
+    for past in &mut unit.past {
+        shift(&mut past.queued_at, by);
+        shift(&mut past.ended_at, by);
+        maybe(&mut past.started_at, by);
+    }
+    match &mut unit.state {
+        UnitState::Ready(queued) => {
+            shift(&mut queued.since, by);
+            maybe(&mut queued.spared, by);
+        }
+        UnitState::Active(live) => correct_attempt(live, by),
+        UnitState::Waiting(waiting) => match waiting {
+            Waiting::Again { due, .. } | Waiting::Timer { due, is_instant: false } => shift(due, by),
+            Waiting::Timer { is_instant: true, .. } => {}
+            Waiting::Signal { since, until, .. } => {
+                shift(since, by);
+                maybe(until, by);
+            }
+        },
+        UnitState::Held { since } => shift(since, by),
+        UnitState::Error { since, resume, .. } => {
+            shift(since, by);
+            if let Some(resume) = resume {
+                shift(&mut resume.due, by);
+            }
+        }
+        UnitState::Pending
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => {}
+    }
+}
+
+fn correct_attempt(live: &mut Live, by: i64) {
+    shift(&mut live.queued_at, by);
+    maybe(&mut live.spared, by);
+    match &mut live.doing {
+        Doing::Dequeued { at, .. } => shift(at, by),
+        Doing::Working { started_at, heard, .. } => {
+            shift(started_at, by);
+            shift(heard, by);
+        }
+        Doing::Child { started_at, .. } => shift(started_at, by),
+    }
+}
+
+fn shift(time: &mut Time, by: i64) {
+    *time = time.shifted(by);
+}
+
+fn maybe(time: &mut Option<Time>, by: i64) {
+    *time = time.map(|time| time.shifted(by));
+}

@@ -1,0 +1,160 @@
+//! A clock that was set: recorded with the next batch, and told to runs as they are touched. Runs whose timers then lie too
+//! far ahead are looked for.
+
+use unstuck_core::clock::{ClockRecord, Correction};
+use unstuck_core::command::Command;
+use unstuck_core::downtime::correct_clock;
+use unstuck_core::id::RunId;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::{Millis, Time};
+use unstuck_store::contract::{Store, StoreError};
+
+use super::Engine;
+use super::settling::Outstanding;
+use crate::batch::{Batch, Undecided};
+use crate::request::EngineError;
+
+/// A clock that is behind the last batch by no more than this is waited for.
+pub(super) const SLACK: Millis = Millis::seconds(2);
+
+/// A place in the order of all timers.
+type Cursor = (Time, RunId, Option<UnitRef>);
+
+/// What an engine knows about its clock.
+pub(super) struct EngineClock {
+    pub(super) record: ClockRecord,
+    /// When an engine was last known to live, by its own clock.
+    pub(super) last: Time,
+    /// The store does not know all of it yet.
+    is_unrecorded: bool,
+    /// How far it has come with looking for timers that lie too far ahead.
+    sweep: Sweep,
+}
+
+/// How far looking for timers that lie too far ahead has come.
+#[derive(Clone, Copy, Debug)]
+enum Sweep {
+    /// There is nothing to look for.
+    Over,
+    /// It goes on after this one; `None` is the beginning.
+    After(Option<Cursor>),
+}
+
+/// What a batch has looked at.
+#[derive(Clone, Copy, Debug, Default)]
+enum Swept {
+    #[default]
+    Nothing,
+    UpTo(Cursor),
+    All,
+}
+
+/// What a batch does about the clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClockWork {
+    /// The store is told how it was set.
+    pub(super) is_recorded: bool,
+    swept: Swept,
+}
+
+impl EngineClock {
+    pub(super) fn open(store: &mut impl Store) -> Result<EngineClock, StoreError> {
+        let record = store.clock()?;
+        let sweep = if record.needs_sweep { Sweep::After(None) } else { Sweep::Over };
+        let (seen, last) = (store.last_seen()?, store.last_time()?);
+        // A power cut may have brought back an old time of the lock file, from before the clock was set back.
+        let set_back = record.corrections.last().filter(|correction| correction.shift() < 0);
+        let is_stale = |seen: Time| set_back.is_some_and(|set| seen > set.to && seen <= set.from);
+        let last = seen.filter(|seen| last == Some(*seen) || !is_stale(*seen)).or(last);
+        Ok(EngineClock { record, last: last.unwrap_or(Time(i64::MIN)), is_unrecorded: false, sweep })
+    }
+
+    /// What the store is to be told, if anything.
+    pub(super) fn unrecorded(&self) -> Option<ClockRecord> {
+        self.is_unrecorded.then(|| self.record.clone())
+    }
+
+    /// Whether there is something to do about it at once.
+    pub(super) fn has_work(&self) -> bool {
+        self.is_unrecorded || matches!(self.sweep, Sweep::After(_))
+    }
+
+    /// A batch is staged.
+    pub(super) fn staged(&mut self, work: &ClockWork) {
+        self.is_unrecorded &= !work.is_recorded;
+        match work.swept {
+            Swept::Nothing => {}
+            Swept::UpTo(cursor) => self.sweep = Sweep::After(Some(cursor)),
+            Swept::All => {
+                self.sweep = Sweep::Over;
+                self.record.needs_sweep = false;
+                self.is_unrecorded = true;
+            }
+        }
+    }
+
+    /// A batch is lost, and with it what it has done.
+    pub(super) fn lose(&mut self, work: ClockWork) {
+        self.is_unrecorded |= work.is_recorded;
+        if !matches!(work.swept, Swept::Nothing) {
+            (self.record.needs_sweep, self.is_unrecorded) = (true, true);
+        }
+        if self.record.needs_sweep {
+            self.sweep = Sweep::After(None);
+        }
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Somebody has set the clock: durations go on at their own pace, and instants are the wall's.
+    pub fn clock_was_set(&mut self, correction: Correction) {
+        let by = correction.shift();
+        self.clock.record.add(correction);
+        self.clock.is_unrecorded = true;
+        if self.clock.record.needs_sweep {
+            self.clock.sweep = Sweep::After(None);
+        }
+        self.life.correct_clock(by);
+        (self.last, self.now) = (correction.to, correction.to);
+        self.retry_at = self.retry_at.map(|at| at.shifted(by));
+    }
+
+    /// Looks at a page of timers, due or not: their runs take in what the clock was set by, and they move to their places.
+    pub(super) fn sweep_clock(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut Outstanding,
+        limit: usize,
+    ) -> Result<(), StoreError> {
+        let Sweep::After(cursor) = self.clock.sweep else { return Ok(()) };
+        let page = self.store.timers(cursor, limit)?;
+        done.clock.swept =
+            page.last().map_or(Swept::All, |timer| Swept::UpTo((timer.due, timer.run, timer.unit)));
+        let mut runs: Vec<RunId> = page.iter().map(|timer| timer.run).collect();
+        runs.retain(|run| !self.aside.contains_key(run));
+        runs.sort_unstable();
+        runs.dedup();
+        let mut tools = self.tools();
+        batch.lock(&mut tools, runs.clone())?;
+        for run in runs {
+            if !batch.is_behind(run, tools.clock) {
+                continue;
+            }
+            let command = Command::Due { unit: None, heard: None };
+            if let Err(Undecided::Error(EngineError::Store(error))) =
+                batch.decide(&mut tools, run, command, None)
+            {
+                return Err(error);
+            }
+        }
+        batch.deliver_all(&mut tools)
+    }
+}
+
+impl crate::life::Lifetime {
+    /// The clock was set by so many milliseconds, forward or (negative) back.
+    pub(crate) fn correct_clock(&mut self, by: i64) {
+        correct_clock(&mut self.downtimes, by);
+        self.down_since = self.down_since.map(|since| since.shifted(by));
+    }
+}
