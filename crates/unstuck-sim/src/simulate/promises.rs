@@ -250,8 +250,8 @@ impl Promises {
         // The store may know that it was alive a little longer, before its clock was set back.
         let seen = store.last_seen().ok().flatten().unwrap_or(last);
         self.leases.was_away(self.clock.max(seen), last.max(now));
-        // An engine knows no time but that of its store and its clock.
-        self.clock = last.max(now);
+        // An engine knows no time but that of its store, which may have been alive after its last stage, and its clock.
+        self.clock = seen.max(last).max(now);
         self.stepped = last;
         self.ledger.crashed();
         for (bulk, deed) in self.ledger.unknown_deeds() {
