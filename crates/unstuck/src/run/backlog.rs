@@ -91,7 +91,8 @@ mod tests {
     fn what_waits_to_be_shown_is_bounded_and_what_is_left_out_is_counted() {
         let (sender, receiver) = channel();
         let teller = Teller { sender, backlog: Backlog::default() };
-        let event = Event { seq: 1, generation: 1, at: Time(0), by: Actor::Engine, facts: Vec::new() };
+        let event =
+            Event { seq: 1, generation: 1, at: Time(0), clock: None, by: Actor::Engine, facts: Vec::new() };
         for run in 0..MAX_WAITING as u64 + 7 {
             teller.happened(RunId(run), &event);
         }

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     fn event(seq: u64, fact: Fact) -> Event {
-        Event { seq, generation: 1, at: Time(0), by: Actor::Engine, facts: vec![fact] }
+        Event { seq, generation: 1, at: Time(0), clock: None, by: Actor::Engine, facts: vec![fact] }
     }
 
     fn started(run: u64, parent: Option<u64>) -> Event {
@@ -366,6 +366,8 @@ mod tests {
             home: None,
             priority: 0,
             deadline: None,
+            deadline_is_relative: false,
+            clock: 0,
             limit: None,
         };
         event(1, Fact::Started(Box::new(started)))
