@@ -61,6 +61,7 @@ fn check(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
