@@ -15,7 +15,7 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
     }
     for fact in &event.facts {
         check(run.as_ref(), fact)?;
-        apply_to(run, fact, event.at);
+        apply_to(run, fact, event.time());
     }
     let Some(run) = run else { return Err(NO_START.to_owned()) };
     settle(run, event.seq, event.at);

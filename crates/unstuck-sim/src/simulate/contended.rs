@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
@@ -73,6 +74,8 @@ impl<S: Store> Store for Contended<S> {
         candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
         highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
         admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
+        timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
+        clock() -> Result<ClockRecord, StoreError>;
         due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
         slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
         withhold(due: &Due) -> ();

@@ -171,6 +171,7 @@ impl RunModel {
                 self.fan_outs.insert(*step, None);
             }
             Fact::Admitted
+            | Fact::ClockCorrected { .. }
             | Fact::HandlerStarted { .. }
             | Fact::HandlerChanged { .. }
             | Fact::ItemsEnded { .. }
