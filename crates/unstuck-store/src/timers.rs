@@ -90,7 +90,7 @@ impl Timers {
         let timers = self.places.take(run);
         let mut moved = Vec::new();
         timers.drain(|unit, timer| {
-            self.order.remove(&(timer.due, run, unit));
+            self.leave(timer.due, run, unit);
             let heard = timer.heard.map(|heard| heard.shifted(by));
             moved.push((unit, Timer { due: timer.due.shifted(by), set: timer.set.shifted(by), heard }));
         });
