@@ -167,9 +167,7 @@ impl RunModel {
                 self.check_items(step, *of, output, look)?;
                 self.fan_outs.insert(*of, Some(output.clone()));
             }
-            Fact::ItemsEnded { step, how: Closing::Skipped } => {
-                self.fan_outs.insert(*step, None);
-            }
+            Fact::ItemsEnded { step, how: Closing::Skipped } => drop(self.fan_outs.insert(*step, None)),
             Fact::Admitted
             | Fact::ClockCorrected { .. }
             | Fact::HandlerStarted { .. }
