@@ -19,7 +19,7 @@ const HUNTER: &str = "hunt.rs";
 /// What says which mutant is switched on.
 const SWITCH: &str = "UNSTUCK_MUTANT";
 /// Each is caught within so many seeds, unless another number is given.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 5_000;
 /// The crate whose mutants only show in its own histories.
 /// What only the store in memory has.
 const IN_MEMORY: &str = "crates/unstuck-store/src/memory";
