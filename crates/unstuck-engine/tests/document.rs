@@ -63,7 +63,7 @@ fn the_document_of_a_run_in_error() {
     let ladder = "retryStrategy: retry, maxAttempts: 2, backOff: 5s";
     let expected = json!({
         "id": run.to_string(), "generation": 1, "flow": "media", "version": "1", "key": "k-1",
-        "state": "error", "input": {"url": "a"}, "output": null,
+        "state": "error", "idle": false, "goOn": null, "input": {"url": "a"}, "output": null,
         "createdAt": at(0), "updatedAt": at(5), "error": open,
         "nextAutoResume": null, "nextAutoResumeReason": null,
         "steps": [
@@ -242,7 +242,7 @@ fn an_explanation_travels() {
     let state = &world.runs[&run];
     let told = explain(state, &world.flow_of(state), &world.history[&run], world.now, &[]);
     let expected = json!({
-        "run": run.to_string(), "now": at(0), "state": "waiting",
+        "run": run.to_string(), "now": at(0), "state": "waiting", "idle": false, "goOn": null,
         "headline": format!("{run} of flow `f` is waiting: `a` is tried again in 9s"),
         "happened": [
             {"at": at(0), "what": format!("{run} of flow `f` starts")},

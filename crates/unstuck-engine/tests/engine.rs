@@ -439,7 +439,7 @@ fn restarted(engine: Engine<MemoryStore>, flows: &str) -> Engine<MemoryStore> {
 #[test]
 fn a_store_that_was_away_is_asked_again_soon_whatever_the_clock_does() {
     // How far the clock has gone before the store is away, and before it is asked again.
-    for (before, after) in [(0, 250), (-7_200_000, 250), (0, -7_200_000), (7_200_000, 250)] {
+    for (before, after) in [(0, 0), (-7_200_000, 0), (0, -7_200_000), (0, 7_200_000), (7_200_000, 0)] {
         let mut bench = Bench::new(MemoryStore::new(), CHAIN, 1);
         bench.start(1, "chain", None, 0);
         bench.run();
@@ -449,6 +449,8 @@ fn a_store_that_was_away_is_asked_again_soon_whatever_the_clock_does() {
         bench.step();
         assert!(bench.engine.trouble().is_some() && bench.jobs.is_empty());
         bench.now = Time(bench.now.0 + after);
+        bench.run();
+        bench.now = bench.now + Millis(250);
         bench.run();
         assert_eq!(bench.jobs.len(), 1, "{before} {after}");
     }

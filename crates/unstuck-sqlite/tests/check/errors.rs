@@ -116,6 +116,8 @@ fn what_is_not_so_is_found() {
             assert_eq!(closed.check(&flows).findings, [], "before: {sql}");
             let connection = rusqlite::Connection::open(closed.file()).expect("opens");
             connection.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            // Without its checksum: what the rows say is looked at here.
+            connection.execute_batch("UPDATE policy SET sum = NULL").expect("done");
             connection.close().expect("closes");
             let report = closed.check(&flows);
             let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();

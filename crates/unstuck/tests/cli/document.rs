@@ -40,6 +40,8 @@ fn the_document_has_every_field() {
         "error",
         "nextAutoResume",
         "nextAutoResumeReason",
+        "idle",
+        "goOn",
         "steps",
         "decisions",
     ];

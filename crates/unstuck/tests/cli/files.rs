@@ -28,15 +28,22 @@ fn removing_the_lock_file_makes_no_second_owner() {
     run.until("waits for signal `approve`");
     fs::remove_file(format!("{}/lock", store.path())).expect("removed");
     let file = store.write("other.yaml", ONE);
-    let second = store.unstuck(&["run", &file]);
-    let wanted = format!("process {} has the store {} open", run.id(), store.path());
-    assert!(second.code == 1 && second.stderr.contains(&wanted), "{}", second.stderr);
+    let second = UnderWay::command(&store, &["run", &file]);
+    second.until_stderr(&format!("Process {} has the store {} open", run.id(), store.path()));
+    second.send(rustix::process::Signal::INT);
+    assert_eq!(second.wait().code, 130);
     assert!(!fs::exists(format!("{}was-executed", store.folder())).expect("looked"));
     assert_eq!(ok(store.unstuck(&["runs", "-o", "json"])).json()["runs"][0]["flow"], "approval");
-    // Without its socket, too, it has one owner, and nobody waits for ever.
+    // Without its socket, too, it has one owner, and whoever waits says so.
     fs::remove_file(format!("{}/socket", store.path())).expect("removed");
-    let third = store.unstuck(&["run", &file]);
-    assert!(third.code == 1 && third.stderr.contains("another process has the store"), "{}", third.stderr);
+    let third = UnderWay::command(&store, &["run", &file]);
+    third.until_stderr(&format!(
+        "Another process has the store {} open. Waiting until it ends.",
+        store.path()
+    ));
+    third.send(rustix::process::Signal::INT);
+    assert_eq!(third.wait().code, 130);
+    assert!(!fs::exists(format!("{}was-executed", store.folder())).expect("looked"));
     run.send(rustix::process::Signal::INT);
     assert_eq!(run.wait().code, 130);
     ok(store.unstuck(&["run", &file]));
