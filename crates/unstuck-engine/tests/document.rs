@@ -61,33 +61,35 @@ fn the_document_of_a_run_in_error() {
     let open = json!({"step": "fetch", "action": "media.fetch", "actionType": "TRANSFORM",
         "cause": "reset again", "reason": "processing", "attempts": 2});
     let ladder = "retryStrategy: retry, maxAttempts: 2, backOff: 5s";
+    let decisions = json!([
+        {"at": at(0), "step": "fetch", "attempt": 1, "rung": "retryStrategy", "rule": ladder,
+         "reason": "attempt 1 stalled: reset; 1 of 2 attempts of this round has stalled (1 left): \
+                    tried again in 5s, at 2027-01-15T08:00:05.000Z"},
+        {"at": at(5), "step": "fetch", "attempt": 2, "rung": "rest",
+         "rule": format!("{ladder}, failOnError: true, no exceptionHandler"),
+         "reason": "attempt 2 stalled: reset again; 2 of 2 attempts of this round have stalled, \
+                    failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody \
+                    resumes it"},
+    ]);
+    let steps = json!([
+        {"id": "fetch", "state": "error", "output": null, "error": open,
+         "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 1, "attempts": [
+            {"attempt": 1, "state": "stalled", "worker": "w1", "queuedAt": at(0), "startedAt": at(0),
+             "endedAt": at(0), "progress": {"done": 1}, "error": {"cause": "reset",
+             "context": "a long story", "reason": "processing", "details": [1]}},
+            {"attempt": 2, "state": "stalled", "worker": "w", "queuedAt": at(5), "startedAt": at(5),
+             "endedAt": at(5), "progress": null, "error": {"cause": "reset again", "reason": "processing"}},
+         ]},
+        {"id": "upload", "state": "pending", "output": null, "error": null,
+         "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 0, "attempts": []},
+    ]);
     let expected = json!({
         "id": run.to_string(), "generation": 1, "flow": "media", "version": "1", "key": "k-1",
         "state": "error", "idle": false, "goOn": null, "input": {"url": "a"}, "output": null,
         "createdAt": at(0), "updatedAt": at(5), "error": open,
         "nextAutoResume": null, "nextAutoResumeReason": null,
-        "steps": [
-            {"id": "fetch", "state": "error", "output": null, "error": open,
-             "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 1, "attempts": [
-                {"attempt": 1, "state": "stalled", "worker": "w1", "queuedAt": at(0), "startedAt": at(0),
-                 "endedAt": at(0), "progress": {"done": 1}, "error": {"cause": "reset",
-                 "context": "a long story", "reason": "processing", "details": [1]}},
-                {"attempt": 2, "state": "stalled", "worker": "w", "queuedAt": at(5), "startedAt": at(5),
-                 "endedAt": at(5), "progress": null, "error": {"cause": "reset again", "reason": "processing"}},
-             ]},
-            {"id": "upload", "state": "pending", "output": null, "error": null,
-             "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 0, "attempts": []},
-        ],
-        "decisions": [
-            {"at": at(0), "step": "fetch", "attempt": 1, "rung": "retryStrategy", "rule": ladder,
-             "reason": "attempt 1 stalled: reset; 1 of 2 attempts of this round has stalled (1 left): \
-                        tried again in 5s, at 2027-01-15T08:00:05.000Z"},
-            {"at": at(5), "step": "fetch", "attempt": 2, "rung": "rest",
-             "rule": format!("{ladder}, failOnError: true, no exceptionHandler"),
-             "reason": "attempt 2 stalled: reset again; 2 of 2 attempts of this round have stalled, \
-                        failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody \
-                        resumes it"},
-        ],
+        "steps": steps,
+        "decisions": decisions,
     });
     assert_eq!(document, expected);
 }
