@@ -197,8 +197,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let Some(run) = history.run() else { return Ok(()) };
-        // What was recorded by a clock that was ahead may lie ahead of what was recorded since.
-        let was_set_back = self.snapshot.clock.corrections.iter().any(|correction| correction.shift() < 0);
+        let was_set_back = self.snapshot.was_set_back();
         let ahead = history.last_time().filter(|at| *at > self.snapshot.last_time && !was_set_back);
         if let Some(at) = ahead {
             let what = format!(

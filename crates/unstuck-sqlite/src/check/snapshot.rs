@@ -82,6 +82,11 @@ impl<'c> Snapshot<'c> {
         self.notices.iter().flat_map(|(to, bodies)| bodies.iter().map(|body| (*to, body)))
     }
 
+    /// Whether a clock that was ahead was set back: what was recorded before may be later than what was recorded since.
+    pub(crate) fn was_set_back(&self) -> bool {
+        self.clock.corrections.iter().any(|correction| correction.shift() < 0)
+    }
+
     /// Whether there is such a run.
     pub(crate) fn exists(&self, run: RunId) -> Result<bool, StoreError> {
         Ok(self.broken.contains(&run) || self.tail.contains_key(&run) || self.has_row(run)?)

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_core::clock::{ClockRecord, Correction};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::id::FlowId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{Criteria, Policy};
-use unstuck_core::time::Millis;
+use unstuck_core::time::{Millis, Time};
 use unstuck_sqlite::check::Promise;
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, sequence};
@@ -124,5 +125,26 @@ fn what_is_not_so_is_found() {
             assert!(texts.iter().any(|text| text.contains(said)), "{sql}: no `{said}` in {texts:#?}");
             assert!(report.findings.iter().all(|finding| finding.promise == promise), "{sql}: {report:#?}");
         }
+    }
+}
+
+#[test]
+fn errors_that_were_recorded_by_a_clock_that_was_ahead_are_as_promised_once_it_was_set_back() {
+    let ahead = "UPDATE error SET at = at + 1000, body = json_set(body, '$.at', at + 1000) WHERE id = 1;
+        UPDATE error_group SET last = last + 1000";
+    for (was_set_back, wanted) in [(false, 1), (true, 0)] {
+        let (closed, flows) = world(true);
+        let connection = rusqlite::Connection::open(closed.file()).expect("opens");
+        connection.execute_batch(ahead).expect("done");
+        if was_set_back {
+            let mut clock = ClockRecord::default();
+            clock.add(Correction { from: Time(2_000), to: Time(1_000) });
+            let text = serde_json::to_string(&clock).expect("written");
+            connection.execute("INSERT INTO meta (name, value) VALUES ('clock', ?1)", [text]).expect("done");
+        }
+        connection.close().expect("closes");
+        let findings = closed.check(&flows).findings;
+        assert_eq!(findings.len(), wanted, "{findings:#?}");
+        assert!(findings.iter().all(|finding| finding.what.contains("older than the one before it")));
     }
 }

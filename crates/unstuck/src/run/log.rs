@@ -30,7 +30,7 @@ pub(super) fn lines(tree: &Tree, run: RunId, event: &Event, began: Time) -> Vec<
     for fact in &event.facts {
         let text = reason::line(flow, Some(state), event, fact).filter(|text| !text.is_empty());
         lines.extend(text.map(|text| Line {
-            after: event.at.since(began),
+            after: event.time().since(began),
             path: path.clone(),
             text,
             style: style_of(fact),
