@@ -77,11 +77,14 @@ impl Place {
             }
             match socket::ask(&self.directory, &self.option, asked) {
                 Ok(json) => return Ok(Answer(json)),
-                Err(Unheard::Refused(sentence)) => return Err(Failure::new(sentence)),
-                Err(Unheard::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
-                Err(Unheard::Busy) if Instant::now() >= until => {
-                    return Err(Failure::new("too many commands ask at once; try again in a moment"));
+                Err(Unheard::Silent(sentence)) if !matches!(asked, Asked::Read(_)) => {
+                    return Err(Failure::Unknown(sentence));
                 }
+                Err(unheard @ (Unheard::Refused(_) | Unheard::Unavailable(_) | Unheard::Silent(_))) => {
+                    return Err(unheard.into());
+                }
+                Err(Unheard::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
+                Err(Unheard::Busy) if Instant::now() >= until => return Err(Unheard::Busy.into()),
                 Err(Unheard::Busy) => {
                     thread::sleep(BETWEEN);
                     continue;
@@ -94,7 +97,7 @@ impl Place {
                 Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
                 // To forget makes room, and there is some in reserve for it.
                 Err(StoreError::Full(_)) if is_forget(asked) && release_reserve(&self.directory) => {}
-                Err(error) => return Err(Failure::new(error.to_string())),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -132,10 +135,7 @@ impl Place {
                 Err(Unanswered::refused("the store was opened for reading alone"))
             }
         };
-        answer.map_err(|unanswered| match unanswered {
-            Unanswered::Refused(sentence) => Failure::new(sentence),
-            Unanswered::Stopped => Failure::new("the engine has stopped before it answered; try again"),
-        })
+        answer.map_err(Failure::from)
     }
 }
 
@@ -156,7 +156,7 @@ fn unknown_outcome(asked: &Asked) -> Failure {
         Asked::Bulk(_) => "unstuck bulk list".to_owned(),
         Asked::Read(_) => "unstuck runs".to_owned(),
     };
-    Failure::new(format!(
+    Failure::Unknown(format!(
         "the process that had the store open went away before it answered; `{command}` tells whether it was done"
     ))
 }

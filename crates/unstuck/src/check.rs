@@ -1,14 +1,12 @@
 //! `unstuck check`: everything that is wrong with flow files.
 
-use std::process::ExitCode;
-
 use unstuck_flow::{Problem, Severity};
 
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::problems::{self, Counts, number_of};
 use crate::source::Source;
-use crate::{Done, Format, json_text, style};
+use crate::{Done, Format, exit, json_text, style};
 
 /// Tell everything that is wrong with flow files.
 ///
@@ -54,7 +52,7 @@ impl Arguments {
         }
         stdout.finish()?;
         let refused = counts.errors > 0 || (self.deny_warnings && counts.warnings > 0);
-        Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(exit::of(!refused))
     }
 }
 

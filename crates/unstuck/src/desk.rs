@@ -57,6 +57,8 @@ pub(crate) struct Desk {
 pub(crate) enum Unanswered {
     /// In a sentence: what is wrong, and what to do. Nothing was changed.
     Refused(String),
+    /// In a sentence: the store is busy, full or out of reach. Nothing was changed, and the same may succeed later.
+    Unavailable(String),
     /// The engine has stopped, and may or may not have done it.
     Stopped,
 }
@@ -159,6 +161,8 @@ impl From<EngineError> for Unanswered {
     fn from(error: EngineError) -> Unanswered {
         match error {
             EngineError::Stopped => Unanswered::Stopped,
+            EngineError::Store(error) => error.into(),
+            EngineError::Busy => Unanswered::Unavailable(error.to_string()),
             error => Unanswered::Refused(error.to_string()),
         }
     }
@@ -166,7 +170,8 @@ impl From<EngineError> for Unanswered {
 
 impl From<StoreError> for Unanswered {
     fn from(error: StoreError) -> Unanswered {
-        Unanswered::Refused(error.to_string())
+        let sentence = error.to_string();
+        if error.may_pass() { Unanswered::Unavailable(sentence) } else { Unanswered::Refused(sentence) }
     }
 }
 

@@ -12,6 +12,7 @@ mod completions;
 mod desk;
 mod engine;
 mod errors;
+mod exit;
 mod explain;
 mod failure;
 mod forget;
@@ -54,7 +55,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A workflow engine that gets stuck work going again, and says why.
 #[derive(Parser)]
-#[command(name = "unstuck", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "unstuck", version, arg_required_else_help = true, after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{}", exit::TABLE))]
 pub(crate) struct Arguments {
     /// What goes to stdout: text for people, or JSON for programs.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
@@ -141,7 +143,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             failure.show(format);
-            ExitCode::FAILURE
+            failure.exit_code()
         }
     }
 }

@@ -50,9 +50,11 @@ impl Output {
     /// Tells whether everything was written. A reader that has seen enough and hung up is no failure.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.broken {
-            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(Failure::new(format!("cannot write to {}: {}", self.name, crate::failure::plain(&error))))
-            }
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Unknown(format!(
+                "cannot write to {}: {}",
+                self.name,
+                crate::failure::plain(&error)
+            ))),
             Some(_) | None => Ok(()),
         }
     }

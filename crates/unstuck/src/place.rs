@@ -58,7 +58,7 @@ impl Place {
             Ok(()) => Ok(self),
             // Nothing has stopped: nothing was begun.
             Err(StoreError::Broken(what)) => Err(Failure::new(what)),
-            Err(error) => Err(Failure::new(error.to_string())),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -39,9 +39,9 @@ use crate::{Done, Format, json_input};
 /// One process at a time executes runs of a store: another one waits until it is free, and says so. A key whose run is
 /// there already is answered at once.
 ///
-/// Exit code: 0 completed, 1 failed, cancelled or at rest in error, 3 held for an operator, 4 the run of this key is being
-/// executed by another process. Ctrl-C interrupts the run, which can be continued; a second one ends its processes at
-/// once.
+/// Exit code: 0 completed, 1 failed, cancelled or in error, 3 held for an operator, 4 another process is executing the
+/// run of this key, 5 refused and nothing was started; `unstuck --help` lists all of them. Ctrl-C interrupts the run,
+/// which can be continued; a second one ends its processes at once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -48,6 +48,15 @@ struct Answer {
     /// Nobody has listened: it may be asked again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     busy: bool,
+    /// What was asked was refused because of the store, and may succeed later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unavailable: bool,
+}
+
+impl Default for Answer {
+    fn default() -> Answer {
+        Answer { version: VERSION, answer: None, refused: None, busy: false, unavailable: false }
+    }
 }
 
 /// Calls `with` with a path to a file in a folder that is short enough for a socket, however long the real one is.

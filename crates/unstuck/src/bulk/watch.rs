@@ -1,6 +1,5 @@
 //! `unstuck bulk watch`: a bulk action is shown as it goes on; where nobody has the store open, this goes on with it.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +19,7 @@ use crate::output::Output;
 use crate::place::{Place, StoreArgument};
 use crate::run::signals;
 use crate::socket::Server;
-use crate::{Done, Format, engine, text};
+use crate::{Done, Format, engine, exit, text};
 
 /// How often it is looked at.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -71,10 +70,9 @@ pub(super) fn go_on(
     let store = match SqliteStore::open(&place.directory) {
         Ok(store) => store,
         Err(StoreError::Away(_)) => return Ok(None),
-        Err(error) => return Err(Failure::new(error.to_string())),
+        Err(error) => return Err(error.into()),
     };
-    let engine = Engine::new(store, engine::compile(), engine::settings(None)?)
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let engine = Engine::new(store, engine::compile(), engine::settings(None)?)?;
     // It executes nothing, and ends what processes of an engine that was killed are left.
     let runtime = Runtime::start(engine, vec![Box::new(ProcessExecutor::new(0))], None);
     let desk = Desk { option: place.option.clone(), ..Desk::default() };
@@ -83,8 +81,7 @@ pub(super) fn go_on(
     let page = until_it_rests(is_interrupted, || {
         let asked = Asked::Read(Reading::Bulk { bulk: bulk.to_owned() });
         let answer = desk.answer(&runtime.handle(), asked);
-        let answer = answer.map_err(|_| Failure::new("the engine has stopped"))?;
-        serde_json::from_str(&answer).map_err(|error| Failure::new(error.to_string()))
+        serde_json::from_str(&answer?).map_err(|error| Failure::new(error.to_string()))
     });
     if let Some(server) = server {
         server.close();
@@ -148,5 +145,5 @@ pub(super) fn end(page: &BulkPage, place: &Place, format: Format, is_interrupted
         }
     }
     stdout.finish()?;
-    Ok(if page.why.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(exit::of(page.why.is_none()))
 }

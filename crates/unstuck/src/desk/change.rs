@@ -59,7 +59,7 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
     check_input(handle, run, &command)?;
     let answer = handle.command(run, command).map_err(|error| match error.into() {
         Unanswered::Refused(sentence) => Unanswered::Refused(format!("{run}: {sentence}")),
-        Unanswered::Stopped => Unanswered::Stopped,
+        unanswered @ (Unanswered::Unavailable(_) | Unanswered::Stopped) => unanswered,
     })?;
     let desk = desk.clone();
     let told = handle.read(move |store, flows| -> Result<Changed, Unanswered> {

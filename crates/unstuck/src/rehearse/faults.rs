@@ -12,7 +12,7 @@ use super::{Arguments, json, show};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::problems::number_of;
-use crate::{Format, style, text};
+use crate::{Format, exit, style, text};
 
 /// So many pairs are shown for one step.
 const SHOWN_PAIRS: usize = 5;
@@ -35,7 +35,7 @@ pub(super) fn execute(
     }
     stdout.finish()?;
     let runs = 1 + found.once.tried + found.always.tried + found.pairs.tried;
-    let code = if found.not_survived.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let code = exit::of(found.not_survived.is_empty());
     Ok((code, u32::try_from(runs).unwrap_or(u32::MAX)))
 }
 

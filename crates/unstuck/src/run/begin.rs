@@ -24,7 +24,7 @@ use super::tree::Tree;
 use super::turn::{self, NotBegun};
 use crate::desk::asked::{Asked, Reading};
 use crate::desk::driven::Keyed;
-use crate::desk::{Desk, Unanswered, family, name};
+use crate::desk::{Desk, family, name};
 use crate::failure::{Failure, Refused};
 use crate::output::Output;
 use crate::place::Place;
@@ -107,9 +107,9 @@ fn of_key(place: &Place, order: &Order<'_>, source: &Source) -> Result<Option<Ke
     let asked = Asked::Read(Reading::Key { flow, key: key.to_owned(), input });
     match socket::ask(&place.directory, &place.option, &asked) {
         Ok(json) => serde_json::from_str(&json).map_err(|error| Failure::new(error.to_string())),
-        Err(Unheard::Refused(sentence)) => Err(Failure::new(sentence)),
         // It has gone, or is about to answer.
         Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) => Ok(None),
+        Err(unheard) => Err(unheard.into()),
     }
 }
 
@@ -157,10 +157,7 @@ fn known_key(key: &str, run: &Run) -> String {
 
 /// The run of this name, or the one that it is a part of.
 fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, Failure> {
-    let found = name::find(store, &mut engine::flows(), wanted).map_err(|unanswered| match unanswered {
-        Unanswered::Refused(sentence) => Failure::new(sentence),
-        Unanswered::Stopped => Failure::new("the engine has stopped"),
-    })?;
+    let found = name::find(store, &mut engine::flows(), wanted)?;
     let gone = || Failure::new(format!("there is no run {found}"));
     let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
     let root = family::root(store, &run).map_err(failed)?;
@@ -267,7 +264,7 @@ fn start_run(
         Ok(Answer::Done | Answer::Already) => {
             Err(Failure::new("the engine did not say which run it started"))
         }
-        Err(error) => Err(Failure::new(error.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -284,7 +281,6 @@ fn start_engine(
     Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(super) fn failed(error: StoreError) -> Failure {
-    Failure::new(error.to_string())
+    error.into()
 }

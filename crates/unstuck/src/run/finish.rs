@@ -15,7 +15,7 @@ use crate::desk::{Desk, Unanswered, payload_of, show};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::style::style_of_word;
-use crate::{json_text, text};
+use crate::{exit, json_text, text};
 
 /// What a run has come to, read from the engine while it is still there.
 pub(super) struct Finished {
@@ -35,11 +35,7 @@ impl Finished {
     pub(super) fn read(handle: &Handle, desk: &Desk, tree: &Tree) -> Result<Finished, Failure> {
         let (root, at) = (tree.root_id(), desk.clone());
         let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(Unanswered::from);
-        let (explained, document, output) =
-            read.and_then(|read| read).map_err(|unanswered| match unanswered {
-                Unanswered::Refused(sentence) => Failure::new(sentence),
-                Unanswered::Stopped => Failure::new("the engine has stopped"),
-            })?;
+        let (explained, document, output) = read.and_then(|read| read)?;
         let run = explained.run().clone();
         let explanation = (run.state() != RunState::Completed).then(|| explained.rest(&desk.option));
         let (rest, wanted) = (tree.rest(), tree.wanted_actions());
@@ -85,8 +81,8 @@ impl Finished {
     pub(super) fn exit_code(&self) -> ExitCode {
         match (self.run.state(), self.rest) {
             (RunState::Completed, _) => ExitCode::SUCCESS,
-            (RunState::Held, _) | (_, Some(Rest::Held)) => ExitCode::from(3),
-            _ => ExitCode::FAILURE,
+            (RunState::Held, _) | (_, Some(Rest::Held)) => ExitCode::from(exit::HELD),
+            _ => ExitCode::from(exit::FAILED),
         }
     }
 }

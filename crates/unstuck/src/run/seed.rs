@@ -22,7 +22,7 @@ const MAX_READ: usize = 1_000;
 pub(super) fn tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, Failure> {
     let mut tree = Tree::new(run);
     let family = family(store, &mut engine::flows(), run);
-    tree.replace(family.map_err(|error| Failure::new(error.to_string()))?);
+    tree.replace(family?);
     Ok(tree)
 }
 

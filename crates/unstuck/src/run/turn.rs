@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
 use crate::socket::{self, Unheard};
-use crate::{Done, Format, changed, json_text, text};
+use crate::{Done, Format, changed, exit, json_text, text};
 
 /// A command that looks at the store has it open for a moment, which is not worth a word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -39,7 +39,7 @@ impl From<Failure> for NotBegun {
 
 impl From<StoreError> for NotBegun {
     fn from(error: StoreError) -> NotBegun {
-        NotBegun::Failed(Failure::new(error.to_string()))
+        NotBegun::Failed(error.into())
     }
 }
 
@@ -93,8 +93,8 @@ pub(super) fn own(
 fn owner(place: &Place) -> Result<Option<Driven>, Failure> {
     match socket::ask(&place.directory, "", &Asked::Read(Reading::Driven)) {
         Ok(json) => serde_json::from_str(&json).map(Some).map_err(|error| Failure::new(error.to_string())),
-        Err(Unheard::Refused(sentence)) => Err(Failure::new(sentence)),
         Err(Unheard::Nobody | Unheard::HungUp | Unheard::Busy) => Ok(None),
+        Err(unheard) => Err(unheard.into()),
     }
 }
 
@@ -140,8 +140,8 @@ fn known(keyed: &Keyed, format: Format, key: &str) -> Done {
     stdout.finish()?;
     Ok(match keyed.state.as_str() {
         "completed" => ExitCode::SUCCESS,
-        "held" => ExitCode::from(3),
-        _ if keyed.is_driven => ExitCode::from(4),
-        _ => ExitCode::FAILURE,
+        "held" => ExitCode::from(exit::HELD),
+        _ if keyed.is_driven => ExitCode::from(exit::EXECUTING),
+        _ => ExitCode::from(exit::FAILED),
     })
 }

@@ -339,10 +339,11 @@ fn tell_unrecorded(stopped: &Stopped) {
 }
 
 fn engine_gone() -> Failure {
-    Failure::new("the engine has stopped because of a fault of its own; please report what stands above")
+    Failure::Unknown(
+        "the engine has stopped because of a fault of its own; please report what stands above".to_owned(),
+    )
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 fn engine_failed(error: EngineError) -> Failure {
-    Failure::new(error.to_string())
+    error.into()
 }

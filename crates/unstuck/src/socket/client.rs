@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Answer, LONGEST_ANSWER, NAME, Question, VERSION, foreign_user, short_path};
 use crate::desk::asked::Asked;
-use crate::failure::plain;
+use crate::failure::{Failure, plain};
 
 /// So long an owner may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +25,26 @@ pub(crate) enum Unheard {
     HungUp,
     /// In a sentence.
     Refused(String),
+    /// In a sentence: nothing was done, and the same may succeed later.
+    Unavailable(String),
+    /// In a sentence: whoever has the store open does not answer, and may or may not do it.
+    Silent(String),
+}
+
+/// What was asked changes nothing, so that it can be asked again.
+impl From<Unheard> for Failure {
+    fn from(unheard: Unheard) -> Failure {
+        match unheard {
+            Unheard::Refused(sentence) => Failure::new(sentence),
+            Unheard::Unavailable(sentence) | Unheard::Silent(sentence) => Failure::Unavailable(sentence),
+            Unheard::Busy => {
+                Failure::Unavailable("too many commands ask at once; try again in a moment".to_owned())
+            }
+            Unheard::Nobody | Unheard::HungUp => {
+                Failure::Unavailable("the process that had the store open went away; try again".to_owned())
+            }
+        }
+    }
 }
 
 /// Asks, and gives the JSON of the answer.
@@ -44,7 +64,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     line.push(b'\n');
     let patience = if asked.takes_long() { LONG_PATIENCE } else { PATIENCE };
     let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Refused(silent(&stream, patience)),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Silent(silent(&stream, patience)),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unheard::HungUp,
         _ => Unheard::Refused(format!(
             "the process that has the store open cannot be asked: {}",
@@ -54,6 +74,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     let answer: Answer = serde_json::from_slice(&heard).map_err(|_| Unheard::Refused(foreign()))?;
     match answer {
         Answer { busy: true, .. } => Err(Unheard::Busy),
+        Answer { refused: Some(sentence), unavailable: true, .. } => Err(Unheard::Unavailable(sentence)),
         Answer { refused: Some(sentence), .. } => Err(Unheard::Refused(sentence)),
         Answer { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
         Answer { .. } => Err(Unheard::Refused(foreign())),

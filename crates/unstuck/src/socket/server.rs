@@ -178,10 +178,13 @@ fn answer(line: &[u8], desk: &Desk, handle: &Handle) -> Option<Vec<u8>> {
             json.len()
         ))),
         Ok(json) => Some(match RawValue::from_string(json) {
-            Ok(json) => line_of(&Answer { version: VERSION, answer: Some(json), refused: None, busy: false }),
+            Ok(json) => line_of(&Answer { answer: Some(json), ..Answer::default() }),
             Err(error) => refusal(&error.to_string()),
         }),
         Err(Unanswered::Refused(sentence)) => Some(refusal(&sentence)),
+        Err(Unanswered::Unavailable(sentence)) => {
+            Some(line_of(&Answer { unavailable: true, ..refused(&sentence) }))
+        }
         Err(Unanswered::Stopped) => None,
     }
 }
@@ -191,7 +194,7 @@ fn refusal(sentence: &str) -> Vec<u8> {
 }
 
 fn refused(sentence: &str) -> Answer {
-    Answer { version: VERSION, answer: None, refused: Some(sentence.to_owned()), busy: false }
+    Answer { refused: Some(sentence.to_owned()), ..Answer::default() }
 }
 
 fn line_of(answer: &Answer) -> Vec<u8> {

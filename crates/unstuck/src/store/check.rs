@@ -1,16 +1,14 @@
 //! `unstuck store check`: every promise that can be checked from the data alone.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use unstuck_sqlite::check::{Progress, Report};
 
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::problems::number_of;
-use crate::{Done, Format, engine, json_text, style, text};
+use crate::{Done, Format, engine, exit, json_text, style, text};
 
 /// Check every promise that can be checked from the data alone.
 ///
@@ -40,14 +38,14 @@ impl Arguments {
                 shown.tell(progress);
             });
         shown.clear();
-        let report = report.map_err(|error| Failure::new(error.to_string()))?;
+        let report = report?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&json_text::pretty(&document(&report))),
             Format::Text => show(&report, &mut stdout),
         }
         stdout.finish()?;
-        Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(exit::of(report.is_clean()))
     }
 }
 

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::{Done, Format, json_text};
@@ -36,7 +35,7 @@ impl Arguments {
         if !place.has_store() {
             return Err(place.no_store());
         }
-        unstuck_sqlite::copy(&place.directory, &self.to).map_err(|error| Failure::new(error.to_string()))?;
+        unstuck_sqlite::copy(&place.directory, &self.to)?;
         let (from, to): (&Path, &Path) = (&place.directory, &self.to);
         let mut stdout = Output::stdout();
         match format {

@@ -69,12 +69,9 @@ impl Arguments {
         let owner = match socket::ask(&place.directory, "", &Asked::Read(Reading::Owner)) {
             Ok(process) => process.parse().ok(),
             Err(Unheard::Nobody | Unheard::HungUp) => None,
-            Err(Unheard::Busy) => {
-                return Err(Failure::new("too many commands ask at once; try again in a moment"));
-            }
-            Err(Unheard::Refused(sentence)) => return Err(Failure::new(sentence)),
+            Err(unheard) => return Err(unheard.into()),
         };
-        let info = unstuck_sqlite::info(&place.directory).map_err(|error| Failure::new(error.to_string()))?;
+        let info = unstuck_sqlite::info(&place.directory)?;
         let id = |run: Option<RunId>| run.map(|run| run.to_string());
         let about = About {
             path: place.directory.to_string_lossy().into_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 /// Held, in error, and waiting for a signal, one beside the other.
 const THREE: &str = "flow: three
@@ -59,7 +59,7 @@ fn each_thing_that_explain_offers_can_be_done_and_the_run_goes_on() {
     assert_eq!(forgotten, format!("{id} is forgotten.\n"));
     let gone = store.unstuck(&["show", &id]);
     let wanted = format!("error: there is no run `{id}` in this store; `unstuck runs` lists them\n");
-    assert_eq!((gone.code, gone.stderr), (1, wanted));
+    assert_eq!((gone.code, gone.stderr), (REFUSED, wanted));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::support::Store;
 use crate::support::under_way::{UnderWay, wait_until_gone};
+use crate::support::{REFUSED, Store};
 
 /// Each run starts four more, down to the bound.
 const WIDE: &str = "flow: wide
@@ -121,7 +121,7 @@ fn a_key_that_is_blank_or_too_long_is_refused() {
     for (key, part) in [(" ", "the key is blank"), (long.as_str(), "the key has 513 bytes and may have 512")]
     {
         let ran = store.unstuck(&["run", &path, "--key", key]);
-        assert_eq!(ran.code, 1, "{}", ran.stdout);
+        assert_eq!(ran.code, REFUSED, "{}", ran.stdout);
         assert!(ran.stderr.contains(part), "{}", ran.stderr);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 /// Two steps rest in error, one is held; `last` needs them all.
 const RESTS: &str = "flow: rests
@@ -100,7 +100,7 @@ fn a_resume_may_change_what_failed() {
     let there = store.write("there.txt", "2");
     let refused = store.unstuck(&["resume", &id, "fetch", "--input", r#"{"file": 7}"#]);
     assert!(
-        refused.code == 1 && refused.stderr.contains("the input does not fit the flow"),
+        refused.code == REFUSED && refused.stderr.contains("the input does not fit the flow"),
         "{}",
         refused.stderr
     );
@@ -147,7 +147,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
     ];
     for (command, wanted) in cases {
         let ran = store.unstuck(command);
-        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{command:?}");
+        assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{command:?}");
         assert!(
             ran.stderr.starts_with("error: ") && ran.stderr.contains(wanted),
             "{command:?}: {}",

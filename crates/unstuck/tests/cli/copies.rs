@@ -1,7 +1,7 @@
 //! Copies of a store: beside its owner, whole, and never over anything.
 
-use crate::support::Store;
 use crate::support::under_way::UnderWay;
+use crate::support::{REFUSED, Store};
 
 const WAITS: &str = "flow: waits\nsteps:\n  - {id: one, set: 1}\n  - {id: go, signal: go}\n";
 
@@ -28,13 +28,13 @@ fn a_copy_is_taken_beside_an_owner_and_is_a_store_like_any_other() {
     assert_eq!(store.unstuck(&["store", "check", "--store", &copy]).code, 0);
     let again = store.unstuck(&["store", "copy", &copy]);
     let wanted = format!("the folder {copy} is not empty; give one that is, or is not there yet");
-    assert!(again.code == 1 && again.stderr.contains(&wanted), "{}", again.stderr);
+    assert!(again.code == REFUSED && again.stderr.contains(&wanted), "{}", again.stderr);
 }
 
 #[test]
 fn without_a_store_there_is_nothing_to_copy() {
     let store = Store::new();
     let ran = store.unstuck(&["store", "copy", &format!("{}copy", store.folder())]);
-    assert!(ran.code == 1 && ran.stderr.contains("there is no store at"), "{}", ran.stderr);
+    assert!(ran.code == REFUSED && ran.stderr.contains("there is no store at"), "{}", ran.stderr);
     assert!(!std::fs::exists(format!("{}copy", store.folder())).expect("it can be looked for"));
 }

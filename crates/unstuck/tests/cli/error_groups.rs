@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 fn flow(name: &str, step: &str) -> String {
     format!("flow: {name}\ndefaults: {{timeout: 1m}}\nsteps:\n  - {{id: fetch, {step}}}\n")
@@ -112,7 +112,7 @@ fn a_group_is_shown_with_what_is_in_error_and_what_becomes_of_it() {
         [("nope", "there is no group of errors `nope`"), ("", "there is no group of errors ``")]
     {
         let ran = store.unstuck(&["errors", "show", name]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{name}");
+        assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{name}");
         assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
     }
 }
@@ -148,7 +148,7 @@ fn a_policy_is_suggested_that_takes_the_group_and_loads_as_it_is() {
     assert_eq!(store.unstuck(&["policy", "apply", "-o", "json"]).json()["moved"], 3);
     // A second one has a name of its own; it would match the same, which is refused.
     let again = store.unstuck(&["policy", "suggest", &name(1)]);
-    assert_eq!(again.code, 1, "{}", again.stdout);
+    assert_eq!(again.code, REFUSED, "{}", again.stdout);
     assert!(
         again.stderr.contains("it matches the same as policy `resume-connection-reset-by`"),
         "{}",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, run_flow, unstuck, unstuck_reading};
+use crate::support::{Folder, REFUSED, run_flow, unstuck, unstuck_reading};
 
 const HELLO: &str = "flow: hello\nsteps:\n  - {id: say, set: hello}\n";
 
@@ -26,7 +26,11 @@ fn files_that_cannot_be_read_are_named_with_the_reason() {
     ];
     for (path, wanted) in cases {
         let ran = unstuck(&["run", path]);
-        assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.as_str()), (1, wanted.as_str(), ""), "{path}");
+        assert_eq!(
+            (ran.code, ran.stderr.as_str(), ran.stdout.as_str()),
+            (REFUSED, wanted.as_str(), ""),
+            "{path}"
+        );
     }
 }
 
@@ -49,13 +53,13 @@ fn bad_inputs_are_refused_with_their_place() {
     ];
     for (input, wanted) in cases {
         let ran = unstuck_reading(&["run", &flow, "--input", input], "{ x }");
-        assert_eq!((ran.code, ran.stderr), (1, format!("error: {wanted}\n")), "{input}");
+        assert_eq!((ran.code, ran.stderr), (REFUSED, format!("error: {wanted}\n")), "{input}");
     }
     for (input, wanted) in
         [("{\"n\": \"x\"}", "\"x\" is not of type \"integer\""), ("{}", "\"n\" is a required property")]
     {
         let ran = unstuck(&["run", &flow, "--input", input]);
-        assert_eq!(ran.code, 1);
+        assert_eq!(ran.code, REFUSED);
         let start = "error: the input does not fit the flow: ";
         assert!(ran.stderr.starts_with(start) && ran.stderr.contains(wanted), "{}", ran.stderr);
     }
@@ -67,7 +71,7 @@ fn a_flow_that_is_not_in_the_file_is_refused_with_those_that_are() {
     let ran = unstuck(&["run", &path, "--flow", "hullo"]);
     assert_eq!(
         (ran.code, ran.stderr),
-        (1, format!("error: {path} has no flow `hullo`; it has `hello`, `bye`\n"))
+        (REFUSED, format!("error: {path} has no flow `hullo`; it has `hello`, `bye`\n"))
     );
     let ran = unstuck(&["run", &path, "--flow", "bye", "-o", "json"]);
     assert_eq!((ran.code, &ran.json()["flow"]), (0, &json!("bye")));
@@ -77,7 +81,7 @@ fn a_flow_that_is_not_in_the_file_is_refused_with_those_that_are() {
 fn stdin_cannot_be_both_flow_and_input() {
     let ran = unstuck_reading(&["run", "-", "--input", "-"], HELLO);
     let wanted = "error: the flow and its input cannot both come from stdin; put one into a file\n";
-    assert_eq!((ran.code, ran.stderr.as_str()), (1, wanted));
+    assert_eq!((ran.code, ran.stderr.as_str()), (REFUSED, wanted));
     let ran = unstuck_reading(&["run", "-"], HELLO);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
@@ -87,7 +91,7 @@ fn a_definition_error_is_shown_where_it_is() {
     let (_folder, path) =
         Folder::with("flow.yaml", "flow: a\nsteps:\n  - id: one\n    set: 1\n    timout: 5s\n");
     let ran = unstuck(&["run", &path]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""));
     for part in [
         &format!(" --> {path}:5:5\n"),
         "5 |     timout: 5s\n  |     ^^^^^^\n",
@@ -103,12 +107,12 @@ fn with_json_errors_are_json_too() {
     let sentence = unstuck(&["run", "nowhere.yaml", "-o", "json"]);
     let error: Value = serde_json::from_str(&sentence.stderr).expect("stderr is JSON");
     assert_eq!(error, json!({"error": "there is no file nowhere.yaml; check the path"}));
-    assert_eq!((sentence.code, sentence.stdout.as_str()), (1, ""));
+    assert_eq!((sentence.code, sentence.stdout.as_str()), (REFUSED, ""));
 
     let refused = run_flow("flow: a\nsteps: []\n", &["-o", "json"]);
     let error: Value = serde_json::from_str(&refused.stderr).expect("stderr is JSON");
     assert_eq!(error["problems"][0]["severity"], "error", "{error}");
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
 use crate::support::under_way::UnderWay;
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 const APPROVAL: &str = "flow: approval\nsteps:\n  - {id: approved, signal: approve}\n";
 const ONE: &str = "flow: one\nsteps:\n  - {id: one, timeout: 1m, run: 'touch was-executed'}\n";
@@ -82,13 +82,13 @@ fn a_planted_socket_is_asked_nothing() {
     let socket = format!("{}/socket", store.path());
     symlink(&planted, &socket).expect("linked");
     let ran = store.unstuck(&["signal", "@latest", "secret"]);
-    assert!(ran.code == 1 && ran.stderr.contains("socket is a symbolic link"), "{}", ran.stderr);
+    assert!(ran.code == REFUSED && ran.stderr.contains("socket is a symbolic link"), "{}", ran.stderr);
     fs::remove_file(&socket).expect("removed");
     fs::rename(&planted, &socket).expect("moved");
     if is_root() {
         chown(&socket, Some(65_534), None).expect("given away");
         let ran = store.unstuck(&["signal", "@latest", "secret"]);
-        assert!(ran.code == 1 && ran.stderr.contains("socket belongs to user 65534"), "{}", ran.stderr);
+        assert!(ran.code == REFUSED && ran.stderr.contains("socket belongs to user 65534"), "{}", ran.stderr);
     } else {
         eprintln!("NOT TESTED with another user's socket: only root can give a file to another user.");
     }
@@ -120,7 +120,7 @@ fn another_users_store_executes_nothing() {
     {
         let ran = store.unstuck(arguments);
         let wanted = "belongs to user 65534, and this command runs as user 0";
-        assert!(ran.code == 1 && ran.stderr.contains(wanted), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.code == REFUSED && ran.stderr.contains(wanted), "{arguments:?}: {}", ran.stderr);
     }
     assert!(!fs::exists(format!("{}was-executed", store.folder())).expect("looked"));
 }

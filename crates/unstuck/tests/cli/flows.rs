@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Store;
+use crate::support::{REFUSED, Store};
 
 fn flow(name: &str, version: &str, value: u32) -> String {
     format!("flow: {name}\n{version}steps:\n  - {{id: one, set: {value}}}\n")
@@ -29,7 +29,7 @@ fn the_same_version_keeps_its_content_and_what_has_none_is_numbered() {
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
         let sentence = error["error"].as_str().expect("it is a text");
         let wanted = "flow.yaml: version 7 of flow `a` is kept with other content; give the change a version of its own";
-        assert!(ran.code == 1 && sentence.ends_with(wanted), "{sentence}");
+        assert!(ran.code == REFUSED && sentence.ends_with(wanted), "{sentence}");
     }
     let info = store.unstuck(&["store", "info", "-o", "json"]).json();
     let wanted = json!([{"flow": "a", "versions": ["7", "8"]}, {"flow": "b", "versions": ["1", "2"]}]);
@@ -42,7 +42,11 @@ fn the_flows_of_a_file_are_kept_all_together_or_not_at_all() {
     assert_eq!(store.run_flow(&flow("second", "version: 7\n", 1), &[]).code, 0);
     let both = format!("{}---\n{}", flow("first", "", 1), flow("second", "version: 7\n", 2));
     let refused = store.run_flow(&both, &[]);
-    assert!(refused.code == 1 && refused.stderr.contains("version 7 of flow `second`"), "{}", refused.stderr);
+    assert!(
+        refused.code == REFUSED && refused.stderr.contains("version 7 of flow `second`"),
+        "{}",
+        refused.stderr
+    );
     let info = store.unstuck(&["store", "info", "-o", "json"]).json();
     assert_eq!(info["flows"], json!([{"flow": "second", "versions": ["7"]}]));
 }
@@ -52,7 +56,7 @@ fn a_child_or_handler_may_be_in_the_store_already() {
     let store = Store::new();
     let parent = "flow: parent\nsteps:\n  - {id: ask, flow: child}\n  - {id: bad, emulate: fail, exceptionHandler: child, timeout: 5s}\n";
     let refused = store.run_flow(parent, &[]);
-    assert!(refused.code == 1 && refused.stderr.contains("child"), "{}", refused.stderr);
+    assert!(refused.code == REFUSED && refused.stderr.contains("child"), "{}", refused.stderr);
     assert!(
         !std::fs::exists(store.path()).expect("it can be looked for"),
         "a file that is refused makes no store"
@@ -88,6 +92,6 @@ fn a_key_has_one_run() {
     assert!(shown.code == 0 && shown.stdout.contains(note), "{}", shown.stdout);
     let other = store.run_flow(held, &["--key", "k", "--input", "{\"n\": 1}"]);
     let start = format!("error: key `k` belongs to {id}, which has another input");
-    assert!(other.code == 1 && other.stderr.starts_with(&start), "{}", other.stderr);
+    assert!(other.code == REFUSED && other.stderr.starts_with(&start), "{}", other.stderr);
     assert_eq!(store.unstuck(&["runs", "-o", "json"]).json()["runs"].as_array().map(Vec::len), Some(1));
 }

@@ -3,8 +3,8 @@
 use rustix::process::{Signal, test_kill_process};
 use serde_json::json;
 
-use crate::support::Store;
 use crate::support::under_way::{UnderWay, wait_until_gone};
+use crate::support::{REFUSED, Store};
 
 /// Each step writes to a ledger. The second one hangs until there is a file `again`.
 const LEDGER: &str = "flow: ledger
@@ -98,13 +98,13 @@ output: ${steps.second.output}
 fn there_must_be_something_to_go_on_with() {
     let store = Store::new();
     let ran = store.unstuck(&["run", "--continue"]);
-    assert_eq!(ran.code, 1);
+    assert_eq!(ran.code, REFUSED);
     assert!(ran.stderr.starts_with("error: there is no store at "), "{}", ran.stderr);
     store.run_flow("flow: a\nsteps:\n  - {id: one, set: 1}\n", &[]);
     let ran = store.unstuck(&["run", "--continue"]);
     let wanted =
         format!("error: there is no interrupted run in {}; `unstuck runs` lists all of them\n", store.path());
-    assert_eq!((ran.code, ran.stderr), (1, wanted));
+    assert_eq!((ran.code, ran.stderr), (REFUSED, wanted));
     // One that is over is shown, and nothing is executed.
     let ran = store.unstuck(&["run", "--continue", "@latest"]);
     assert!(ran.code == 0 && ran.stdout.contains("completed after"), "{}", ran.stdout);
@@ -125,5 +125,5 @@ fn the_newest_run_that_is_not_over_is_gone_on_with() {
         assert!(ran.code == code && ran.stdout.starts_with(id.as_str()), "{id}: {}", ran.stdout);
         assert_eq!(store.unstuck(&["cancel", id]).code, 0);
     }
-    assert_eq!(store.unstuck(&["run", "--continue"]).code, 1);
+    assert_eq!(store.unstuck(&["run", "--continue"]).code, REFUSED);
 }

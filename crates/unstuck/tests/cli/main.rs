@@ -12,6 +12,7 @@ mod document;
 mod error_groups;
 mod errors;
 mod examples;
+mod exit_codes;
 mod files;
 mod flows;
 mod home;

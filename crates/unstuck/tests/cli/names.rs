@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Store;
+use crate::support::{REFUSED, Store};
 
 const DONE: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n";
 const WITH_CHILD: &str =
@@ -26,7 +26,7 @@ fn a_run_has_many_names() {
         assert_eq!(shown.json()["id"], *first, "{name}");
     }
     let ambiguous = store.unstuck(&["cancel", &first[..common]]);
-    assert_eq!(ambiguous.code, 1);
+    assert_eq!(ambiguous.code, REFUSED);
     let start = format!("error: `{}` is the beginning of several ids; give more of it:\n", &first[..common]);
     assert!(ambiguous.stderr.starts_with(&start), "{}", ambiguous.stderr);
     for line in
@@ -52,7 +52,7 @@ fn common(one: &str, other: &str) -> usize {
 fn what_names_no_run_is_refused() {
     let store = Store::new();
     let nothing = store.unstuck(&["show", "@latest"]);
-    assert_eq!(nothing.code, 1);
+    assert_eq!(nothing.code, REFUSED);
     assert!(nothing.stderr.starts_with("error: there is no store at "), "{}", nothing.stderr);
     assert!(!std::fs::exists(store.path()).expect("it can be looked for"), "asking makes no store");
 
@@ -71,7 +71,7 @@ fn what_names_no_run_is_refused() {
     for (name, wanted) in cases {
         for command in ["show", "explain", "history", "cancel"] {
             let ran = store.unstuck(&[command, name]);
-            assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{command} {name}");
+            assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{command} {name}");
             assert_eq!(ran.stderr, format!("error: {wanted}\n"), "{command} {name}");
         }
         let ran = store.unstuck(&["show", name, "-o", "json"]);

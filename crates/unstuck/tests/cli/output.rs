@@ -106,7 +106,7 @@ fn what_cannot_be_written_is_said_on_stderr() {
         let mut command = Store::new().command();
         let ended = command.args(arguments).stdout(stdout).stderr(Stdio::piped()).output().expect("it ends");
         let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(ended.status.code(), Some(7), "{arguments:?}");
         assert_eq!(stderr, "error: cannot write to stdout: No space left on device\n", "{arguments:?}");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::under_way::{UnderWay, wait_until};
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 /// It waits for a signal, and then for a person.
 const APPROVAL: &str = "flow: approval
@@ -176,7 +176,7 @@ fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
     let document = keyed("k", 1, &["-o", "json"]);
     assert_eq!((document.code, &document.json()["id"]), (4, &json!(id)));
     let refused = keyed("k", 2, &[]);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, REFUSED);
     assert!(refused.stderr.contains("key `k`") && refused.stderr.contains(&id), "{}", refused.stderr);
     ok(store.unstuck(&["signal", &id, "approve", "{\"by\": \"grace\"}"]));
     assert_eq!(run.wait().code, 0);

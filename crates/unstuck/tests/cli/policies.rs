@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Store, unstuck};
+use crate::support::{REFUSED, Ran, Store, unstuck};
 
 const TWO: &str = "\
 name: resets
@@ -39,9 +39,13 @@ fn names(store: &Store) -> Vec<String> {
 fn policies_are_there_before_the_first_run() {
     let store = Store::new();
     let none = store.unstuck(&["policy", "list"]);
-    assert!(none.code == 1 && none.stderr.starts_with("error: there is no store at "), "{}", none.stderr);
+    assert!(
+        none.code == REFUSED && none.stderr.starts_with("error: there is no store at "),
+        "{}",
+        none.stderr
+    );
     let wrong = store.write("wrong.yaml", "name: a\n");
-    assert_eq!(store.unstuck(&["policy", "load", &wrong]).code, 1);
+    assert_eq!(store.unstuck(&["policy", "load", &wrong]).code, REFUSED);
     assert!(!std::fs::exists(store.path()).expect("it can be looked for"), "a refused file makes no store");
     let file = store.write("two.yaml", TWO);
     let said = ok(store.unstuck(&["policy", "load", &file]));
@@ -90,7 +94,7 @@ fn what_is_exported_loads_to_the_same_elsewhere() {
     let again = ok(other.unstuck_reading(&["policy", "load", "-", "--replace"], &json));
     assert_eq!(again, "`nightly` is as it was.\n");
     let none = store.unstuck(&["policy", "export", "nope"]);
-    assert_eq!((none.code, none.stdout.as_str()), (1, ""));
+    assert_eq!((none.code, none.stdout.as_str()), (REFUSED, ""));
     assert_eq!(
         none.stderr,
         "error: there is no policy `nope`; there is `resets`, `nightly`; `unstuck policy list` shows all\n"
@@ -162,7 +166,7 @@ fn a_file_is_loaded_whole_or_not_at_all_with_every_problem_in_its_place() {
         "name: new\nflow: other\nmaxAttempts: 3\nbackOff: 1h\n---\nname: resets\nerrorSubstring: reset\nmaxAttempts: 3\nbackOff: 1h\n---\nname: like\nflow: nightly\nmaxAttempts: 3\nbackOff: 9h\n",
     );
     let refused = store.unstuck(&["policy", "load", &mixed]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""));
     for part in [
         "error: the name `resets` is taken by policy pol_",
         "mixed.yaml:6:7\n",
@@ -194,7 +198,7 @@ fn a_file_is_loaded_whole_or_not_at_all_with_every_problem_in_its_place() {
         ]
     );
     let twice = store.unstuck(&["policy", "load", &file, &file, "--replace"]);
-    assert_eq!(twice.code, 1, "{}", twice.stdout);
+    assert_eq!(twice.code, REFUSED, "{}", twice.stdout);
     assert_eq!(ok(store.unstuck(&["policy", "export"])), before, "nothing was changed");
 }
 
@@ -251,7 +255,7 @@ fn what_names_no_policy_is_refused_and_nothing_is_changed() {
         let ran = store.unstuck(command);
         assert_eq!(
             (ran.code, ran.stdout, ran.stderr),
-            (1, String::new(), format!("error: {wanted}\n")),
+            (REFUSED, String::new(), format!("error: {wanted}\n")),
             "{command:?}"
         );
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Store;
+use crate::support::{REFUSED, Store};
 
 const RESTS: &str = "flow: rests
 steps:
@@ -61,7 +61,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
     ];
     check(&store, &cases);
     let forget = store.unstuck(&["forget", &id, "--yes"]);
-    assert!(forget.code == 1 && forget.stderr.contains("held"), "{}", forget.stderr);
+    assert!(forget.code == REFUSED && forget.stderr.contains("held"), "{}", forget.stderr);
 
     store.unstuck(&["cancel", &id]);
     let is_final = format!("{id}: the run is cancelled, which is final; a rerun starts its next generation");
@@ -80,7 +80,7 @@ fn check(store: &Store, cases: &[(&[&str], String)]) {
     let before = store.unstuck(&["history", "@latest", "-o", "json"]).json();
     for (command, wanted) in cases {
         let ran = store.unstuck(command);
-        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{command:?}");
+        assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{command:?}");
         let sentence = ran.stderr.trim_end().strip_prefix("error: ").expect("it is an error");
         match wanted.strip_suffix(" ...") {
             Some(start) => assert!(sentence.starts_with(start), "{command:?}: {sentence}"),
@@ -88,7 +88,7 @@ fn check(store: &Store, cases: &[(&[&str], String)]) {
         }
         let ran = store.unstuck(&[command, &["-o", "json"][..]].concat());
         let error: Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
-        assert_eq!((ran.code, error), (1, json!({ "error": sentence })), "{command:?}");
+        assert_eq!((ran.code, error), (REFUSED, json!({ "error": sentence })), "{command:?}");
     }
     assert_eq!(store.unstuck(&["history", "@latest", "-o", "json"]).json(), before, "nothing was changed");
 }
@@ -106,7 +106,7 @@ fn a_part_of_a_run_is_not_rerun() {
         text(child),
         text(parent)
     );
-    assert_eq!((ran.code, ran.stderr), (1, wanted));
+    assert_eq!((ran.code, ran.stderr), (REFUSED, wanted));
 }
 
 fn text(value: &Value) -> &str {
@@ -140,7 +140,7 @@ fn every_command_without_a_store_says_so_and_makes_none() {
         let ran = store.unstuck(command);
         assert_eq!(
             (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
-            (1, "", wanted.as_str()),
+            (REFUSED, "", wanted.as_str()),
             "{command:?}"
         );
         assert!(!std::fs::exists(store.path()).expect("it can be looked for"), "{command:?}");
@@ -154,7 +154,7 @@ fn a_store_that_cannot_be_used_is_refused() {
     let flow = store.write("flow.yaml", "flow: a\nsteps:\n  - {id: one, set: 1}\n");
     let ran = store.unstuck(&["run", &flow, "--store", &file]);
     let wanted = format!("error: {file} is not a folder; move it away, or give another store\n");
-    assert_eq!((ran.code, ran.stderr), (1, wanted));
+    assert_eq!((ran.code, ran.stderr), (REFUSED, wanted));
     let ran = store
         .command()
         .args(["runs"])

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Store};
+use crate::support::{REFUSED, Ran, Store};
 
 const FLOW: &str = "
 flow: nightly
@@ -115,7 +115,7 @@ fn how_it_goes_does_not_change_the_exit_code_but_what_must_be_survived_does() {
 #[test]
 fn what_is_wrong_with_a_file_is_told_with_its_place() {
     let ran = rehearse(FLOW, "steps:\n  exract: pass\n  load: {sequence: [stal]}\n", &[]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""));
+    assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""));
     for part in [
         "error: there is no step `exract`\n",
         "plan.yaml:2:3\n",
@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
     let ran = rehearse(FLOW, "{steps: {'x*': pass}}", &[]);
     assert!(ran.code == 0 && ran.stderr.contains("warning: `x*` matches no step"), "{}", ran.stderr);
     let ran = rehearse("flow: a\nsteps: [{id: b, acton: c}]\n", "{}", &[]);
-    assert!(ran.code == 1 && ran.stderr.contains("did you mean `action`?"), "{}", ran.stderr);
+    assert!(ran.code == REFUSED && ran.stderr.contains("did you mean `action`?"), "{}", ran.stderr);
     let ran = rehearse(FLOW, "{steps: {exract: pass}}", &["-o", "json"]);
     let error: Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
     assert_eq!(error["problems"][0]["field"], "steps.exract");
@@ -159,7 +159,12 @@ fn what_was_typed_wrong_is_told() {
     ];
     for (arguments, wanted) in cases {
         let ran = store.unstuck(&[&["rehearse", &flow], arguments].concat());
-        assert!(ran.code == 1 && ran.stderr.contains(wanted), "{arguments:?}: {} {}", ran.code, ran.stderr);
+        assert!(
+            ran.code == REFUSED && ran.stderr.contains(wanted),
+            "{arguments:?}: {} {}",
+            ran.code,
+            ran.stderr
+        );
     }
 }
 

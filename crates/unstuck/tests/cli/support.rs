@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+/// The exit code of what is refused.
+pub(crate) const REFUSED: i32 = 5;
+
 /// How the binary ended.
 pub(crate) struct Ran {
     pub(crate) code: i32,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::Store;
 use crate::support::under_way::UnderWay;
+use crate::support::{REFUSED, Store};
 
 /// A flow with two steps that stall, for reasons of their own.
 fn flow(name: &str, cause: &str) -> String {
@@ -212,7 +212,7 @@ fn what_cannot_be_tried_is_refused_with_a_sentence() {
     ];
     for (command, wanted) in cases {
         let ran = store.unstuck(command);
-        assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{command:?}");
+        assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{command:?}");
         assert!(ran.stderr.contains(wanted), "{command:?}: {}", ran.stderr);
     }
 }
