@@ -8,7 +8,7 @@ use crate::event::{Event, Fact, UnitFact};
 use crate::fingerprint::{FINGERPRINT_VERSION, Fingerprint};
 use crate::id::RunId;
 use crate::model::attempt::Outcome;
-use crate::model::error::Error;
+use crate::model::error::{Error, Reason};
 use crate::model::flow::{Flow, Step};
 use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
@@ -44,6 +44,9 @@ pub struct ErrorRecord {
     pub cause: Arc<str>,
     /// Whether it was called fatal.
     pub fatal: bool,
+    /// Who is to blame. Not recorded before version 2 of the fingerprints.
+    #[serde(default, skip_serializing_if = "is_processing")]
+    pub reason: Reason,
     /// The rounds of the step since the last manual resume.
     pub rounds: u32,
     /// No policy resumes it sooner after its end than this, which its step says.
@@ -61,6 +64,11 @@ pub struct ErrorRecord {
     /// The policy that took it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_processing(reason: &Reason) -> bool {
+    *reason == Reason::Processing
 }
 
 fn first_rules() -> u32 {
@@ -156,6 +164,7 @@ pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
             action_type: step.action_type.clone(),
             cause: error.cause.clone(),
             fatal,
+            reason: error.reason,
             rounds: run.unit(*unit).map_or(1, rounds_of),
             minimum_delay: step.limits.minimum_delay,
             group,
@@ -275,6 +284,7 @@ pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
         action_type: step.action_type.clone(),
         cause: error.cause.clone(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
+        reason: error.reason,
         rounds: rounds_of(state),
         minimum_delay: step.limits.minimum_delay,
         group,

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::digest::digest;
 
 /// The rules below; a change of them that changes a pattern is another version.
-pub const FINGERPRINT_VERSION: u32 = 1;
+pub const FINGERPRINT_VERSION: u32 = 2;
 
 /// So many characters of a cause are looked at: what comes later does not make it another trouble.
 const MAX_CHARACTERS: usize = 400;
@@ -30,16 +30,20 @@ impl Fingerprint {
     }
 }
 
-/// The cause with numbers, ids, addresses, quoted values and variable parts of paths taken out.
+/// The cause with numbers, ids, addresses, quoted values and variable parts of paths taken out. Status and exit codes stay:
+/// a 404 is another trouble than a 503.
 pub fn pattern(cause: &str) -> String {
     let is_long = cause.chars().nth(MAX_CHARACTERS).is_some();
     let cause: Vec<char> = cause.chars().take(MAX_CHARACTERS).collect();
     let mut pattern = String::with_capacity(cause.len());
+    let mut code = Code::None;
     let mut at = 0;
     while at < cause.len() {
         let c = cause[at];
         if let Some(end) = quoted(&cause, at) {
             pattern.extend([c, '…', cause[end]]);
+            let name: String = cause[at + 1..end].iter().collect();
+            code = Code::None.after(&name);
             at = end + 1;
         } else if c.is_whitespace() {
             // However it was wrapped or indented.
@@ -48,12 +52,16 @@ pub fn pattern(cause: &str) -> String {
             }
             at += 1;
         } else if is_delimiter(c) {
+            if !matches!(c, '=' | '(' | '[' | '<') {
+                code = Code::None;
+            }
             pattern.push(c);
             at += 1;
         } else {
             let end = end_of_word(&cause, at);
             let word: String = cause[at..end].iter().collect();
-            pattern.push_str(&without_ends(&word));
+            pattern.push_str(&without_ends(&word, code));
+            code = code.after(&word);
             at = end;
         }
     }
@@ -98,9 +106,62 @@ fn is_delimiter(c: char) -> bool {
 }
 
 /// A word without the punctuation that ends it, which is put back.
-fn without_ends(word: &str) -> String {
+fn without_ends(word: &str, announced: Code) -> String {
     let core = word.trim_end_matches(['.', ':', '!', '?']);
-    format!("{}{}", general(core), &word[core.len()..])
+    let is_kept = announced.is_kept(core.trim_start_matches(':')) || is_named_code(core);
+    let shown = if is_kept { core.to_owned() } else { general(core) };
+    format!("{shown}{}", &word[core.len()..])
+}
+
+/// Which number the words so far announce.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Code {
+    None,
+    /// The status of an answer: `HTTP 503`, `status code 404`, `code=429`.
+    Status,
+    /// How a process ended, or a number of the system: `exit code 3`, `exited with status 137`, `signal 9`, `errno 28`.
+    Exit,
+}
+
+impl Code {
+    /// After this word, too.
+    fn after(self, word: &str) -> Code {
+        let is_letter = |c: &char| c.is_ascii_alphabetic();
+        // `HTTP/1.1` announces what `HTTP` does.
+        let start = word.to_ascii_lowercase().split('/').next().unwrap_or_default().to_owned();
+        let name: String = start.chars().filter(is_letter).collect();
+        match name.as_str() {
+            "exit" | "exits" | "exited" | "exitcode" | "exitstatus" | "returncode" | "rc" | "errno"
+            | "signal" => Code::Exit,
+            // `exit code`, `exited with status` announce what `exit` does.
+            "status" | "statuscode" | "code" | "response" | "http" | "https" | "httpstatus" | "httpcode"
+            | "responsecode"
+                if self == Code::None =>
+            {
+                Code::Status
+            }
+            "status" | "statuscode" | "code" | "response" | "error" | "with" | "was" | "is" | "of"
+            | "returned" => self,
+            _ => Code::None,
+        }
+    }
+
+    fn is_kept(self, word: &str) -> bool {
+        let is_short = (1..=3).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
+        match self {
+            Code::None => false,
+            Code::Status => is_short && (100..=599).contains(&word.parse().unwrap_or(0)),
+            Code::Exit => is_short,
+        }
+    }
+}
+
+/// `HTTP503`, `status:404`, `exit-3`: the code and what it is in one word.
+fn is_named_code(word: &str) -> bool {
+    let Some(at) = word.find(|c: char| c.is_ascii_digit()) else { return false };
+    let (name, number) = word.split_at(at);
+    let is_name = name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | ':' | '#'));
+    is_name && !name.is_empty() && Code::None.after(name).is_kept(number)
 }
 
 /// A word with its changing parts taken out.
@@ -253,7 +314,7 @@ mod tests {
     fn the_changing_parts_are_taken_out_and_the_words_stay() {
         let cases = [
             ("connection refused", "connection refused"),
-            ("HTTP 503 after 12 tries", "HTTP <n> after <n> tries"),
+            ("HTTP 503 after 12 tries", "HTTP 503 after <n> tries"),
             ("took 1.5s, limit 30s", "took <n>s, limit <n>s"),
             ("disk 97% full", "disk <n>% full"),
             ("can't open 'a file.txt'", "can't open '…'"),
@@ -277,7 +338,7 @@ mod tests {
             ("worker-12 is gone", "worker-<n> is gone"),
             ("JsonException: line 3, column 9", "JsonException: line <n>, column <n>"),
             ("pointer 0xdeadbeef", "pointer <id>"),
-            ("exit status 137", "exit status <n>"),
+            ("exit status 137", "exit status 137"),
             ("two\n   lines\t here", "two lines here"),
             ("", ""),
             ("…漢字 17", "…漢字 <n>"),
@@ -288,11 +349,53 @@ mod tests {
     }
 
     #[test]
+    fn status_and_exit_codes_stay_and_other_numbers_do_not() {
+        let kept = [
+            "HTTP 401",
+            "HTTP/1.1 404 Not Found",
+            "status 429, slow down",
+            "status code: 500",
+            "statusCode=503",
+            "got status code 503.",
+            "HTTP error 502: no answer",
+            "Request failed with status code 404",
+            "HTTP503",
+            "status:404",
+            "the server (HTTP 503) is down",
+            "exit code 3",
+            "exited with code 137",
+            "exited with status 2",
+            "exit-3",
+            "process exited: exit status: 1",
+            "killed by signal 9",
+            "[Errno 28] No space left on device",
+        ];
+        for cause in kept {
+            assert_eq!(pattern(cause).replace("HTTP/*", "HTTP/1.1"), cause, "{cause}");
+        }
+        assert_eq!(pattern(r#"{"status":503,"id":17}"#), r#"{"…":503,"…":<n>}"#);
+        let taken_out = [
+            ("code 17", "code <n>"),
+            ("status 4041", "status <n>"),
+            ("exit after 17 tries", "exit after <n> tries"),
+            ("HTTP from 10.0.0.1, 503 times", "HTTP from <address>, <n> times"),
+            ("status, 503", "status, <n>"),
+            ("order 503", "order <n>"),
+            ("http://503.example.org/404", "http://<n>.example.org/*"),
+            ("barcode 503", "barcode <n>"),
+        ];
+        for (cause, wanted) in taken_out {
+            assert_eq!(pattern(cause), wanted, "{cause}");
+        }
+    }
+
+    #[test]
     fn the_same_trouble_has_one_name_in_each_action() {
         let of = |action, cause| Fingerprint::of(action, cause).group;
         let one = of("f.encode", "HTTP 503 from 10.0.0.1");
-        assert_eq!(one, of("f.encode", "HTTP 502 from 10.0.0.99"));
+        assert_eq!(one, of("f.encode", "HTTP 503 from 10.0.0.99"));
         assert_ne!(one, of("f.decode", "HTTP 503 from 10.0.0.1"));
+        assert_ne!(one, of("f.encode", "HTTP 502 from 10.0.0.1"));
         assert_ne!(one, of("f.encode", "HTTP 503 from nowhere"));
         assert!(one.starts_with("err_") && one.len() == 16, "{one}");
     }

@@ -20,7 +20,7 @@ pub use audit::{PolicyAudit, PolicyDeed};
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
 pub use order::{BadPolicy, PolicyOrder, PolicyOutcome, carry_out, unknown, with_drafts, with_named};
 pub use set::{Policies, Shadow};
-pub use suggest::suggest;
+pub use suggest::{NotSuggested, Seen, hopeless, suggest};
 pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
 
 /// One policy, checked.

@@ -2,6 +2,7 @@
 
 use unstuck_core::errors::{ErrorRecord, LedTo, OpenError};
 use unstuck_core::id::RunId;
+use unstuck_core::model::error::Reason;
 use unstuck_core::model::flow::StepIx;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::unit::UnitRef;
@@ -42,6 +43,7 @@ fn error(cause: &str, rounds: u32, at_s: i64) -> ErrorRecord {
         minimum_delay: Millis(1_000),
         group: "err_1".into(),
         pattern: cause.into(),
+        reason: Reason::Processing,
         fingerprint_version: 1,
         led_to: LedTo::Rest,
         policy: None,

@@ -1,5 +1,7 @@
 //! A policy for a kind of error: what somebody would write who has seen a few of them.
 
+use std::fmt;
+
 use crate::policy::{Criteria, DraftBackOff, PolicyDraft};
 
 /// A fixed part of a pattern that is shorter says nothing.
@@ -7,11 +9,113 @@ const SHORTEST: usize = 4;
 /// The name of a policy is made of so many words of the cause.
 const WORDS: usize = 5;
 
-/// A policy for the errors of an action that have this pattern, such as these causes: for the longest part of them that
-/// does not change. Its name is none of those that are taken.
-pub fn suggest(action: &str, pattern: &str, causes: &[&str], is_fatal: bool, taken: &[&str]) -> PolicyDraft {
+/// Exceptions that say that a program is wrong: the same input ends the same way.
+const MISTAKES: [&str; 40] = [
+    "ArgumentError",
+    "ArgumentException",
+    "ArgumentNullException",
+    "ArithmeticException",
+    "ArrayIndexOutOfBoundsException",
+    "AssertionError",
+    "AttributeError",
+    "ClassCastException",
+    "ClassNotFoundException",
+    "FormatException",
+    "IllegalArgumentException",
+    "ImportError",
+    "IndentationError",
+    "IndexError",
+    "IndexOutOfBoundsException",
+    "InvalidCastException",
+    "KeyError",
+    "ModuleNotFoundError",
+    "NameError",
+    "NoClassDefFoundError",
+    "NoMethodError",
+    "NoSuchFieldError",
+    "NoSuchMethodError",
+    "NotImplementedError",
+    "NotImplementedException",
+    "NullPointerException",
+    "NullReferenceException",
+    "NumberFormatException",
+    "RangeError",
+    "RecursionError",
+    "ReferenceError",
+    "StringIndexOutOfBoundsException",
+    "SyntaxError",
+    "TypeError",
+    "UnboundLocalError",
+    "UndefinedMethodError",
+    "UnsupportedOperationException",
+    "ValueError",
+    "ZeroDivisionError",
+    "panicked",
+];
+
+/// Why no policy is suggested: retrying cannot help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSuggested {
+    /// The worker called the errors fatal.
+    Fatal,
+    /// The input is at fault.
+    Data,
+    /// The program is wrong, by the name of this exception.
+    Mistake(&'static str),
+}
+
+impl fmt::Display for NotSuggested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotSuggested::Fatal => {
+                f.write_str("the worker calls these errors fatal, so another attempt would fail too")
+            }
+            NotSuggested::Data => {
+                f.write_str("the input is at fault, so another attempt would fail too; correct the input")
+            }
+            NotSuggested::Mistake(name) => write!(
+                f,
+                "`{name}` is a mistake in the program, so another attempt would fail too; correct the program"
+            ),
+        }
+    }
+}
+
+/// Errors of one kind, as far as a suggestion needs them.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The full name of the action.
+    pub action: &'a str,
+    /// What their causes have in common.
+    pub pattern: &'a str,
+    /// Some of the causes.
+    pub causes: &'a [&'a str],
+    /// Whether all of them were called fatal.
+    pub is_fatal: bool,
+    /// Whether the input is at fault in all of them.
+    pub is_data: bool,
+}
+
+/// Why retrying cannot help with these errors, if it cannot.
+pub fn hopeless(seen: &Seen<'_>) -> Option<NotSuggested> {
+    if seen.is_data {
+        return Some(NotSuggested::Data);
+    }
+    let named = |word: &str| MISTAKES.into_iter().find(|known| *known == word);
+    let mut words = seen.pattern.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mistake = words.find_map(named).map(NotSuggested::Mistake);
+    mistake.or_else(|| seen.is_fatal.then_some(NotSuggested::Fatal))
+}
+
+/// A policy for the errors of an action that have this pattern: for the longest part of their causes that does not change. Its
+/// name is none of those that are taken.
+pub fn suggest(seen: &Seen<'_>, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
+    if let Some(why) = hopeless(seen) {
+        return Err(why);
+    }
+    let Seen { action, pattern, causes, .. } = *seen;
     let fixed = fixed_part(pattern, causes);
-    PolicyDraft {
+    Ok(PolicyDraft {
         name: Some(name_for(fixed.as_deref().unwrap_or(action), taken).into()),
         criteria: Criteria {
             error_substring: fixed.map(Into::into),
@@ -25,9 +129,8 @@ pub fn suggest(action: &str, pattern: &str, causes: &[&str], is_fatal: bool, tak
             multiplier: Some(2.0),
             random: false,
         }),
-        include_fatal: is_fatal.then_some(true),
         ..PolicyDraft::default()
-    }
+    })
 }
 
 /// The longest part of a pattern that stands for itself, and that every one of these causes has.
@@ -70,7 +173,7 @@ mod tests {
     fn the_longest_fixed_part_is_found() {
         let cases = [
             ("connection refused", Some("connection refused")),
-            ("HTTP 503 from 10.0.0.1", Some("HTTP")),
+            ("HTTP 503 from 10.0.0.1", Some("HTTP 503 from")),
             ("no answer from 10.0.3.7:5432 in time", Some("no answer from")),
             ("can't open 'a file.txt': no such file", Some(": no such file")),
             ("order 17 failed: order 18 failed", Some("failed: order")),
@@ -86,6 +189,34 @@ mod tests {
         assert_eq!(fixed_part("a * in the middle", &["a * in the middle"]).as_deref(), Some("in the middle"));
         let several = ["disk 1 of web is full", "disk 2 of web is full up"];
         assert_eq!(fixed_part("disk <n> of web is full", &several).as_deref(), Some("of web is full"));
+    }
+
+    #[test]
+    fn nothing_is_suggested_where_retrying_cannot_help() {
+        let seen = |cause: &'static str, is_fatal, is_data| {
+            let pattern = pattern(cause);
+            let seen = Seen { action: "f.a", pattern: &pattern, causes: &[cause], is_fatal, is_data };
+            suggest(&seen, &[]).map(|_| ())
+        };
+        let cases = [
+            ("connection refused", false, false, Ok(())),
+            ("HTTP 404", false, false, Ok(())),
+            ("connection refused", true, false, Err(NotSuggested::Fatal)),
+            ("no such column", false, true, Err(NotSuggested::Data)),
+            ("TypeError: x is not a function", false, false, Err(NotSuggested::Mistake("TypeError"))),
+            (
+                "java.lang.NullPointerException",
+                true,
+                false,
+                Err(NotSuggested::Mistake("NullPointerException")),
+            ),
+            ("KeyError: 'order'", false, false, Err(NotSuggested::Mistake("KeyError"))),
+            ("thread 'main' panicked at src/a.rs:1:1", false, false, Err(NotSuggested::Mistake("panicked"))),
+            ("MyTypeError happened", false, false, Ok(())),
+        ];
+        for (cause, is_fatal, is_data, wanted) in cases {
+            assert_eq!(seen(cause, is_fatal, is_data), wanted, "{cause}");
+        }
     }
 
     #[test]

@@ -110,8 +110,9 @@ pub(crate) fn compare_open(
             }
             (Some(mut wanted), Ok(kept)) => {
                 if kept.record.fingerprint_version != wanted.record.fingerprint_version {
-                    let ErrorRecord { group, pattern, fingerprint_version, .. } = kept.record.clone();
-                    wanted.record = ErrorRecord { group, pattern, fingerprint_version, ..wanted.record };
+                    let ErrorRecord { group, pattern, reason, fingerprint_version, .. } = kept.record.clone();
+                    wanted.record =
+                        ErrorRecord { group, pattern, reason, fingerprint_version, ..wanted.record };
                 }
                 let OpenError { record, resume, acknowledged } = &kept;
                 let policy = resume.as_ref().map(|(_, policy)| policy);

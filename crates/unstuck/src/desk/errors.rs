@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::model::error::Reason;
+use unstuck_core::policy::{NotSuggested, PolicyDraft, Seen, hopeless, suggest};
 use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenFilter, Store};
 
 use super::Unanswered;
@@ -40,6 +42,30 @@ pub(crate) struct GroupLine {
     pub(crate) examples: Vec<ErrorLine>,
 }
 
+impl GroupLine {
+    /// A policy for it, under a name that is not taken; or why retrying cannot help.
+    pub(crate) fn policy(&self, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
+        self.seen(|seen| suggest(seen, taken))
+    }
+
+    /// Why retrying cannot help, if it cannot.
+    pub(crate) fn hopeless(&self) -> Option<NotSuggested> {
+        self.seen(hopeless)
+    }
+
+    fn seen<T>(&self, judge: impl FnOnce(&Seen<'_>) -> T) -> T {
+        let causes: Vec<&str> = self.examples.iter().map(|example| example.cause.as_str()).collect();
+        let all = |is: fn(&ErrorLine) -> bool| !self.examples.is_empty() && self.examples.iter().all(is);
+        judge(&Seen {
+            action: &self.action,
+            pattern: &self.pattern,
+            causes: &causes,
+            is_fatal: all(|example| example.fatal),
+            is_data: all(|example| example.reason == Reason::Data),
+        })
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FlowCount {
     pub(crate) flow: String,
@@ -67,6 +93,9 @@ pub(crate) struct ErrorLine {
     pub(crate) action_type: Option<String>,
     pub(crate) cause: String,
     pub(crate) fatal: bool,
+    /// Who is to blame.
+    #[serde(default)]
+    pub(crate) reason: Reason,
     /// The policy that took it.
     pub(crate) policy: Option<String>,
 }
@@ -182,6 +211,7 @@ fn error_line(record: &ErrorRecord) -> ErrorLine {
         action_type: record.action_type.as_deref().map(str::to_owned),
         cause: record.cause.to_string(),
         fatal: record.fatal,
+        reason: record.reason,
         policy: record.policy.as_ref().map(|policy| policy.name.to_string()),
     }
 }

@@ -70,8 +70,11 @@ fn show(page: &GroupPage, stdout: &mut Output, option: &str) {
         stdout.line("");
         lines(&examples(group), stdout);
     }
-    let command = format!("unstuck policy suggest {}{option}", group.group);
-    stdout.line(&format!("\nA policy for it: {}", text::visible(&command)));
+    let advice = match group.hopeless() {
+        None => format!("A policy for it: unstuck policy suggest {}{option}", group.group),
+        Some(why) => format!("No policy is suggested: {why}."),
+    };
+    stdout.line(&format!("\n{}", text::visible(&advice)));
 }
 
 /// How many are in error, and what will become of them.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use unstuck_core::policy::{PolicyDraft, PolicyProblem, suggest};
+use unstuck_core::policy::{PolicyDraft, PolicyProblem};
 use unstuck_flow::policies::PolicyDocument;
 
 use super::trial::{self, When};
@@ -19,7 +19,8 @@ use crate::{Done, Format, json_text, text};
 
 /// Write a policy for a group of errors: a file to look at, change and load.
 ///
-/// The file goes to stdout, what the policy would do to what is in error now to stderr. Nothing is changed.
+/// The file goes to stdout, what the policy would do to what is in error now to stderr. Nothing is changed. Where retrying
+/// cannot help (fatal errors, bad input, mistakes in a program such as a `TypeError`), none is suggested, and it says why.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -48,7 +49,10 @@ impl Arguments {
         let page: GroupPage = place.read(Reading::ErrorGroup { group: self.group })?.read()?;
         let known: Vec<PolicyLine> = place.read(Reading::Policies)?.read()?;
         let names: Vec<&str> = known.iter().map(|line| line.policy.name.as_str()).collect();
-        let draft = policy_for(&page.line, &names);
+        let draft = page.line.policy(&names).map_err(|why| {
+            let group = &page.line.group;
+            Failure::new(format!("no policy is suggested for {group}: {why}"))
+        })?;
         let policy = document(&draft)?;
         let of = TrialOf { policies: Tried::Drafts(vec![draft]), past: None };
         let trials: Vec<Trial> = place.read(Reading::Trial(of))?.read()?;
@@ -88,13 +92,6 @@ fn comment(group: &GroupLine) -> String {
     ];
     let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();
     lines.concat()
-}
-
-/// A policy for a group.
-fn policy_for(group: &GroupLine, taken: &[&str]) -> PolicyDraft {
-    let causes: Vec<&str> = group.examples.iter().map(|example| example.cause.as_str()).collect();
-    let is_fatal = !group.examples.is_empty() && group.examples.iter().all(|example| example.fatal);
-    suggest(&group.action, &group.pattern, &causes, is_fatal, taken)
 }
 
 /// As it is written in a file: without the id that it has not got yet.

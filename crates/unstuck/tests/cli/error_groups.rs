@@ -154,11 +154,57 @@ fn a_policy_is_suggested_that_takes_the_group_and_loads_as_it_is() {
         "{}",
         again.stderr
     );
-    let fatal = store.unstuck(&["policy", "suggest", &name(0), "-o", "json"]).json();
-    assert_eq!(
-        fatal["policy"],
-        json!({"name": "resume-is-broken", "errorSubstring": "is broken", "action": "hourly.fetch", "maxAttempts": 5,
-               "backOff": {"delay": 60, "maxDelay": 600, "multiplier": 2}, "includeFatal": true})
-    );
-    assert_eq!(fatal["preview"]["matched"], 0, "the run has failed, and nothing of it is open");
+}
+
+#[test]
+fn status_and_exit_codes_make_groups_of_their_own() {
+    let store = Store::new();
+    for cause in [
+        "HTTP 401 from 10.0.0.1",
+        "HTTP 404 from 10.0.0.2",
+        "HTTP 503 from 10.0.0.3",
+        "HTTP 503 from 10.0.0.4",
+    ] {
+        assert_eq!(store.run_flow(&stall("call", cause), &[]).code, 1);
+    }
+    for code in [3, 4] {
+        assert_eq!(store.run_flow(&flow("work", &format!("run: exit {code}")), &[]).code, 1);
+    }
+    let groups = groups(&store, &[]);
+    let mut patterns: Vec<(&str, u64)> = groups
+        .iter()
+        .map(|group| (group["pattern"].as_str().expect("a text"), group["count"].as_u64().expect("a number")))
+        .collect();
+    patterns.sort_unstable();
+    let wanted = [
+        ("HTTP 401 from <address>", 1),
+        ("HTTP 404 from <address>", 1),
+        ("HTTP 503 from <address>", 2),
+        ("exit status 3", 1),
+        ("exit status 4", 1),
+    ];
+    assert_eq!(patterns, wanted);
+}
+
+#[test]
+fn no_policy_is_suggested_where_retrying_cannot_help_and_it_says_why() {
+    let cases = [
+        ("emulate: {sequence: [fail], cause: no such bucket}", "the worker calls these errors fatal"),
+        (
+            "emulate: {sequence: [stall], cause: 'TypeError: x is not a function'}",
+            "`TypeError` is a mistake in the program",
+        ),
+        ("run: exit 65", "the input is at fault"),
+    ];
+    for (step, wanted) in cases {
+        let store = Store::new();
+        assert_eq!(store.run_flow(&flow("a", step), &[]).code, 1, "{step}");
+        let group = groups(&store, &[])[0]["group"].as_str().expect("a name").to_owned();
+        let refused = store.unstuck(&["policy", "suggest", &group]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""), "{step}");
+        let start = format!("error: no policy is suggested for {group}: {wanted}");
+        assert!(refused.stderr.starts_with(&start), "{}", refused.stderr);
+        let shown = ok(store.unstuck(&["errors", "show", &group]));
+        assert!(shown.contains(&format!("No policy is suggested: {wanted}")), "{shown}");
+    }
 }
