@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bulk::BulkRef;
 use crate::event::{Actor, Choice};
 use crate::id::RunId;
@@ -179,7 +181,7 @@ pub struct Start {
     pub nesting: Option<Arc<Nesting>>,
     /// Where its local steps are executed, if not wherever the store is served.
     pub home: Option<Arc<str>>,
-    /// What to do when the key has a final run.
+    /// What to do when the key has a run already.
     pub on_duplicate: OnDuplicate,
     /// Who started it.
     pub by: Actor,
@@ -195,13 +197,16 @@ pub enum StartInput {
 }
 
 /// What a start does when its key has a run already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum OnDuplicate {
     /// Returns that run.
     #[default]
     Return,
     /// Returns that run, or starts its next generation if it is final.
     RestartIfFinal,
+    /// Refuses it.
+    Refuse,
 }
 
 /// What a worker says about its attempt.

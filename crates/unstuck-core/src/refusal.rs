@@ -57,6 +57,13 @@ pub enum Refusal {
         /// The digest of the input that was given.
         ours: Arc<str>,
     },
+    /// The key has a run already, and a second start was to be refused.
+    KeyExists {
+        /// The key.
+        key: Arc<str>,
+        /// The run that has it.
+        run: RunId,
+    },
     /// The key, or another name that was given, is blank or too long.
     BadName {
         /// What it would name.
@@ -123,7 +130,7 @@ impl Refusal {
             Refusal::Void(_) => "voidToken",
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrongState",
             Refusal::BelongsTo { .. } => "belongsToRun",
-            Refusal::KeyTaken { .. } => "keyTaken",
+            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "keyTaken",
             Refusal::BadName { .. } => "badName",
             Refusal::BadInput(_) => "badInput",
             Refusal::TooManySignals { .. } => "tooManySignals",
@@ -155,6 +162,9 @@ impl fmt::Display for Refusal {
                 "key `{key}` belongs to {run}, which has another input (digest {theirs}, given {ours}); use \
                  another key, or the same input"
             ),
+            Refusal::KeyExists { key, run } => {
+                write!(f, "key `{key}` belongs to {run} already, and a second start of it is to be refused")
+            }
             Refusal::BadName { what, bytes: 0, .. } => {
                 write!(f, "{what} is blank; give it at least one letter, or leave it out")
             }

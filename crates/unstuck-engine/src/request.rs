@@ -104,7 +104,7 @@ pub struct StartRun {
     pub priority: i32,
     /// Its deadline, if not the flow's.
     pub deadline: Option<Time>,
-    /// What to do when the key has a final run.
+    /// What to do when the key has a run already.
     pub on_duplicate: OnDuplicate,
     /// Where its local steps are executed, if not wherever the store is served.
     pub home: Option<Arc<str>>,

@@ -220,12 +220,7 @@ impl Handle {
     /// is resumed from now on, at most `pace` steps a second.
     pub fn apply(&self, only: Option<Vec<Arc<str>>>, pace: u32, by: &Actor) -> Result<Applied, EngineError> {
         let (policies, now) = self.policies_now()?;
-        let names = only.iter().flatten().enumerate();
-        let missing: Vec<_> = names.filter(|(_, name)| policies.named(name).is_none()).collect();
-        if !missing.is_empty() {
-            let problems = missing.into_iter().map(|(place, name)| unknown(place, name)).collect();
-            return Err(EngineError::BadPolicies(problems));
-        }
+        let only = only.map(|given| names_of(&policies, &given)).transpose()?;
         let mut applying =
             Applying { policies, only, now, pace: pace.max(1), due: 0, applied: Applied::default() };
         let mut errors = self;
@@ -241,6 +236,18 @@ impl Handle {
         })?;
         Ok(applying.applied)
     }
+}
+
+/// The names of policies that are given by name or id.
+fn names_of(policies: &Policies, given: &[Arc<str>]) -> Result<Vec<Arc<str>>, EngineError> {
+    let (mut names, mut missing) = (Vec::new(), Vec::new());
+    for (place, name) in given.iter().enumerate() {
+        match policies.named(name) {
+            Some(policy) => names.push(policy.name.clone()),
+            None => missing.push(unknown(place, name)),
+        }
+    }
+    if missing.is_empty() { Ok(names) } else { Err(EngineError::BadPolicies(missing)) }
 }
 
 /// Policies that are being applied.

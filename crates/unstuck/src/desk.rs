@@ -91,8 +91,8 @@ impl Desk {
         guarded(|| match reading {
             Reading::Owner => json(&std::process::id()),
             Reading::Driven => json(&driven::driven(self, store, flows)?),
-            Reading::Key { flow, key, input } => {
-                json(&driven::of_key(self, store, flows, (flow, key), input)?)
+            Reading::Key { flow, key, input, on_duplicate } => {
+                json(&driven::of_key(self, store, flows, (flow, key), input, *on_duplicate)?)
             }
             Reading::Runs(wanted) => json(&list::list(self, store, flows, wanted)?),
             Reading::Show { run } => json(&show::show(self, store, flows, run)?),

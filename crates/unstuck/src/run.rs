@@ -57,12 +57,16 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     key: Option<String>,
 
+    /// What to do where the key has a run already: show it and go on with it, start it again if it is final, or refuse.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnDuplicate::Return, requires = "key")]
+    on_duplicate: OnDuplicate,
+
     /// Run this flow of the file instead of the first.
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
     /// Go on with an interrupted run, the newest if none is named.
-    #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "flow"])]
+    #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "on_duplicate", "flow"])]
     #[expect(clippy::option_option, reason = "without the option, with it alone, with a run")]
     go_on: Option<Option<String>>,
 
@@ -79,7 +83,27 @@ Examples:
   unstuck run examples/first.yaml
   unstuck run --continue
   unstuck run order.yaml --input '{\"order\": 17}' --key order-17
+  unstuck run order.yaml --key order-17 --on-duplicate restartIfFinal
   unstuck run order.yaml --input @order.json -o json | jq .state";
+
+/// What to do where the key has a run already.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[clap(rename_all = "camelCase")]
+enum OnDuplicate {
+    Return,
+    RestartIfFinal,
+    Refuse,
+}
+
+impl From<OnDuplicate> for unstuck_core::command::OnDuplicate {
+    fn from(what: OnDuplicate) -> unstuck_core::command::OnDuplicate {
+        match what {
+            OnDuplicate::Return => unstuck_core::command::OnDuplicate::Return,
+            OnDuplicate::RestartIfFinal => unstuck_core::command::OnDuplicate::RestartIfFinal,
+            OnDuplicate::Refuse => unstuck_core::command::OnDuplicate::Refuse,
+        }
+    }
+}
 
 /// What the thread that shows a run is told.
 enum Message {
@@ -110,6 +134,7 @@ impl Arguments {
                     flow: self.flow.as_deref(),
                     input: self.input()?,
                     key: self.key.as_deref(),
+                    on_duplicate: self.on_duplicate.into(),
                 };
                 begin::start(&place, &order, &processes, teller)
             }

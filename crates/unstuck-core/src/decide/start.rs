@@ -30,6 +30,9 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
             (Answer::Exists(_), OnDuplicate::RestartIfFinal) if draft.run().is_final() => {
                 rerun::restart(draft, start.deadline)
             }
+            (_, OnDuplicate::Refuse) => {
+                Err(Refusal::KeyExists { key: start.key.clone().unwrap_or_default(), run: draft.run().id })
+            }
             (answer, OnDuplicate::Return | OnDuplicate::RestartIfFinal) => Ok(answer),
         });
     }

@@ -22,21 +22,21 @@ pub enum PolicyOrder {
     },
     /// Let these take part.
     Enable {
-        /// Their names.
+        /// Their names, or their ids.
         names: Vec<Arc<str>>,
         /// Who.
         by: Actor,
     },
     /// Let these take part no more.
     Disable {
-        /// Their names.
+        /// Their names, or their ids.
         names: Vec<Arc<str>>,
         /// Who.
         by: Actor,
     },
     /// Remove these.
     Delete {
-        /// Their names.
+        /// Their names, or their ids.
         names: Vec<Arc<str>>,
         /// Who.
         by: Actor,
@@ -120,7 +120,9 @@ pub fn with_named(
     name: &Arc<str>,
 ) -> Result<(Policies, Vec<Arc<Policy>>), Vec<BadPolicy>> {
     let mut all: Vec<Policy> = policies.iter().map(|policy| (**policy).clone()).collect();
-    let Some(found) = all.iter_mut().find(|policy| policy.name == *name) else {
+    let Some(found) =
+        policies.named(name).and_then(|named| all.iter_mut().find(|policy| policy.id == named.id))
+    else {
         return Err(vec![unknown(0, name)]);
     };
     found.enabled = true;
@@ -261,12 +263,13 @@ impl<F: FnMut() -> Arc<str>> Plan<F> {
         Ok(())
     }
 
-    /// Where the policies of these names are, each once.
+    /// Where the policies of these names or ids are, each once.
     fn places(&self, names: &[Arc<str>]) -> Result<Vec<usize>, Vec<BadPolicy>> {
         let mut places = Vec::new();
         let mut problems = Vec::new();
         for (place, name) in names.iter().enumerate() {
-            match self.policies.iter().position(|policy| policy.name == *name) {
+            let by_name = self.policies.iter().position(|policy| policy.name == *name);
+            match by_name.or_else(|| self.policies.iter().position(|policy| policy.id == *name)) {
                 Some(found) if places.contains(&found) => {}
                 Some(found) => places.push(found),
                 None => problems.push(unknown(place, name)),

@@ -69,9 +69,9 @@ impl Policies {
         self.ordered.iter().find(|policy| &*policy.id == id)
     }
 
-    /// The policy of this name.
+    /// The policy of this name, else the one with this id.
     pub fn named(&self, name: &str) -> Option<&Arc<Policy>> {
-        self.ordered.iter().find(|policy| &*policy.name == name)
+        self.ordered.iter().find(|policy| &*policy.name == name).or_else(|| self.with_id(name))
     }
 
     /// The first policy that takes this error.

@@ -1,6 +1,7 @@
 //! What may be asked, as it travels.
 
 use serde::{Deserialize, Serialize};
+use unstuck_core::command::OnDuplicate;
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Time;
 
@@ -26,8 +27,14 @@ pub(crate) enum Reading {
     Owner,
     /// That process, and the run that it executes.
     Driven,
-    /// The run that has a key, unless its input was another one.
-    Key { flow: String, key: String, input: String },
+    /// The run that has a key, unless its input was another one, or starting it is to do something else.
+    Key {
+        flow: String,
+        key: String,
+        input: String,
+        #[serde(default)]
+        on_duplicate: OnDuplicate,
+    },
     /// A page of runs.
     Runs(Wanted),
     /// The run document.

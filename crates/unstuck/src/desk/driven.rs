@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use unstuck_core::command::OnDuplicate;
 use unstuck_core::decide::same_input;
 use unstuck_core::home::is_idle;
 use unstuck_core::json::Json;
+use unstuck_core::refusal::Refusal;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
@@ -57,11 +59,21 @@ pub(super) fn of_key(
     flows: &mut Flows,
     (flow, key): (&str, &str),
     input: &str,
+    on_duplicate: OnDuplicate,
 ) -> Result<Option<Keyed>, Unanswered> {
     let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
     let Some(run) = store.run(id)? else { return Ok(None) };
     let input = Json::parse(input).map_err(|error| Unanswered::Refused(format!("the input: {error}")))?;
     same_input(&run, key, &input).map_err(|refusal| Unanswered::Refused(refusal.to_string()))?;
+    match on_duplicate {
+        OnDuplicate::Return => {}
+        // It is started again as soon as the store is free.
+        OnDuplicate::RestartIfFinal if run.is_final() => return Ok(None),
+        OnDuplicate::RestartIfFinal => {}
+        OnDuplicate::Refuse => {
+            return Err(Unanswered::Refused(Refusal::KeyExists { key: key.into(), run: id }.to_string()));
+        }
+    }
     let explained = explain::of_run(desk, store, flows, id)?;
     let is_idle = is_idle(&run, &desk.homes());
     Ok(Some(Keyed {

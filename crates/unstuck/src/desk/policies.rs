@@ -85,7 +85,8 @@ pub(super) fn list(store: &mut dyn Store) -> Result<Vec<PolicyLine>, Unanswered>
 pub(super) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyPage, Unanswered> {
     let mut lines = list(store)?;
     let of = lines.len();
-    let found = lines.iter().position(|line| line.policy.name == name);
+    let by_name = lines.iter().position(|line| line.policy.name == name);
+    let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
     let place = found.ok_or_else(|| unknown(name, lines.iter().map(|line| line.policy.name.as_str())))?;
     let line = lines.swap_remove(place);
     let id = line.policy.id.clone().unwrap_or_default();
@@ -96,13 +97,14 @@ pub(super) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyPage, Unan
 /// Policies as they are kept, in the order in which they match.
 pub(super) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<Policy>, Unanswered> {
     let all = in_order(store.policies()?)?;
+    let mut wanted = Vec::new();
     for name in names {
-        if all.named(name).is_none() {
-            return Err(unknown(name, all.iter().map(|policy| &*policy.name)));
-        }
+        let found = all.named(name);
+        let found = found.ok_or_else(|| unknown(name, all.iter().map(|policy| &*policy.name)))?;
+        wanted.push(found.id.clone());
     }
-    let wanted = |policy: &Policy| names.is_empty() || names.iter().any(|name| **name == *policy.name);
-    Ok(all.iter().filter(|policy| wanted(policy)).map(|policy| (**policy).clone()).collect())
+    let is_wanted = |policy: &Policy| names.is_empty() || wanted.contains(&policy.id);
+    Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| (**policy).clone()).collect())
 }
 
 pub(super) fn audit(
@@ -111,7 +113,9 @@ pub(super) fn audit(
     before: Option<u64>,
     limit: usize,
 ) -> Result<AuditPage, Unanswered> {
-    changes_of(store, |audit| name.is_none_or(|name| *audit.name == *name), before, limit.clamp(1, MOST))
+    let is_wanted =
+        |audit: &PolicyAudit| name.is_none_or(|name| *audit.name == *name || *audit.policy == *name);
+    changes_of(store, is_wanted, before, limit.clamp(1, MOST))
 }
 
 /// The policies, in the order in which they match.

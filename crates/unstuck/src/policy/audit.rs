@@ -16,7 +16,7 @@ use crate::{Done, Format, text};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Only changes of the policy of this name.
+    /// Only changes of the policy of this name or id.
     name: Option<String>,
 
     /// So many at most.

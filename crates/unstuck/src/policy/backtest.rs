@@ -11,7 +11,7 @@ use crate::{Done, Format};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A policy file, `-` for stdin; or the name of a policy that is loaded.
+    /// A policy file, `-` for stdin; or the name or id of a policy that is loaded.
     #[arg(value_name = "FILE|NAME", value_hint = clap::ValueHint::FilePath)]
     policy: String,
 

@@ -14,7 +14,7 @@ use crate::{Done, Format};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The names of policies; without any, all of them.
+    /// The names or ids of policies; without any, all of them.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 

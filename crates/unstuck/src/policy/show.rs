@@ -15,7 +15,7 @@ use crate::{Done, Format, style, text, who};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The name of the policy.
+    /// The name or the id of the policy.
     name: String,
 
     #[command(flatten)]

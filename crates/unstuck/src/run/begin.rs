@@ -43,6 +43,7 @@ pub(super) struct Order<'a> {
     pub(super) flow: Option<&'a str>,
     pub(super) input: Json,
     pub(super) key: Option<&'a str>,
+    pub(super) on_duplicate: OnDuplicate,
 }
 
 /// A run under way in this process.
@@ -85,7 +86,7 @@ pub(super) fn start(
     let mut notes = Vec::new();
     let seeded = match known {
         Some(run) => {
-            notes.push(known_key(order.key.unwrap_or_default(), &run));
+            notes.push(known_key(order, &run));
             Some(seed::tree(&mut store, run.id)?)
         }
         None => None,
@@ -104,7 +105,8 @@ fn of_key(place: &Place, order: &Order<'_>, source: &Source) -> Result<Option<Ke
     let loaded = load(source, &|_| true)?;
     let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
     let input = order.input.text().to_owned();
-    let asked = Asked::Read(Reading::Key { flow, key: key.to_owned(), input });
+    let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
+    let asked = Asked::Read(Reading::Key { flow, key, input, on_duplicate });
     match socket::ask(&place.directory, &place.option, &asked) {
         Ok(json) => serde_json::from_str(&json).map_err(|error| Failure::new(error.to_string())),
         // It has gone, or is about to answer.
@@ -147,8 +149,11 @@ pub(super) fn go_on(
     Ok(Begun { runtime, desk, tree, notes })
 }
 
-fn known_key(key: &str, run: &Run) -> String {
-    let state = run.state().word();
+fn known_key(order: &Order<'_>, run: &Run) -> String {
+    let (key, state) = (order.key.unwrap_or_default(), run.state().word());
+    if run.is_final() && order.on_duplicate == OnDuplicate::RestartIfFinal {
+        return format!("key `{key}` has this run already: it is {state}, and its next generation starts");
+    }
     if run.is_final() {
         return format!("key `{key}` has this run already: it is {state}, and nothing is run again");
     }
@@ -255,7 +260,7 @@ fn start_run(
         input: order.input.clone(),
         priority: 0,
         deadline: None,
-        on_duplicate: OnDuplicate::Return,
+        on_duplicate: order.on_duplicate,
         home,
         by: Actor::User(who::user().into()),
     };

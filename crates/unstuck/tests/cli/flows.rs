@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::support::under_way::UnderWay;
 use crate::support::{REFUSED, Store};
 
 fn flow(name: &str, version: &str, value: u32) -> String {
@@ -94,4 +95,36 @@ fn a_key_has_one_run() {
     let start = format!("error: key `k` belongs to {id}, which has another input");
     assert!(other.code == REFUSED && other.stderr.starts_with(&start), "{}", other.stderr);
     assert_eq!(store.unstuck(&["runs", "-o", "json"]).json()["runs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_second_start_of_a_key_may_be_refused_or_start_a_final_run_again() {
+    let store = Store::new();
+    let flow = "flow: a\nsteps:\n  - {id: one, emulate: pass}\n";
+    let start = |on_duplicate: &str| {
+        store.run_flow(flow, &["--key", "k", "--on-duplicate", on_duplicate, "-o", "json"])
+    };
+    let first = start("refuse");
+    assert_eq!((first.code, &first.json()["generation"]), (0, &json!(1)), "{}", first.stderr);
+    let refused = start("refuse");
+    assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""));
+    assert!(refused.stderr.contains("a second start of it is to be refused"), "{}", refused.stderr);
+    assert_eq!(start("return").json()["generation"], 1);
+    let again = start("restartIfFinal");
+    assert_eq!((again.code, &again.json()["generation"]), (0, &json!(2)), "{}", again.stderr);
+    assert_eq!(again.json()["id"], first.json()["id"]);
+    assert_eq!(store.unstuck(&["run", "a.yaml", "--on-duplicate", "refuse"]).code, 2, "it is about a key");
+}
+
+#[test]
+fn a_second_start_of_a_key_is_refused_by_whoever_has_the_store_open_too() {
+    let store = Store::new();
+    let run = UnderWay::start(&store, "flow: a\nsteps:\n  - {id: one, signal: go}\n", &["--key", "k"]);
+    run.until("waits for signal `go`");
+    let file = format!("{}flow.yaml", store.folder());
+    let start = |what: &str| store.unstuck(&["run", &file, "--key", "k", "--on-duplicate", what]);
+    assert_eq!(start("refuse").code, REFUSED);
+    assert_eq!(start("restartIfFinal").code, 4, "it is not final");
+    assert_eq!(store.unstuck(&["cancel", "@latest"]).code, 0);
+    run.wait();
 }

@@ -271,3 +271,33 @@ fn the_schema_of_policy_files_is_printed() {
         "#/$defs/policy/properties/maxAttempts"
     );
 }
+
+#[test]
+fn every_command_that_names_a_policy_takes_its_id_too() {
+    let (store, _) = loaded();
+    let id = store.unstuck(&["policy", "show", "resets", "-o", "json"]).json()["id"].clone();
+    let id = id.as_str().expect("a text");
+    let commands: [&[&str]; 8] = [
+        &["policy", "show"],
+        &["policy", "export"],
+        &["policy", "audit"],
+        &["policy", "preview"],
+        &["policy", "backtest", "--since", "1d"],
+        &["policy", "apply"],
+        &["policy", "disable"],
+        &["policy", "enable"],
+    ];
+    // What is tried needs a store with a run in it.
+    assert_eq!(store.run_flow("flow: nightly\nsteps: [{id: a, set: 1}]\n", &[]).code, 0);
+    for command in commands {
+        let ran = store.unstuck(&[command, &[id]].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command:?}");
+        if !command.contains(&"apply") {
+            assert!(ran.stdout.contains("resets"), "{command:?}: {}", ran.stdout);
+        }
+    }
+    let bulk = store.unstuck(&["resume", "--policy", id, "--dry-run"]);
+    assert_eq!((bulk.code, bulk.stderr.as_str()), (0, ""));
+    ok(store.unstuck(&["policy", "delete", id]));
+    assert_eq!(store.unstuck(&["policy", "show", "resets"]).code, REFUSED);
+}
