@@ -5,28 +5,44 @@
 //! memory can be made again: the rows, the log after the last event that they cover, and nothing else. So that is what
 //! is checked, as opening the store would read it. While it reads, the engine's write-ahead file is not made shorter.
 //!
-//! Runs are read one at a time, each with its own history; what is kept besides is one bit for each event, the end of
-//! each history that the rows do not cover, the undelivered notices and the flows.
+//! Runs are read one at a time, each with its own history, and beside them, in the same order, what is kept of them; what is
+//! kept in memory is one bit for each event, the end of each history that the rows do not cover, the undelivered notices
+//! and the flows. Several threads share the runs, while another has SQLite look at the pages. Each of them has its own
+//! snapshot, so that a run is always seen as it was at one moment; where an engine has written between these moments,
+//! and something does not fit, all is read again by one alone.
 
 mod bulks;
+mod by_run;
 mod chain;
 mod errors;
 mod file;
+mod payloads;
 mod positions;
+mod ranges;
 mod run;
+mod share;
 mod snapshot;
 mod tables;
 mod wakes;
 
-use std::path::Path;
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 
+use rusqlite::Connection;
 use unstuck_core::model::flow::Flow;
 pub use unstuck_store::audit::{Finding, Promise};
 use unstuck_store::contract::{FlowRecord, StoreError};
 
+use crate::check::ranges::Ranges;
 use crate::check::run::RunChecks;
-use crate::check::snapshot::Snapshot;
-use crate::open::load;
+use crate::check::share::{Share, Shared, help, work};
+use crate::check::snapshot::{Snapshot, flows};
+use crate::error::store_error;
+use crate::open::{DATABASE, load};
 
 pub(crate) use crate::check::file::open as open_for_reading;
 
@@ -67,7 +83,28 @@ impl Report {
             self.more += 1;
         }
     }
+
+    fn extend(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            self.add(finding);
+        }
+    }
+
+    /// Adds what was read and found elsewhere.
+    fn append(&mut self, other: Report) {
+        let Report { runs, events, payloads, notices, flows, findings, more } = other;
+        self.runs += runs;
+        self.events += events;
+        self.payloads += payloads;
+        self.notices += notices;
+        self.flows += flows;
+        self.more += more;
+        self.extend(findings);
+    }
 }
+
+/// So many threads share the runs.
+const MAX_THREADS: usize = 8;
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,25 +126,128 @@ pub fn check(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, StoreError> {
     let mut connection = file::open(directory)?;
-    let transaction = connection.transaction().map_err(crate::error::store_error)?;
-    let mut report = Report::default();
+    // Without SQLite's locks there is one connection.
+    let path = connection.lock.is_none().then(|| directory.join(DATABASE));
+    let transaction = connection.transaction().map_err(store_error)?;
     file::check_version(&transaction)?;
-    progress(Progress { what: "pages", done: 0, of: 1 });
-    let is_readable = file::check_integrity(&transaction, &mut report)?
-        && file::check_schema(&transaction, &mut report)?
-        && file::check_meta(&transaction, &mut report)?;
-    if !is_readable {
-        return Ok(report);
+    let stop = AtomicBool::new(false);
+    let check_pages = |connection: &Connection| {
+        let found = file::check_pages(connection);
+        stop.store(!found.as_ref().is_ok_and(Vec::is_empty), Ordering::Relaxed);
+        found
+    };
+    let beside = path.as_ref().and_then(|path| file::open_beside(path, file::CACHE_OF_HELPER).ok());
+    if beside.is_none() {
+        let problems = check_pages(&transaction)?;
+        if !problems.is_empty() {
+            return Ok(file::damaged_pages(&problems));
+        }
     }
-    let snapshot = Snapshot::read(&transaction, compile, &mut report)?;
-    let mut checks = RunChecks::new(snapshot, progress);
-    checks.all_runs(&mut report)?;
-    tables::check(checks, &mut report)?;
-    // Whatever is in the way of opening the store is a finding, also where no other looks for it.
-    if report.is_clean()
-        && let Err(error @ (StoreError::Broken(_) | StoreError::Damaged(_))) = load(&transaction)
-    {
-        report.add(run::unreadable("the store", &error));
+    thread::scope(|scope| {
+        let pages = beside.map(|beside| scope.spawn(move || check_pages(&beside)));
+        let mut examination = Examination { connection: &transaction, path, compile, progress, stop: &stop };
+        let report = examination.examine();
+        match pages.map_or(Ok(Vec::new()), joined)? {
+            problems if problems.is_empty() => report,
+            problems => Ok(file::damaged_pages(&problems)),
+        }
+    })
+}
+
+/// What a thread has given, or its panic.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The check of what is in the pages.
+struct Examination<'a, 'p> {
+    connection: &'a Connection,
+    /// The file, where others may read it too.
+    path: Option<PathBuf>,
+    compile: &'p mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
+    progress: &'p mut dyn FnMut(Progress),
+    stop: &'a AtomicBool,
+}
+
+impl Examination<'_, '_> {
+    fn examine(&mut self) -> Result<Report, StoreError> {
+        let moment = Snapshot::moment(self.connection)?;
+        (self.progress)(Progress { what: "the store", done: 0, of: 1 });
+        let mut report = Report::default();
+        let is_readable = file::check_schema(self.connection, &mut report)?
+            && file::check_meta(self.connection, &mut report)?;
+        if !is_readable {
+            return Ok(report);
+        }
+        let (compile, connection) = (&mut *self.compile, self.connection);
+        let flows = Arc::new(flows(connection, compile, &mut report)?);
+        let snapshot = Snapshot::read(connection, flows, &mut report)?;
+        let is_mixed = self.all_runs(snapshot, &mut report, &moment)?;
+        // Two moments do not always fit together.
+        if is_mixed && !report.is_clean() {
+            self.path = None;
+            return self.examine();
+        }
+        Ok(report)
     }
-    Ok(report)
+
+    /// Looks at every run, and at what is known then. Gives whether not all has been seen at the same moment.
+    fn all_runs(
+        &mut self,
+        snapshot: Snapshot<'_>,
+        report: &mut Report,
+        moment: &str,
+    ) -> Result<bool, StoreError> {
+        let ranges = Ranges::new(snapshot.connection, &snapshot.tail_ids)?;
+        let shared = Shared { ranges: &ranges, done: AtomicU64::new(0), stop: self.stop };
+        let flows = snapshot.flows.clone();
+        let mut checks = RunChecks::new(snapshot);
+        let mut tables = Report::default();
+        let (progress, of) = (&mut *self.progress, ranges.runs);
+        let mut tell = |done: u64| progress(Progress { what: "runs", done: done.min(of), of });
+        let helpers = self.path.as_ref().map_or(0, |_| threads() - 1);
+        let path = self.path.as_deref();
+        let (mut loaded, mut parts, mut events) = (Ok(()), Vec::new(), 0);
+        thread::scope(|scope| {
+            let start = |path| {
+                let (shared, flows) = (&shared, flows.clone());
+                scope.spawn(move || help(path, flows, shared))
+            };
+            let helpers: Vec<_> = path.into_iter().flat_map(|path| vec![path; helpers]).map(start).collect();
+            tables::check(&checks.snapshot, &mut tables)?;
+            events = tables::count(checks.snapshot.connection, "event")?;
+            loaded = load(checks.snapshot.connection).map(|_| ());
+            let reports = work(&mut checks, &shared, &mut tell)?;
+            parts.push(Share { moment: moment.to_owned(), reports, ..Share::default() });
+            for helper in helpers {
+                parts.extend(joined(helper)?);
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        let is_one_moment = parts.iter().all(|share| share.moment == moment);
+        let mut reports = Vec::new();
+        for share in parts {
+            reports.extend(share.reports);
+            checks.totals.add(share.totals);
+            checks.snapshot.broken.extend(share.broken);
+        }
+        reports.sort_unstable_by_key(|(number, _)| *number);
+        for (_, part) in reports {
+            report.append(part);
+        }
+        report.append(tables);
+        tables::check_totals(&mut checks.snapshot, &mut checks.totals, events, report)?;
+        // Whatever is in the way of opening the store is a finding, also where no other looks for it.
+        if report.is_clean()
+            && let Err(error @ (StoreError::Broken(_) | StoreError::Damaged(_))) = loaded
+        {
+            report.add(run::unreadable("the store", &error));
+        }
+        Ok(!is_one_moment)
+    }
+}
+
+/// How many threads share the runs.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).clamp(1, MAX_THREADS)
 }

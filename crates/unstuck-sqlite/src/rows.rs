@@ -44,6 +44,22 @@ pub(crate) struct WakeRow {
     pub(crate) ready: Option<Ready>,
 }
 
+impl WakeRow {
+    pub(crate) const COLUMNS: &str = "run, step, item, due, planned, heard, ready";
+
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<WakeRow, StoreError> {
+        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+        let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let time = |place: usize| row.get::<_, Option<i64>>(place).map_err(store_error);
+        let (due, set, heard) = (time(3)?, time(4)?, time(5)?.map(Time));
+        let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
+        let ready = row.get_ref(6).map_err(store_error)?;
+        let ready = ready.as_str_or_null().map_err(|error| broken(error.to_string()))?;
+        let ready = ready.map(|ready| read(ready, "a queue entry")).transpose()?;
+        Ok(WakeRow { run, unit, timer, ready })
+    }
+}
+
 /// The row of this run, if it has one.
 pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
     let mut statement =
@@ -185,32 +201,15 @@ pub(crate) fn wakes(
     only: Option<RunId>,
     mut each: impl FnMut(WakeRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let sql = match only {
-        None => "SELECT run, step, item, due, planned, heard, ready FROM wake",
-        Some(_) => "SELECT run, step, item, due, planned, heard, ready FROM wake WHERE run = ?1",
-    };
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut sql = format!("SELECT {} FROM wake", WakeRow::COLUMNS);
+    if only.is_some() {
+        sql.push_str(" WHERE run = ?1");
+    }
+    let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
     let only = only.map(|run| number(run.0)).transpose()?;
     let mut rows = statement.query(rusqlite::params_from_iter(only)).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
-        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
-        let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
-        let due: Option<i64> = row.get(3).map_err(store_error)?;
-        let set: Option<i64> = row.get(4).map_err(store_error)?;
-        let heard: Option<i64> = row.get(5).map_err(store_error)?;
-        let timer =
-            due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard: heard.map(Time) });
-        let ready = row
-            .get_ref(6)
-            .map_err(store_error)?
-            .as_str_or_null()
-            .map_err(|error| broken(error.to_string()))?;
-        each(WakeRow {
-            run,
-            unit,
-            timer,
-            ready: ready.map(|ready| read(ready, "a queue entry")).transpose()?,
-        })?;
+        each(WakeRow::read(row)?)?;
     }
     Ok(())
 }

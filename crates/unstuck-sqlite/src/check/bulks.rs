@@ -8,14 +8,19 @@ use unstuck_store::contract::StoreError;
 
 use crate::bulks::target;
 use crate::check::Report;
-use crate::check::run::RunChecks;
+use crate::check::run::Totals;
+use crate::check::snapshot::Snapshot;
 use crate::error::store_error;
 use crate::rows::unsigned;
 use crate::writer::number;
 
 /// Looks at every bulk action and its targets.
-pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
-    let connection = checks.snapshot.connection;
+pub(crate) fn check(
+    snapshot: &Snapshot<'_>,
+    totals: &mut Totals,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
     let mut statement = connection.prepare("SELECT id, total, open, body FROM bulk").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
@@ -35,7 +40,7 @@ pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Resu
         if bulk.id != id || total.map(unsigned) != Some(bulk.total) || is_open == bulk.is_over() {
             add("its row does not say what it is: it would be found wrongly".to_owned());
         }
-        targets(checks, &bulk, &mut add)?;
+        targets(snapshot, totals, &bulk, &mut add)?;
     }
     let orphans = "SELECT DISTINCT bulk FROM bulk_target WHERE bulk NOT IN (SELECT id FROM bulk)";
     let mut statement = connection.prepare(orphans).map_err(store_error)?;
@@ -45,7 +50,7 @@ pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Resu
         let what = "it has targets, and is not there: nobody goes on with it";
         report.add(Finding::new(Promise::Bulk, id.to_string(), what, RESTORE));
     }
-    for (BulkRef { bulk, place }, run) in &checks.resumed {
+    for (BulkRef { bulk, place }, run) in &totals.resumed {
         let what = format!("its step was resumed as target {place} of {bulk}, which does not wait for it");
         report.add(Finding::new(Promise::Bulk, run.to_string(), what, RESTORE));
     }
@@ -54,12 +59,13 @@ pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Resu
 
 /// The targets of one bulk action. Those that are under way are taken from what the runs remember.
 fn targets(
-    checks: &mut RunChecks<'_, '_>,
+    snapshot: &Snapshot<'_>,
+    totals: &mut Totals,
     bulk: &Bulk,
     add: &mut dyn FnMut(String),
 ) -> Result<(), StoreError> {
     let sql = "SELECT place, run, step, item, result, why FROM bulk_target WHERE bulk = ?1 ORDER BY place";
-    let mut statement = checks.snapshot.connection.prepare_cached(sql).map_err(store_error)?;
+    let mut statement = snapshot.connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query(params![number(bulk.id.0)?]).map_err(store_error)?;
     let (mut counts, mut expected) = (Counts::default(), 0);
     while let Some(row) = rows.next().map_err(store_error)? {
@@ -78,8 +84,8 @@ fn targets(
             ResultKind::Pending => {}
             ResultKind::Resumed => {
                 counts.under_way += 1;
-                let known = checks.resumed.remove(&BulkRef { bulk: bulk.id, place });
-                if known != Some(target.run) && !checks.snapshot.broken.contains(&target.run) {
+                let known = totals.resumed.remove(&BulkRef { bulk: bulk.id, place });
+                if known != Some(target.run) && !snapshot.broken.contains(&target.run) {
                     let run = target.run;
                     add(format!("target {place} is under way, and {run} would not tell how it comes out"));
                 }

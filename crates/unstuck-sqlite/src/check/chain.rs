@@ -1,6 +1,8 @@
 //! The history of one run, from its last event back to its start.
 
 use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
+use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_store::contract::StoreError;
 
@@ -28,13 +30,22 @@ pub(crate) struct Link {
     pub(crate) record: Result<Record, String>,
 }
 
+/// A row of the log whose wakeups nobody needs.
+#[derive(Deserialize)]
+struct EventOnly {
+    #[serde(rename = "e")]
+    event: Event,
+}
+
 impl Chain {
     /// Reads the history that ends at `head`. Positions that it passes are added to `visited`, where that is given: each
-    /// belongs to one history.
+    /// belongs to one history. Of what has a checksum, and is covered by rows, as all up to `covered` is, only the event
+    /// is read.
     pub(crate) fn read(
         connection: &Connection,
         run: RunId,
         head: u64,
+        covered: u64,
         mut visited: Option<&mut Positions>,
     ) -> Result<Chain, StoreError> {
         let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
@@ -44,10 +55,14 @@ impl Chain {
         while pos > 0 {
             let row = |row: &rusqlite::Row<'_>| {
                 let (owner, prev) = (RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?));
+                let sum: Option<i64> = row.get(3)?;
                 let body = match row.get_ref(2)?.as_str() {
-                    Ok(body) if !sums::fits(row.get(3)?, sums::of_event(pos, owner, prev, body)) => {
+                    Ok(body) if !sums::fits(sum, sums::of_event(pos, owner, prev, body)) => {
                         Err(sums::WRONG_SUM.to_owned())
                     }
+                    Ok(body) if sum.is_some() && pos <= covered => serde_json::from_str(body)
+                        .map(|EventOnly { event }| Record { event, wakes: None })
+                        .map_err(|error| error.to_string()),
                     Ok(body) => serde_json::from_str(body).map_err(|error| error.to_string()),
                     Err(error) => Err(error.to_string()),
                 };

@@ -16,12 +16,11 @@ use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::{PolicyAudit, StoreError};
 
 use crate::check::Report;
-use crate::check::run::RunChecks;
+use crate::check::snapshot::Snapshot;
 use crate::check::tables::{HARMLESS, each_run};
 use crate::error::store_error;
 use crate::rows::{self, unit, unsigned};
 use crate::sums;
-use crate::writer::number;
 
 /// The attempts of a run that ended in error, and whether each must be recorded: those from before errors were kept
 /// need not be.
@@ -41,28 +40,18 @@ impl EndedInError {
     }
 
     /// Compares with what is recorded of the run.
-    pub(crate) fn compare(
-        mut self,
-        connection: &Connection,
-        run: RunId,
-        findings: &mut Vec<Finding>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn compare(mut self, run: RunId, kept: Vec<KeptError>, findings: &mut Vec<Finding>) {
         let mut add =
             |what: String| findings.push(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
-        let sql = "SELECT body, id, at, grp, flow, action FROM error WHERE run = ?1 ORDER BY id";
-        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-        let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
-        while let Some(row) = rows.next().map_err(store_error)? {
-            let id: i64 = row.get(1).map_err(store_error)?;
-            let error: ErrorRecord = match body(row) {
+        for KeptError { id, record, is_found } in kept {
+            let error = match record {
                 Ok(error) => error,
                 Err(problem) => {
                     add(format!("error {id} of it cannot be read ({problem})"));
-                    return Ok(());
+                    return;
                 }
             };
-            let said = [&*error.group, &*error.root_flow, &*error.action];
-            if !texts_are(row, 3, said) || row.get(2) != Ok(error.at.0) || error.run != run {
+            if !is_found {
                 add(format!("error {id} of it would be found by what is not so"));
             }
             if self.0.remove(&(error.generation, error.unit, error.attempt)).is_none() {
@@ -78,7 +67,56 @@ impl EndedInError {
                 "attempt {attempt} of its step number {step} ended in error, which is not recorded: a backtest would not see it"
             ));
         }
-        Ok(())
+    }
+}
+
+/// A recorded error of a run.
+pub(crate) struct KeptError {
+    id: i64,
+    record: Result<ErrorRecord, String>,
+    /// Whether its columns say what it says.
+    is_found: bool,
+}
+
+impl KeptError {
+    pub(crate) const COLUMNS: &str = "run, body, id, at, grp, flow, action";
+
+    pub(crate) fn read(row: &Row<'_>) -> Result<KeptError, StoreError> {
+        let (run, id) = (row.get(0).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let record: Result<ErrorRecord, String> = body(row, 1);
+        let is_found = record.as_ref().is_ok_and(|error| {
+            texts_are(row, 4, [&error.group, &error.root_flow, &error.action])
+                && row.get(3) == Ok(error.at.0)
+                && error.run == RunId(unsigned(run))
+        });
+        Ok(KeptError { id, record, is_found })
+    }
+}
+
+/// What is kept of a step that is in error.
+pub(crate) struct KeptOpen {
+    unit: Option<UnitRef>,
+    error: Result<OpenError, String>,
+    /// Whether its columns say what it says.
+    is_found: bool,
+}
+
+impl KeptOpen {
+    pub(crate) const COLUMNS: &str =
+        "run, body, step, item, acknowledged, grp, flow, action, policy, policy_name";
+
+    pub(crate) fn read(row: &Row<'_>) -> Result<KeptOpen, StoreError> {
+        let unit = unit(row.get(2).map_err(store_error)?, row.get(3).map_err(store_error)?);
+        let error: Result<OpenError, String> = body(row, 1);
+        let is_found = error.as_ref().is_ok_and(|OpenError { record, resume, acknowledged }| {
+            let policy = resume.as_ref().map(|(_, policy)| policy);
+            let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
+            row.get(4) == Ok(*acknowledged)
+                && texts_are(row, 5, [&record.group, &record.root_flow, &record.action])
+                && row.get(8) == Ok(id.map(str::to_owned))
+                && row.get(9) == Ok(name.map(str::to_owned))
+        });
+        Ok(KeptOpen { unit, error, is_found })
     }
 }
 
@@ -87,6 +125,7 @@ pub(crate) fn compare_open(
     connection: &Connection,
     run: &Run,
     flow: &Flow,
+    kept: Vec<KeptOpen>,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
     let in_error = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
@@ -94,16 +133,9 @@ pub(crate) fn compare_open(
         in_error.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect();
     let mut add =
         |what: String| findings.push(Finding::new(Promise::Error, run.id.to_string(), what, HARMLESS));
-    let sql = "SELECT body, step, item, acknowledged, grp, flow, action, policy, policy_name
-        FROM open_error WHERE run = ?1";
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let mut rows = statement.query([number(run.id.0)?]).map_err(store_error)?;
-    let mut is_any = false;
-    while let Some(row) = rows.next().map_err(store_error)? {
-        is_any = true;
-        let place = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
-        let kept: Result<OpenError, String> = body(row);
-        match (place.and_then(|place| wanted.remove(&place)).flatten(), kept) {
+    let is_any = !kept.is_empty();
+    for KeptOpen { unit, error, is_found } in kept {
+        match (unit.and_then(|place| wanted.remove(&place)).flatten(), error) {
             (_, Err(problem)) => add(format!("an open error of it cannot be read ({problem})")),
             (None, Ok(kept)) => {
                 add(format!("step `{}` is kept as being in error, and is not", kept.record.step));
@@ -114,15 +146,9 @@ pub(crate) fn compare_open(
                     wanted.record =
                         ErrorRecord { group, pattern, reason, fingerprint_version, ..wanted.record };
                 }
-                let OpenError { record, resume, acknowledged } = &kept;
-                let policy = resume.as_ref().map(|(_, policy)| policy);
-                let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
-                let fits = row.get(3) == Ok(*acknowledged)
-                    && texts_are(row, 4, [&record.group, &record.root_flow, &record.action])
-                    && row.get(7) == Ok(id.map(str::to_owned))
-                    && row.get(8) == Ok(name.map(str::to_owned));
-                if kept != wanted || !fits {
-                    add(format!("what is kept of the error of step `{}` is not what it is", record.step));
+                if kept != wanted || !is_found {
+                    let step = &kept.record.step;
+                    add(format!("what is kept of the error of step `{step}` is not what it is"));
                 }
             }
         }
@@ -136,25 +162,15 @@ pub(crate) fn compare_open(
     Ok(())
 }
 
-/// What is kept of errors belongs to runs, and what is counted of them fits.
-pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
-    let connection = checks.snapshot.connection;
-    for table in ["error", "open_error"] {
-        let sql = format!("SELECT DISTINCT run FROM {table} WHERE run NOT IN (SELECT id FROM run)");
-        each_run(connection, &sql, |run| {
-            if !checks.snapshot.exists(run)? {
-                let what = "errors of it are kept, and there is no such run";
-                report.add(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
-            }
-            Ok(())
-        })?;
-    }
+/// Errors are numbered in order, and what is counted of them fits.
+pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut Report) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
     let last = rows::meta(connection, "last_error")?.unwrap_or(0);
     let mut wrong = vec![(
         "SELECT id FROM error WHERE id > ?1",
         "it is above the last number that the store remembers: numbers would be given out again",
     )];
-    if !checks.snapshot.was_set_back() {
+    if !snapshot.was_set_back() {
         wrong.push((
             "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM error) WHERE at < before AND ?1 >= 0",
             "it is older than the one before it, and would not be found by its time",
@@ -169,6 +185,21 @@ pub(crate) fn check(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Resu
         }
     }
     groups(connection, report)
+}
+
+/// What is kept of errors belongs to runs.
+pub(crate) fn strays(snapshot: &Snapshot<'_>, report: &mut Report) -> Result<(), StoreError> {
+    for table in ["error", "open_error"] {
+        let sql = format!("SELECT DISTINCT run FROM {table} WHERE run NOT IN (SELECT id FROM run)");
+        each_run(snapshot.connection, &sql, |run| {
+            if !snapshot.exists(run)? {
+                let what = "errors of it are kept, and there is no such run";
+                report.add(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// A group counts no less than there is of it.
@@ -189,8 +220,8 @@ fn groups(connection: &Connection, report: &mut Report) -> Result<(), StoreError
 }
 
 /// Every policy can be read, and they go together.
-pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> Result<(), StoreError> {
-    let connection = checks.snapshot.connection;
+pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut Report) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
     let mut add =
         |place: String, what: String| report.add(Finding::new(Promise::Policy, place, what, RESTORE));
     let mut statement = connection.prepare("SELECT body, id, name, sum FROM policy").map_err(store_error)?;
@@ -198,7 +229,7 @@ pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> R
     let mut all: Vec<Policy> = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         let place = format!("policy {}", row.get::<_, String>(1).unwrap_or_default());
-        match body::<Policy>(row) {
+        match body::<Policy>(row, 0) {
             Ok(_) if !policy_sum_fits(row) => {
                 add(place, format!("it is damaged: {}, so no engine starts", sums::WRONG_SUM));
             }
@@ -215,7 +246,7 @@ pub(crate) fn policies(checks: &mut RunChecks<'_, '_>, report: &mut Report) -> R
     let mut statement = connection.prepare("SELECT body, id FROM policy_audit").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
-        if let Err(problem) = body::<PolicyAudit>(row) {
+        if let Err(problem) = body::<PolicyAudit>(row, 0) {
             let id: i64 = row.get(1).map_err(store_error)?;
             add(format!("change {id} of the policies"), format!("it cannot be read ({problem})"));
         }
@@ -232,10 +263,10 @@ fn policy_sum_fits(row: &Row<'_>) -> bool {
     fits(row).unwrap_or(false)
 }
 
-/// What the first column holds, or why that cannot be read.
-fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> Result<T, String> {
+/// What a column holds, or why that cannot be read.
+fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, String> {
     let say = |error: &dyn Display| error.to_string();
-    let text = row.get_ref(0).map_err(|error| say(&error))?;
+    let text = row.get_ref(column).map_err(|error| say(&error))?;
     serde_json::from_str(text.as_str().map_err(|error| say(&error))?).map_err(|error| say(&error))
 }
 

@@ -17,6 +17,10 @@ use crate::open::DATABASE;
 use crate::schema::migrate;
 use crate::wal::check_log;
 
+/// What a connection may keep of the file, as SQLite counts it: negative for KiB.
+const CACHE: i64 = -65_536;
+/// The same for one of several.
+pub(crate) const CACHE_OF_HELPER: i64 = -16_384;
 /// So many of SQLite's own findings are told.
 const MAX_OF_SQLITE: u32 = 20;
 
@@ -29,7 +33,7 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
         return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
     }
     check_log(&path).map_err(|error| at(&path, error))?;
-    match open_beside(&path) {
+    match open_beside(&path, CACHE) {
         Ok(connection) => Ok(ReadConnection { connection, lock: None }),
         Err(error) if needs_writing(&error) => match image::open(directory) {
             Err(StoreError::Away(_)) => Err(store_error(error)),
@@ -39,11 +43,13 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     }
 }
 
-fn open_beside(path: &Path) -> Result<Connection, rusqlite::Error> {
+/// Opens the file for reading only, as SQLite does beside whoever writes.
+pub(crate) fn open_beside(path: &Path, cache: i64) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.set_prepared_statement_cache_capacity(64);
-    connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -65536;")?;
+    connection.execute_batch("PRAGMA busy_timeout = 5000;")?;
+    connection.pragma_update(None, "cache_size", cache)?;
     // Only now are the log and the shared memory opened, or made.
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)
@@ -85,20 +91,24 @@ fn expected() -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// SQLite's own check of every page and index. Gives whether there is any use in reading on.
-pub(crate) fn check_integrity(connection: &Connection, report: &mut Report) -> Result<bool, StoreError> {
-    let problems = match integrity_problems(connection) {
-        Ok(problems) => problems,
+/// SQLite's own check of every page and index: what it finds damaged.
+pub(crate) fn check_pages(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    match integrity_problems(connection) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-            vec![error.to_string()]
+            Ok(vec![error.to_string()])
         }
-        Err(error) => return Err(store_error(error)),
-    };
-    for problem in &problems {
+        found => found.map_err(store_error),
+    }
+}
+
+/// Puts what SQLite finds damaged into a report, in which nothing else is: nobody knows what can be read then.
+pub(crate) fn damaged_pages(problems: &[String]) -> Report {
+    let mut report = Report::default();
+    for problem in problems {
         let what = format!("SQLite finds it damaged: {problem}; what else is wrong was not looked for");
         report.add(Finding::new(Promise::File, "the file", what, RESTORE));
     }
-    Ok(problems.is_empty())
+    report
 }
 
 fn integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {

@@ -1,5 +1,7 @@
 //! Which events have been read: a bit for each, in chunks, so that a position that makes no sense costs little.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 const BITS: u64 = 64;
@@ -20,6 +22,24 @@ impl Positions {
         let is_new = chunk[word] & bit == 0;
         chunk[word] |= bit;
         is_new
+    }
+
+    /// Adds all of another set.
+    pub(crate) fn add(&mut self, other: Positions) {
+        for (place, words) in other.chunks {
+            match self.chunks.entry(place) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(words);
+                }
+                Entry::Occupied(mut known) => {
+                    known.get_mut().iter_mut().zip(&words).for_each(|(known, word)| *known |= word);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.chunks.values().flatten().map(|word| u64::from(word.count_ones())).sum()
     }
 
     pub(crate) fn contains(&self, pos: u64) -> bool {
@@ -45,6 +65,15 @@ mod tests {
         for pos in added {
             assert!(!positions.contains(pos) && positions.insert(pos) && !positions.insert(pos), "{pos}");
         }
+        let mut both = Positions::default();
+        for pos in [1, 2_000_000, 5_000_000] {
+            both.insert(pos);
+        }
+        assert_eq!((positions.len(), both.len()), (8, 3));
+        both.add(positions);
+        assert!(added.iter().chain(&[2_000_000, 5_000_000]).all(|pos| both.contains(*pos)));
+        assert_eq!(both.len(), 10);
+        let positions = both;
         for pos in [2, 62, 65, 32_766, 32_769, u64::MAX - 1] {
             assert!(!positions.contains(pos), "{pos}");
         }

@@ -9,22 +9,32 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_store::audit::history::History;
-use unstuck_store::audit::{FORGET, Finding, Promise, REPORT, RESTORE, movers};
+use unstuck_store::audit::{FORGET, Finding, Promise, RESTORE, movers};
 use unstuck_store::contract::StoreError;
 
+use crate::check::Report;
+use crate::check::by_run::ByRun;
 use crate::check::chain::{Chain, Link};
-use crate::check::errors::{EndedInError, compare_open};
+use crate::check::errors::{EndedInError, KeptError, KeptOpen, compare_open};
 use crate::check::positions::Positions;
+use crate::check::ranges::Range;
 use crate::check::snapshot::Snapshot;
-use crate::check::wakes::KeptWakes;
-use crate::check::{Progress, Report};
+use crate::check::tables::tell_unreadable;
+use crate::check::wakes::{KeptWakes, LeaseRow};
 use crate::error::store_error;
-use crate::rows::{self, unsigned};
+use crate::rows::{self, WakeRow, unsigned};
 
-/// Looks at every run, and keeps what is looked at once all are known.
-pub(crate) struct RunChecks<'c, 'p> {
+/// Looks at runs, and keeps what is looked at once all are known.
+pub(crate) struct RunChecks<'c> {
     pub(crate) snapshot: Snapshot<'c>,
-    pub(crate) progress: &'p mut dyn FnMut(Progress),
+    pub(crate) totals: Totals,
+    /// Runs of this range that wait for children, which are looked at once these have been read: their ids are higher.
+    parents: Vec<(Run, bool)>,
+}
+
+/// What is known of many runs together.
+#[derive(Default)]
+pub(crate) struct Totals {
     /// The events that are in the history of a run.
     pub(crate) visited: Positions,
     /// How many runs are found by their key.
@@ -33,6 +43,33 @@ pub(crate) struct RunChecks<'c, 'p> {
     pub(crate) slots: BTreeMap<Arc<str>, (u32, u32)>,
     /// The targets of bulk actions that are under way, by what the runs remember.
     pub(crate) resumed: HashMap<BulkRef, RunId>,
+    /// Whether there are wakeups or leases of no run.
+    pub(crate) has_stray_wakes: bool,
+    /// Whether there are errors of no run.
+    pub(crate) has_stray_errors: bool,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, other: Totals) {
+        let Totals { visited, keys, slots, resumed, has_stray_wakes, has_stray_errors } = other;
+        self.visited.add(visited);
+        self.keys += keys;
+        for (name, (taken, max)) in slots {
+            let known = self.slots.entry(name).or_default();
+            *known = (known.0 + taken, known.1.max(max));
+        }
+        self.resumed.extend(resumed);
+        self.has_stray_wakes |= has_stray_wakes;
+        self.has_stray_errors |= has_stray_errors;
+    }
+}
+
+/// What is kept of a run beside its history.
+struct Kept {
+    wakes: Vec<WakeRow>,
+    leases: Vec<LeaseRow>,
+    errors: Vec<KeptError>,
+    open: Vec<KeptOpen>,
 }
 
 /// The row of a run.
@@ -46,77 +83,85 @@ struct Row {
     is_local: bool,
 }
 
-impl<'c, 'p> RunChecks<'c, 'p> {
-    pub(crate) fn new(snapshot: Snapshot<'c>, progress: &'p mut dyn FnMut(Progress)) -> RunChecks<'c, 'p> {
-        let (visited, slots, resumed) = (Positions::default(), BTreeMap::new(), HashMap::new());
-        RunChecks { snapshot, progress, visited, keys: 0, slots, resumed }
+impl<'c> RunChecks<'c> {
+    pub(crate) fn new(snapshot: Snapshot<'c>) -> RunChecks<'c> {
+        RunChecks { snapshot, totals: Totals::default(), parents: Vec::new() }
     }
 
-    /// Looks at every run: those with a row in order, then those that are only in the log.
-    pub(crate) fn all_runs(&mut self, report: &mut Report) -> Result<(), StoreError> {
+    /// Looks at the runs in this range, and at what is kept of them.
+    pub(crate) fn runs(&mut self, range: Range, report: &mut Report) -> Result<(), StoreError> {
         let connection = self.snapshot.connection;
-        let mut without_row = BTreeSet::new();
-        for id in self.snapshot.tail.keys() {
-            if !self.snapshot.has_row(*id)? {
-                without_row.insert(*id);
-            }
-        }
-        let count: i64 =
-            connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).map_err(store_error)?;
-        let of = unsigned(count) + without_row.len() as u64;
-        let sql = "SELECT id, flow, state, parent, head, slot, local FROM run ORDER BY id";
-        let mut statement = connection.prepare(sql).map_err(store_error)?;
-        let mut found = statement.query([]).map_err(store_error)?;
-        while let Some(row) = found.next().map_err(store_error)? {
-            let id = RunId(unsigned(row.get(0).map_err(store_error)?));
-            match to_row(id, row) {
-                Ok(row) => self.run(id, Some(&row), of, report)?,
-                Err(error) => {
+        let select = |columns: &str, table: &str, id: &str| {
+            let sql = format!("SELECT {columns} FROM {table} WHERE {id} BETWEEN ?1 AND ?2 ORDER BY {id}");
+            connection.prepare_cached(&sql).map_err(store_error)
+        };
+        let ends = || range.ends();
+        let mut statement = select(WakeRow::COLUMNS, "wake", "run")?;
+        let mut wakes = ByRun::new(statement.query(ends()).map_err(store_error)?, WakeRow::read)?;
+        let mut statement = select(LeaseRow::COLUMNS, "lease", "run")?;
+        let mut leases = ByRun::new(statement.query(ends()).map_err(store_error)?, LeaseRow::read)?;
+        let mut statement = select(KeptError::COLUMNS, "error", "run")?;
+        let mut errors = ByRun::new(statement.query(ends()).map_err(store_error)?, KeptError::read)?;
+        let mut statement = select(KeptOpen::COLUMNS, "open_error", "run")?;
+        let mut open = ByRun::new(statement.query(ends()).map_err(store_error)?, KeptOpen::read)?;
+
+        let mut statement = select("id, flow, state, parent, head, slot, local", "run", "id")?;
+        let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
+        for id in self.snapshot.ids_in(range)? {
+            let row = found.of(id).map(|rows| rows.into_iter().next());
+            let mut kept = |row: &Option<Row>| {
+                // Only a run with a row has wakeups in rows.
+                let wakes = if row.is_some() { wakes.of(id)? } else { Vec::new() };
+                Ok(Kept { wakes, leases: leases.of(id)?, errors: errors.of(id)?, open: open.of(id)? })
+            };
+            match row.and_then(|row| Ok((kept(&row)?, row))) {
+                Ok((kept, row)) => self.run(id, row.as_ref(), kept, report)?,
+                Err(error) if !error.may_pass() => {
+                    report.runs += 1;
                     self.snapshot.broken.insert(id);
-                    report.add(unreadable(&id.to_string(), &store_error(error)));
+                    report.add(unreadable(&id.to_string(), &error));
                 }
+                Err(error) => return Err(error),
             }
         }
-        for id in without_row {
-            self.run(id, None, of, report)?;
+        for (parent, by_user) in std::mem::take(&mut self.parents) {
+            let mut findings = Vec::new();
+            let result = self.check_movers(&parent, by_user, &mut findings);
+            tell_unreadable(&parent.id.to_string(), result, report)?;
+            report.extend(findings);
         }
-        for (name, (taken, max)) in &self.slots {
-            if taken > max {
-                let what = format!("{taken} runs have a slot, and at most {max} may: too many go on at once");
-                report.add(Finding::new(Promise::Slot, format!("limit `{name}`"), what, REPORT));
-            }
-        }
+        self.totals.has_stray_wakes |= wakes.finish()? | leases.finish()?;
+        self.totals.has_stray_errors |= errors.finish()? | open.finish()?;
         Ok(())
     }
 
     /// One run; what cannot be read of it is a finding.
-    fn run(&mut self, id: RunId, row: Option<&Row>, of: u64, report: &mut Report) -> Result<(), StoreError> {
+    fn run(
+        &mut self,
+        id: RunId,
+        row: Option<&Row>,
+        kept: Kept,
+        report: &mut Report,
+    ) -> Result<(), StoreError> {
         report.runs += 1;
-        if report.runs.is_multiple_of(1_000) {
-            (self.progress)(Progress { what: "runs", done: report.runs, of });
-        }
         let mut findings = Vec::new();
-        match self.check_run(id, row, report, &mut findings) {
-            Err(error) if !error.may_pass() => findings.push(unreadable(&id.to_string(), &error)),
-            result => result?,
-        }
-        for finding in findings {
-            report.add(finding);
-        }
-        Ok(())
+        let result = self.check_run(id, row, kept, report, &mut findings);
+        report.extend(findings);
+        tell_unreadable(&id.to_string(), result, report)
     }
 
     fn check_run(
         &mut self,
         id: RunId,
         row: Option<&Row>,
+        kept: Kept,
         report: &mut Report,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let connection = self.snapshot.connection;
         let row_head = row.map_or(0, |row| row.head);
         let head = self.snapshot.tail.get(&id).copied().unwrap_or(row_head);
-        let chain = Chain::read(connection, id, head, Some(&mut self.visited))?;
+        let chain = Chain::read(connection, id, head, row_head, Some(&mut self.totals.visited))?;
         report.events += chain.links.len() as u64;
         if let Some(break_) = chain.break_ {
             self.snapshot.broken.insert(id);
@@ -131,7 +176,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
         }
         let mut history = History::new(id);
         let mut wakes = match row {
-            Some(row) => KeptWakes::of_rows(connection, id, row.slot.as_deref())?,
+            Some(row) => KeptWakes::of_rows(kept.wakes, row.slot.as_deref())?,
             None => KeptWakes::default(),
         };
         let mut payloads = BTreeSet::new();
@@ -158,12 +203,12 @@ impl<'c, 'p> RunChecks<'c, 'p> {
                 wakes.change(changed);
             }
         }
-        wakes.move_leases(connection, id)?;
+        wakes.move_leases(kept.leases);
         if history.run().is_some() {
-            ended.compare(connection, id, findings)?;
+            ended.compare(id, kept.errors, findings);
         }
         self.check_payloads(id, payloads, findings)?;
-        self.check_state(&history, &wakes, findings)
+        self.check_state(history, &wakes, kept.open, findings)
     }
 
     /// The row says what the history gives up to there.
@@ -192,11 +237,13 @@ impl<'c, 'p> RunChecks<'c, 'p> {
     /// What follows from the state that the history gives.
     fn check_state(
         &mut self,
-        history: &History,
+        history: History,
         wakes: &KeptWakes,
+        open: Vec<KeptOpen>,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         let Some(run) = history.run() else { return Ok(()) };
+        let waits_for_children = self.snapshot.remember(run);
         let was_set_back = self.snapshot.was_set_back();
         let ahead = history.last_time().filter(|at| *at > self.snapshot.last_time && !was_set_back);
         if let Some(at) = ahead {
@@ -207,36 +254,52 @@ impl<'c, 'p> RunChecks<'c, 'p> {
             findings.push(Finding::new(Promise::Time, run.id.to_string(), what, RESTORE));
         }
         self.check_ids(run, findings);
-        run.each_unit(|_, unit| self.resumed.extend(unit.round.bulk.map(|target| (target, run.id))));
+        run.each_unit(|_, unit| self.totals.resumed.extend(unit.round.bulk.map(|target| (target, run.id))));
         if let Slot::Taken(limit) = &run.slot {
-            let (taken, max) = self.slots.entry(limit.name.clone()).or_default();
+            let (taken, max) = self.totals.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));
         }
-        let Some(version) = self.snapshot.flows.get_mut(&run.flow) else {
+        let flows = self.snapshot.flows.clone();
+        let Some(version) = flows.get(&run.flow) else {
             let what = format!("its flow version, {}, is not there: it cannot go on", run.flow);
             findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
             return Ok(());
         };
-        let name = version.name.clone();
-        // The snapshot is asked about other runs while the flow is read.
-        if let Some(flow) = version.flow.take() {
-            let result = if flow.steps.len() == run.steps.len() {
-                wakes.compare(run, &flow, findings);
-                compare_open(self.snapshot.connection, run, &flow, findings).and_then(|()| {
-                    movers::check(run, &flow, history.was_started_by_user(), &mut self.snapshot, findings)
-                })
-            } else {
+        match &version.flow {
+            Some(flow) if flow.steps.len() == run.steps.len() => {
+                wakes.compare(run, flow, findings);
+                compare_open(self.snapshot.connection, run, flow, open, findings)?;
+            }
+            Some(flow) => {
                 let (has, should) = (run.steps.len(), flow.steps.len());
                 let what = format!("it has {has} steps, and its flow version {should}: that was changed");
                 findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
-                Ok(())
-            };
-            if let Some(version) = self.snapshot.flows.get_mut(&run.flow) {
-                version.flow = Some(flow);
             }
-            result?;
+            None => {}
         }
-        self.check_key(run, &name, findings)
+        self.check_key(run, &version.name, findings)?;
+        let by_user = history.was_started_by_user();
+        if !waits_for_children {
+            return self.check_movers(run, by_user, findings);
+        }
+        self.parents.extend(history.into_run().map(|run| (run, by_user)));
+        Ok(())
+    }
+
+    /// Something will move it.
+    fn check_movers(
+        &mut self,
+        run: &Run,
+        by_user: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
+        let flows = self.snapshot.flows.clone();
+        match flows.get(&run.flow).and_then(|version| version.flow.as_ref()) {
+            Some(flow) if flow.steps.len() == run.steps.len() => {
+                movers::check(run, flow, by_user, &mut self.snapshot, findings)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn check_ids(&self, run: &Run, findings: &mut Vec<Finding>) {
@@ -258,7 +321,7 @@ impl<'c, 'p> RunChecks<'c, 'p> {
             findings.push(Finding::new(promise, run.id.to_string(), what, RESTORE));
         };
         match rows::run_of_key(connection, flow, key)? {
-            Some(found) if found == run.id => self.keys += 1,
+            Some(found) if found == run.id => self.totals.keys += 1,
             Some(found) => add(Promise::Key, format!("its key `{key}` in flow `{flow}` leads to {found}")),
             None => add(
                 Promise::Key,
@@ -307,9 +370,13 @@ pub(crate) fn unreadable(place: &str, error: &StoreError) -> Finding {
     Finding::new(Promise::File, place, format!("it cannot be read: {what}"), RESTORE)
 }
 
-fn to_row(id: RunId, row: &rusqlite::Row<'_>) -> Result<Row, rusqlite::Error> {
+fn read_row(row: &rusqlite::Row<'_>) -> Result<Row, StoreError> {
+    to_row(row).map_err(store_error)
+}
+
+fn to_row(row: &rusqlite::Row<'_>) -> Result<Row, rusqlite::Error> {
     Ok(Row {
-        id,
+        id: RunId(unsigned(row.get(0)?)),
         flow: row.get(1)?,
         state: row.get(2)?,
         parent: row.get::<_, Option<i64>>(3)?.map(|parent| RunId(unsigned(parent))),

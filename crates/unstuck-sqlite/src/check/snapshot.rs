@@ -1,6 +1,6 @@
 //! What is read first and kept while the runs are read: flows, notices, the ends of histories that rows do not cover.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -9,7 +9,7 @@ use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::{Notice, NoticeBody};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Serves;
+use unstuck_core::model::run::{Run, Serves};
 use unstuck_core::time::Time;
 use unstuck_store::audit::history::History;
 use unstuck_store::audit::movers::{Awaited, Neighbour, Neighbours, awaited};
@@ -19,6 +19,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 use crate::check::Report;
 use crate::check::chain::Chain;
 use crate::check::errors::recorded_after;
+use crate::check::ranges::Range;
 use crate::error::store_error;
 use crate::rows::{self, unsigned};
 use crate::sums;
@@ -26,15 +27,17 @@ use crate::writer::number;
 
 /// So many runs that others depend on are remembered.
 const MAX_NEIGHBOURS: usize = 10_000;
-/// So many parents are remembered with all that they wait for.
-const MAX_PARENTS: usize = 32;
+/// So many children are remembered with whom they are awaited by.
+const MAX_AWAITED: usize = 100_000;
 
 pub(crate) struct Snapshot<'c> {
     pub(crate) connection: &'c Connection,
-    pub(crate) flows: BTreeMap<FlowId, Version>,
+    pub(crate) flows: Arc<Versions>,
     notices: FxHashMap<RunId, Vec<NoticeBody>>,
     /// The last events of runs that something has happened to since the rows were last complete.
     pub(crate) tail: FxHashMap<RunId, u64>,
+    /// These runs, in order.
+    pub(crate) tail_ids: Vec<RunId>,
     /// Runs whose history does not lead from their end to a start: that is told once, and not whatever follows from it.
     pub(crate) broken: FxHashSet<RunId>,
     pub(crate) last_id: u64,
@@ -44,9 +47,14 @@ pub(crate) struct Snapshot<'c> {
     /// Errors of events after this position are recorded.
     pub(crate) errors_from: u64,
     neighbours: FxHashMap<RunId, Neighbour>,
-    /// What the parents that were asked last wait for.
-    parents: VecDeque<(RunId, FxHashMap<RunId, Serves>)>,
+    /// The parents whose children are known.
+    parents: FxHashSet<RunId>,
+    /// The children that they wait for, with the attempt.
+    awaited: FxHashMap<(RunId, RunId), Serves>,
 }
+
+/// Every flow version that is kept.
+pub(crate) type Versions = BTreeMap<FlowId, Version>;
 
 /// A flow version that is kept.
 pub(crate) struct Version {
@@ -58,23 +66,82 @@ pub(crate) struct Version {
 impl<'c> Snapshot<'c> {
     pub(crate) fn read(
         connection: &'c Connection,
-        compile: &mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
+        flows: Arc<Versions>,
         report: &mut Report,
     ) -> Result<Snapshot<'c>, StoreError> {
         let flushed = rows::meta(connection, "flushed")?.map_or(0, unsigned);
+        let tail = tail(connection, flushed)?;
+        let mut tail_ids: Vec<RunId> = tail.keys().copied().collect();
+        tail_ids.sort_unstable_by_key(|run| run.0.cast_signed());
         Ok(Snapshot {
             connection,
-            flows: flows(connection, compile, report)?,
+            flows,
             notices: notices(connection, report)?,
-            tail: tail(connection, flushed)?,
+            tail,
+            tail_ids,
             broken: FxHashSet::default(),
             last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
             last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
             clock: rows::clock(connection).unwrap_or_default(),
             errors_from: recorded_after(connection)?,
             neighbours: FxHashMap::default(),
-            parents: VecDeque::new(),
+            parents: FxHashSet::default(),
+            awaited: FxHashMap::default(),
         })
+    }
+
+    /// The runs of a range, in order.
+    pub(crate) fn ids_in(&self, range: Range) -> Result<Vec<RunId>, StoreError> {
+        let sql = "SELECT id FROM run WHERE id BETWEEN ?1 AND ?2";
+        let mut statement = self.connection.prepare_cached(sql).map_err(store_error)?;
+        let rows = statement.query_map(range.ends(), |row| row.get(0).map(unsigned)).map_err(store_error)?;
+        let mut ids: Vec<RunId> =
+            rows.map(|id| id.map(RunId)).collect::<Result<_, _>>().map_err(store_error)?;
+        let place = |id: i64| self.tail_ids.partition_point(|run| run.0.cast_signed() < id);
+        let after = range.last.checked_add(1).map_or(self.tail_ids.len(), place);
+        ids.extend(&self.tail_ids[place(range.first)..after]);
+        ids.sort_unstable_by_key(|run| run.0.cast_signed());
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// What two snapshots of the same moment have in common.
+    pub(crate) fn moment(connection: &Connection) -> Result<String, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(pos) FROM event), 0) || ' '
+            || (SELECT group_concat(name || '=' || quote(value)) FROM (SELECT name, value FROM meta ORDER BY name))";
+        let moment: Option<String> = connection.query_row(sql, [], |row| row.get(0)).map_err(store_error)?;
+        Ok(moment.unwrap_or_default())
+    }
+
+    /// What is known of a run once it has been read, for those that depend on it. Gives whether it waits for others.
+    pub(crate) fn remember(&mut self, run: &Run) -> bool {
+        let awaited = if run.is_final() { Vec::new() } else { awaited(run) };
+        // Nobody asks about a run that has neither children nor a parent.
+        if awaited.is_empty() && run.origin.parent().is_none() {
+            return false;
+        }
+        let waits = !awaited.is_empty();
+        let open = || Neighbour::Open(run.origin.serves());
+        self.remember_neighbour(run.id, if run.is_final() { Neighbour::Final } else { open() });
+        self.remember_children(run.id, awaited);
+        waits
+    }
+
+    fn remember_neighbour(&mut self, run: RunId, known: Neighbour) {
+        if self.neighbours.len() >= MAX_NEIGHBOURS {
+            self.neighbours.clear();
+        }
+        self.neighbours.insert(run, known);
+    }
+
+    fn remember_children(&mut self, parent: RunId, children: Vec<Awaited>) {
+        if self.parents.len() + self.awaited.len() >= MAX_AWAITED {
+            self.parents.clear();
+            self.awaited.clear();
+        }
+        self.parents.insert(parent);
+        let known = |awaited: Awaited| awaited.child.map(|child| ((parent, child), awaited.serves));
+        self.awaited.extend(children.into_iter().filter_map(known));
     }
 
     /// Every run that a notice is on its way to, with the notices.
@@ -136,7 +203,7 @@ impl<'c> Snapshot<'c> {
 
     fn replay(&self, run: RunId, head: u64) -> Result<History, StoreError> {
         let mut history = History::new(run);
-        for link in Chain::read(self.connection, run, head, None)?.links {
+        for link in Chain::read(self.connection, run, head, head, None)?.links {
             match link.record {
                 Ok(record) => history.follow(&record.event, &mut Vec::new()),
                 Err(_) => history.lose(),
@@ -152,28 +219,17 @@ impl Neighbours for Snapshot<'_> {
             return Ok(*known);
         }
         let found = self.look_at(run)?;
-        if self.neighbours.len() >= MAX_NEIGHBOURS {
-            self.neighbours.clear();
-        }
-        self.neighbours.insert(run, found);
+        self.remember_neighbour(run, found);
         Ok(found)
     }
 
     fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<Serves>, StoreError> {
-        if let Some((_, children)) = self.parents.iter().find(|(known, _)| *known == parent) {
-            return Ok(children.get(&child).copied());
+        if !self.parents.contains(&parent) {
+            let history = self.head(parent)?.map(|head| self.replay(parent, head)).transpose()?;
+            let children = history.as_ref().and_then(History::run).map(awaited);
+            self.remember_children(parent, children.unwrap_or_default());
         }
-        let mut children = FxHashMap::default();
-        if let Some(head) = self.head(parent)?
-            && let Some(run) = self.replay(parent, head)?.run()
-        {
-            let known = |awaited: Awaited| awaited.child.map(|child| (child, awaited.serves));
-            children.extend(awaited(run).into_iter().filter_map(known));
-        }
-        let found = children.get(&child).copied();
-        self.parents.push_front((parent, children));
-        self.parents.truncate(MAX_PARENTS);
-        Ok(found)
+        Ok(self.awaited.get(&(parent, child)).copied())
     }
 
     fn notices_to(&self, run: RunId) -> &[NoticeBody] {
@@ -182,11 +238,11 @@ impl Neighbours for Snapshot<'_> {
 }
 
 /// Every flow version, compiled.
-fn flows(
+pub(crate) fn flows(
     connection: &Connection,
     compile: &mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
     report: &mut Report,
-) -> Result<BTreeMap<FlowId, Version>, StoreError> {
+) -> Result<Versions, StoreError> {
     let mut flows = BTreeMap::new();
     for (number, (record, damage)) in (1..).zip(rows::flow_rows(connection)?) {
         report.flows += 1;

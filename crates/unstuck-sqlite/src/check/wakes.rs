@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
+use rusqlite::Row;
 use unstuck_core::decide::unit_name;
-use unstuck_core::id::RunId;
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
@@ -16,7 +15,7 @@ use unstuck_store::timers::Timer;
 
 use crate::error::store_error;
 use crate::record::{KeptSlot, Wake, Wakes, read};
-use crate::writer::number;
+use crate::rows::{WakeRow, unit};
 
 /// What to do where the data is whole and the waking of a run is not.
 const WAKE_AGAIN: &str =
@@ -36,24 +35,29 @@ struct Kept {
     timer: Option<Timer>,
 }
 
+/// A lease that a sign of life has moved.
+pub(crate) struct LeaseRow {
+    unit: Option<UnitRef>,
+    due: Time,
+    planned: Time,
+    heard: Time,
+}
+
+impl LeaseRow {
+    pub(crate) const COLUMNS: &str = "run, step, item, due, planned, heard";
+
+    pub(crate) fn read(row: &Row<'_>) -> Result<LeaseRow, StoreError> {
+        let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
+        let unit = unit(number(1)?, number(2)?);
+        Ok(LeaseRow { unit, due: Time(number(3)?), planned: Time(number(4)?), heard: Time(number(5)?) })
+    }
+}
+
 impl KeptWakes {
     /// What the rows have.
-    pub(crate) fn of_rows(
-        connection: &Connection,
-        run: RunId,
-        slot: Option<&str>,
-    ) -> Result<KeptWakes, StoreError> {
-        let sql = "SELECT step, item, due, planned, heard, ready FROM wake WHERE run = ?1";
-        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-        let mut found = statement.query([number(run.0)?]).map_err(store_error)?;
+    pub(crate) fn of_rows(rows: Vec<WakeRow>, slot: Option<&str>) -> Result<KeptWakes, StoreError> {
         let mut kept = KeptWakes::default();
-        while let Some(row) = found.next().map_err(store_error)? {
-            let unit = unit(row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
-            let time = |place: usize| row.get::<_, Option<i64>>(place).map_err(store_error);
-            let (due, set, heard) = (time(2)?, time(3)?, time(4)?.map(Time));
-            let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
-            let ready: Option<String> = row.get(5).map_err(store_error)?;
-            let ready = ready.map(|ready| read(&ready, "a queue entry")).transpose()?;
+        for WakeRow { unit, timer, ready, .. } in rows {
             kept.places.insert(unit, Kept { ready, timer });
         }
         if let Some(slot) = slot {
@@ -78,22 +82,14 @@ impl KeptWakes {
     }
 
     /// Signs of life have moved leases since. One of an attempt that has ended is over.
-    pub(crate) fn move_leases(&mut self, connection: &Connection, run: RunId) -> Result<(), StoreError> {
-        let sql = "SELECT step, item, due, planned, heard FROM lease WHERE run = ?1";
-        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-        let mut found = statement.query([number(run.0)?]).map_err(store_error)?;
-        while let Some(row) = found.next().map_err(store_error)? {
-            let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
-            let kept = self.places.get_mut(&unit(number(0)?, number(1)?));
-            let planned = Time(number(3)?);
-            if let Some(timer) =
-                kept.and_then(|kept| kept.timer.as_mut()).filter(|timer| timer.set == planned)
-            {
-                timer.due = Time(number(2)?);
-                timer.heard = timer.heard.max(Some(Time(number(4)?)));
+    pub(crate) fn move_leases(&mut self, leases: Vec<LeaseRow>) {
+        for LeaseRow { unit, due, planned, heard } in leases {
+            let timer = self.places.get_mut(&unit).and_then(|kept| kept.timer.as_mut());
+            if let Some(timer) = timer.filter(|timer| timer.set == planned) {
+                timer.due = due;
+                timer.heard = timer.heard.max(Some(heard));
             }
         }
-        Ok(())
     }
 
     /// Compares with what the state of the run asks for.
@@ -142,11 +138,6 @@ fn moved(run: &Run, flow: &Flow, unit: Option<UnitRef>, timer: Timer) -> Option<
     let unit = unit?;
     let live = run.unit(unit)?.state.live()?;
     first_limit(flow.step(unit.step), live, Some(heard)).map(|(due, _)| due)
-}
-
-/// The unit that a row names.
-fn unit(step: i64, item: i64) -> Option<UnitRef> {
-    u16::try_from(step).ok().map(|step| UnitRef { step: StepIx(step), item: u32::try_from(item).ok() })
 }
 
 fn name(flow: &Flow, unit: Option<UnitRef>) -> String {

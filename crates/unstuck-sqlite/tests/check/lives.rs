@@ -1,13 +1,14 @@
 //! A store that Unstuck has written is as promised, at any moment of any life.
 
-use unstuck_core::command::{Says, StartInput};
+use unstuck_core::command::{Command, Says, StartInput};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Kind, Step};
 use unstuck_core::random::Random;
 use unstuck_sqlite::Room;
-use unstuck_store::conformance::driver::{Driver, large};
-use unstuck_store::conformance::flows::{action, sequence, step};
-use unstuck_store::contract::{Filter, Stage, Store as _};
+use unstuck_sqlite::check::{Progress, check};
+use unstuck_store::conformance::driver::{Driver, large, user};
+use unstuck_store::conformance::flows::{action, limited, sequence, step};
+use unstuck_store::contract::{Filter, FlowRecord, Stage, Store as _};
 use unstuck_store::differential::agree;
 use unstuck_store::memory::MemoryStore;
 
@@ -26,6 +27,39 @@ fn a_store_has_no_findings_at_any_moment_of_its_life() {
         let room = Room { max_runs: one_of([0, 1, 4, 1_000]), max_tail: one_of([0, 5, 30, 1_000]) as u64 };
         agree(MemoryStore::deferred, || Temporary::with(room), seed, 120);
     }
+}
+
+/// Parts of the store are seen at different moments then: a slot is given on, and what was counted is gone.
+#[test]
+fn an_engine_that_writes_while_a_check_reads_makes_no_findings() {
+    let mut driver = Driver::new(Temporary::parking());
+    let flow = driver.keep(limited(sequence("scarce", vec![action("q")]), 1));
+    let mut active = Vec::new();
+    for _ in 0..30 {
+        active.push(driver.start(&flow));
+    }
+    let (flows, directory) = (driver.flows.clone(), driver.store.directory().to_owned());
+    driver.act(active[0], Command::Admit);
+    while driver.store.settle(true).is_empty() {}
+    let mut compile = |record: &FlowRecord| Ok((*flows[&record.id]).clone());
+    let mut meanwhile = |_: Progress| {
+        if active.len() < 20 {
+            return;
+        }
+        let last = active.pop().expect("one is left");
+        let first = active.remove(0);
+        driver.act(first, Command::Cancel { by: user(), reason: None });
+        driver.act(last, Command::Admit);
+        active.insert(0, last);
+        driver.store.begin().expect("begins");
+        driver.store.lock(&[first]).expect("locks");
+        let forgotten = Stage { at: driver.now, forgotten: vec![first], ..Stage::default() };
+        driver.store.stage(forgotten).expect("stages");
+        while driver.store.settle(true).is_empty() {}
+    };
+    let report = check(&directory, &mut compile, &mut meanwhile).expect("checks");
+    assert_eq!(report.findings, []);
+    assert!(active.len() < 30);
 }
 
 #[test]

@@ -63,6 +63,11 @@ impl History {
         self.run.as_ref().filter(|_| self.is_sound)
     }
 
+    /// The same, where nothing else is of interest any more.
+    pub fn into_run(self) -> Option<Run> {
+        self.run.filter(|_| self.is_sound)
+    }
+
     /// The number of the last event.
     pub fn seq(&self) -> u64 {
         self.seq

@@ -91,6 +91,7 @@ fn show(report: &Report, stdout: &mut Output) {
 /// How far it is, on a terminal.
 struct Shown {
     stderr: Output,
+    begun: Instant,
     next: Instant,
     is_shown: bool,
 }
@@ -101,21 +102,65 @@ impl Shown {
     const BETWEEN: Duration = Duration::from_millis(200);
 
     fn new() -> Shown {
-        Shown { stderr: Output::stderr(), next: Instant::now() + Shown::FIRST, is_shown: false }
+        let begun = Instant::now();
+        Shown { stderr: Output::stderr(), begun, next: begun + Shown::FIRST, is_shown: false }
     }
 
-    fn tell(&mut self, Progress { what, done, of }: Progress) {
-        if !self.stderr.look.live || Instant::now() < self.next {
+    fn tell(&mut self, progress: Progress) {
+        let now = Instant::now();
+        if !self.stderr.look.live || now < self.next {
             return;
         }
-        self.next = Instant::now() + Shown::BETWEEN;
+        self.next = now + Shown::BETWEEN;
         self.is_shown = true;
-        self.stderr.text(&format!("\r\u{1b}[2Kchecking {what}: {done} of {of}"));
+        let width = self.stderr.width().unwrap_or(80);
+        let line = line(progress, now - self.begun, width);
+        self.stderr.text(&format!("\r\u{1b}[2K{line}"));
     }
 
     fn clear(&mut self) {
         if self.is_shown {
             self.stderr.text("\r\u{1b}[2K");
+        }
+    }
+}
+
+/// A bar, how far it is, and how long it takes still; on a narrow terminal less of that.
+fn line(Progress { what, done, of }: Progress, since: Duration, width: usize) -> String {
+    const BAR: u64 = 24;
+    let share =
+        |whole: u64| u64::try_from(u128::from(done) * u128::from(whole) / u128::from(of.max(1))).unwrap_or(0);
+    let rest = since.as_millis() * u128::from(of.saturating_sub(done)) / u128::from(done.max(1));
+    let full = usize::try_from(share(BAR)).unwrap_or(0);
+    let bar = format!("[{:-<24}]", "#".repeat(full));
+    let percent = share(100);
+    let left = if done > 0 { format!(", {}s left", rest.div_ceil(1_000)) } else { String::new() };
+    let lines = [
+        format!("checking {what} {bar} {percent} % ({done} of {of}{left})"),
+        format!("checking {what} {bar} {percent} %"),
+        format!("checking {what}: {percent} %"),
+    ];
+    let fits = lines.iter().find(|line| line.len() < width).or(lines.last());
+    fits.cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_says_how_far_it_is_and_fits_the_terminal() {
+        let at = |done, of| Progress { what: "runs", done, of };
+        let cases = [
+            (at(0, 1), 0, 80, "checking runs [------------------------] 0 % (0 of 1)"),
+            (at(50, 200), 10, 80, "checking runs [######------------------] 25 % (50 of 200, 30s left)"),
+            (at(200, 200), 10, 80, "checking runs [########################] 100 % (200 of 200, 0s left)"),
+            (at(50, 200), 10, 50, "checking runs [######------------------] 25 %"),
+            (at(50, 200), 10, 30, "checking runs: 25 %"),
+            (at(0, 0), 0, 80, "checking runs [------------------------] 0 % (0 of 0)"),
+        ];
+        for (progress, seconds, width, wanted) in cases {
+            assert_eq!(line(progress, Duration::from_secs(seconds), width), wanted);
         }
     }
 }

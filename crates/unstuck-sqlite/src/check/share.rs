@@ -1,0 +1,71 @@
+//! The ranges of runs, shared among threads. Each reads its own snapshot of the file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustc_hash::FxHashSet;
+use unstuck_core::id::RunId;
+use unstuck_store::contract::StoreError;
+
+use crate::check::ranges::Ranges;
+use crate::check::run::{RunChecks, Totals};
+use crate::check::snapshot::{Snapshot, Versions};
+use crate::check::tables::tell_unreadable;
+use crate::check::{Report, file, payloads};
+use crate::error::store_error;
+
+/// What all threads see.
+pub(crate) struct Shared<'a> {
+    pub(crate) ranges: &'a Ranges,
+    /// So many runs have been looked at.
+    pub(crate) done: AtomicU64,
+    /// There is no use in going on.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// What one thread has found.
+#[derive(Default)]
+pub(crate) struct Share {
+    /// Which moment it has seen.
+    pub(crate) moment: String,
+    /// For each range its number and what was found in it.
+    pub(crate) reports: Vec<(usize, Report)>,
+    pub(crate) totals: Totals,
+    pub(crate) broken: FxHashSet<RunId>,
+}
+
+/// Looks at ranges until there are no more, on a connection of its own. `None` where there can be none: then others do it.
+pub(crate) fn help(
+    path: &Path,
+    flows: Arc<Versions>,
+    shared: &Shared<'_>,
+) -> Result<Option<Share>, StoreError> {
+    let Ok(mut connection) = file::open_beside(path, file::CACHE_OF_HELPER) else { return Ok(None) };
+    let transaction = connection.transaction().map_err(store_error)?;
+    let moment = Snapshot::moment(&transaction)?;
+    let snapshot = Snapshot::read(&transaction, flows, &mut Report::default())?;
+    let mut checks = RunChecks::new(snapshot);
+    let reports = work(&mut checks, shared, &mut |_| {})?;
+    Ok(Some(Share { moment, reports, totals: checks.totals, broken: checks.snapshot.broken }))
+}
+
+/// Looks at ranges until there are no more.
+pub(crate) fn work(
+    checks: &mut RunChecks<'_>,
+    shared: &Shared<'_>,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Vec<(usize, Report)>, StoreError> {
+    let mut reports = Vec::new();
+    while !shared.stop.load(Ordering::Relaxed)
+        && let Some((number, range)) = shared.ranges.take()
+    {
+        let mut report = Report::default();
+        tell_unreadable("the runs", checks.runs(range, &mut report), &mut report)?;
+        tell_unreadable("the payloads", payloads::check(&checks.snapshot, range, &mut report), &mut report)?;
+        let before = shared.done.fetch_add(report.runs, Ordering::Relaxed);
+        tell(before + report.runs);
+        reports.push((number, report));
+    }
+    Ok(reports)
+}
