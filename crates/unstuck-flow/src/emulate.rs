@@ -62,8 +62,11 @@ fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Plan> {
     match (object.spot("sequence"), object.spot("odds"), object.spot("wait")) {
         (Some(spot), None, None) => sequence(&spot, problems).map(Plan::Sequence),
         (None, Some(spot), None) => {
-            let seed = seed.map_or(Some(0), |spot| spot.whole(0, "a whole number of at least 0", problems));
-            Some(Plan::Odds { odds: odds(&spot, problems)?, seed: seed? })
+            let seed = match seed {
+                Some(spot) => Some(spot.whole(0, "a whole number of at least 0", problems)?),
+                None => None,
+            };
+            Some(Plan::Odds { odds: odds(&spot, problems)?, seed })
         }
         (None, None, Some(spot)) => wait(&spot, problems).map(|wait| Plan::Sequence(vec![wait])),
         (None, None, None) => {

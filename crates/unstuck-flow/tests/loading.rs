@@ -167,8 +167,8 @@ fn emulations_are_read() {
         ),
         ("{sequence: [{wait: 5s}, {wait: '1970-01-01T00:00:00Z'}]}", Plan::Sequence(vec![wait, until])),
         ("{wait: 5s}", Plan::Sequence(vec![wait])),
-        ("{odds: {stall: 0.1, pass: 0.9}, seed: 7}", odds(&[(Pass, 0.9), (Stall, 0.1)], 7)),
-        ("{odds: {pass: 9, stall: 1}}", odds(&[(Pass, 9.0), (Stall, 1.0)], 0)),
+        ("{odds: {stall: 0.1, pass: 0.9}, seed: 7}", odds(&[(Pass, 0.9), (Stall, 0.1)], Some(7))),
+        ("{odds: {pass: 9, stall: 1}}", odds(&[(Pass, 9.0), (Stall, 1.0)], None)),
     ];
     for (fields, expected) in cases {
         let step = step(&format!("emulate: {fields}, timeout: 1m"));

@@ -110,14 +110,23 @@ pub enum Plan {
     Odds {
         /// The weight of each.
         odds: Vec<(Behaviour, f64)>,
-        /// Where chance starts: the same seed, the same outcomes.
-        seed: u64,
+        /// Where chance starts: the same seed, the same outcomes in every run. Without one, each run has its own luck.
+        seed: Option<u64>,
     },
+}
+
+/// Tells units apart, so that two of them do not share their luck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Salt {
+    /// The generation, the step and the item: the same in every run.
+    pub unit: u64,
+    /// That, and the run.
+    pub run: u64,
 }
 
 impl Emulation {
     /// What the given attempt does, with all that it says.
-    pub fn turn(&self, attempt: u32, salt: u64) -> Turn {
+    pub fn turn(&self, attempt: u32, salt: Salt) -> Turn {
         let behaviour = self.behaviour(attempt, salt);
         let (after, cause) = match behaviour {
             Behaviour::Drag => (self.drag, None),
@@ -131,16 +140,16 @@ impl Emulation {
         Turn { after, cause, output: self.output.clone(), ..Turn::of(behaviour) }
     }
 
-    /// What the given attempt does. `salt` tells units apart (a run, a step, an item), so that two of them do
-    /// not share their luck.
-    pub fn behaviour(&self, attempt: u32, salt: u64) -> Behaviour {
+    /// What the given attempt does.
+    pub fn behaviour(&self, attempt: u32, salt: Salt) -> Behaviour {
         match &self.plan {
             Plan::Sequence(sequence) => {
                 let place = (attempt.max(1) as usize - 1).min(sequence.len().saturating_sub(1));
                 sequence.get(place).copied().unwrap_or(Behaviour::Pass)
             }
             Plan::Odds { odds, seed } => {
-                let mut random = crate::random::Random::new(seed ^ salt ^ u64::from(attempt).rotate_left(32));
+                let luck = seed.map_or(salt.run, |seed| seed ^ salt.unit);
+                let mut random = crate::random::Random::new(luck ^ u64::from(attempt).rotate_left(32));
                 let sum: f64 = odds.iter().map(|(_, weight)| weight).sum();
                 let mut draw = random.unit() * sum;
                 for (behaviour, weight) in odds {

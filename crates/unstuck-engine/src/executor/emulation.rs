@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use unstuck_core::command::Says;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Turn, WaitUntil};
+use unstuck_core::model::emulation::{Behaviour, Emulation, Salt, Turn, WaitUntil};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::random::Random;
@@ -78,10 +78,11 @@ pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
 }
 
 /// Tells units apart, the same for every attempt of one.
-pub fn salt(attempt: AttemptId) -> u64 {
+pub fn salt(attempt: AttemptId) -> Salt {
     let item = attempt.unit.item.map_or(0, |item| u64::from(item) + 1);
     let unit = (u64::from(attempt.unit.step.0) << 32) | item;
-    Random::new(attempt.run.0 ^ Random::new(unit).draw()).draw()
+    let unit = Random::new(unit ^ (u64::from(attempt.generation.saturating_sub(1)) << 48)).draw();
+    Salt { unit, run: Random::new(attempt.run.0 ^ unit).draw() }
 }
 
 impl Script {

@@ -90,25 +90,29 @@ fn a_script_follows_the_settings() {
 }
 
 #[test]
-fn chance_is_the_same_every_time_and_not_shared_between_units() {
+fn chance_with_a_seed_is_the_same_in_every_run_and_not_shared_between_units() {
     let odds = vec![(Behaviour::Pass, 1.0), (Behaviour::Stall, 1.0)];
-    let plan = Plan::Odds { odds, seed: 7 };
-    let emulation = Emulation { plan, ..emulation(&[]) };
-    let luck = |run: u64, item: Option<u32>| -> String {
+    let luck = |seed: Option<u64>, run: u64, generation: u32, item: Option<u32>| -> String {
+        let plan = Plan::Odds { odds: odds.clone(), seed };
+        let emulation = Emulation { plan, ..emulation(&[]) };
         let mut job = job(&emulation, Limits::default(), 1);
         let unit = UnitRef { step: StepIx(0), item };
         let mut of = |attempt| {
-            job.attempt = AttemptId { run: unstuck_core::id::RunId(run), generation: 1, unit, attempt };
+            job.attempt = AttemptId { run: unstuck_core::id::RunId(run), generation, unit, attempt };
             if text(&emulation, &job, Time(0)).contains("completed") { 'p' } else { 's' }
         };
         (1..=32).map(&mut of).collect()
     };
-    let lucks = [luck(1, None), luck(2, None), luck(1, Some(0)), luck(1, Some(1)), luck(2, Some(1))];
+    let units = [(1, None), (2, None), (1, Some(0)), (1, Some(1)), (2, Some(1))];
+    let lucks = units.map(|(generation, item)| luck(Some(7), 1, generation, item));
     for (place, one) in lucks.iter().enumerate() {
         assert!(one.contains('p') && one.contains('s'), "{one}");
         assert!(!lucks[..place].contains(one), "{lucks:?}");
     }
-    assert_eq!(luck(1, Some(1)), lucks[3]);
+    assert_eq!(luck(Some(7), 2, 1, Some(1)), lucks[3], "with a seed, every run is like every other");
+    assert_ne!(luck(Some(8), 1, 1, Some(1)), lucks[3]);
+    assert_ne!(luck(None, 1, 1, None), luck(None, 2, 1, None), "without one, each run has its own luck");
+    assert_eq!(luck(None, 1, 1, None), luck(None, 1, 1, None));
 }
 
 #[test]

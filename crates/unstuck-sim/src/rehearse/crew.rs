@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unstuck_core::command::Says;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::emulation::Turn;
+use unstuck_core::model::emulation::{Salt, Turn};
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::model::unit::UnitRef;
@@ -192,11 +192,14 @@ impl Crew {
 /// What an attempt does that starts now: as the plan says, else as its step says, else it passes; unless something is down.
 fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> Turn {
     let (step, item) = (job.step(), job.attempt.unit.item);
-    let luck = emulation::salt(job.attempt) ^ seed.rotate_left(17);
+    // Runs of a rehearsal do not share their luck, which is the same every time all the same.
+    let luck = emulation::salt(job.attempt).run ^ seed.rotate_left(17);
     let mut random = Random::new(luck ^ u64::from(tries).rotate_left(32));
     let planned = match (plan.rule(&job.flow.name, step, item), &step.kind) {
         (Some(rule), _) => rule.turn(tries, &mut random),
-        (None, Kind::Emulate(emulation)) => emulation.turn(job.attempt.attempt, luck),
+        (None, Kind::Emulate(emulation)) => {
+            emulation.turn(job.attempt.attempt, Salt { unit: luck, run: luck })
+        }
         (None, _) => Turn::of(unstuck_core::model::emulation::Behaviour::Pass),
     };
     let ends = emulation::play(&planned, job, now).ends_after().map(|after| now + after);

@@ -7,7 +7,7 @@ use unstuck_core::command::Says;
 use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::Behaviour;
+use unstuck_core::model::emulation::{Behaviour, Salt};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Kind;
 use unstuck_core::time::Millis;
@@ -64,7 +64,8 @@ impl Conduct {
         };
         let ending = match &job.step().kind {
             Kind::Emulate(emulation) => {
-                emulated(emulation.behaviour(job.attempt.attempt, job.attempt.run.0 ^ seed))
+                let luck = job.attempt.run.0 ^ seed;
+                emulated(emulation.behaviour(job.attempt.attempt, Salt { unit: luck, run: luck }))
             }
             _ => chance.weighed(&[
                 (2_600, Ending::Pass),

@@ -125,3 +125,26 @@ fn a_step_for_a_worker_does_not_wait_for_ever() {
         assert_eq!((ran.json()["state"].as_str(), ran.code), (Some(state), 1), "{flow}");
     }
 }
+
+#[test]
+fn odds_with_a_seed_come_out_the_same_in_every_run() {
+    let flow = |seed: &str| {
+        format!(
+            "flow: a
+defaults: {{minimumDelay: 1ms}}
+steps:
+  - id: one
+    forEach: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+    emulate: {{odds: {{stall: 1, pass: 1}}{seed}}}
+    failOnError: false
+"
+        )
+    };
+    let states = |seed: &str| -> String {
+        let ran = run_flow(&flow(seed), &["-o", "json"]);
+        ran.json()["output"].to_string()
+            + &ran.json()["steps"].to_string().matches("emulated stall").count().to_string()
+    };
+    assert_eq!(states(", seed: 7"), states(", seed: 7"));
+    assert_ne!(states(", seed: 7"), states(", seed: 8"));
+}
