@@ -288,7 +288,7 @@ fn what_is_recorded_of_an_error_is_what_a_policy_saw() {
     let told = (&*error.step, &*error.action, error.action_type.as_deref(), &*error.root_flow, &*error.cause);
     assert_eq!(told, ("a", "f.a", Some("TRANSFORM"), "f", "HTTP 503 from 10.0.0.7"));
     assert_eq!((error.attempt, error.rounds, error.fatal, error.at), (1, 1, false, BEGIN));
-    assert_eq!(&*error.pattern, "HTTP <n> from <address>");
+    assert_eq!(&*error.pattern, "HTTP 503 from <address>");
     assert_eq!(error.policy.as_ref().map(|policy| (&*policy.name, policy.version)), Some(("p", 1)));
     let open = open_error(&world.runs[&run], &world.flow_of(&world.runs[&run]), world.unit_ref(run, "a"));
     let open = open.expect("it is in error");
