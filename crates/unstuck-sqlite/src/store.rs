@@ -535,6 +535,11 @@ impl Store for SqliteStore {
         Ok(self.state.flows.get(flow))
     }
 
+    fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
+        self.usable()?;
+        Ok(self.state.flows.after(after, limit))
+    }
+
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
         self.usable()?;
         Ok(self.state.flows.newest(name))

@@ -213,6 +213,7 @@ macro_rules! conformance_tests {
                 the_same_flow_again_is_the_same
                 a_version_does_not_change
                 versions_are_counted
+                flows_are_listed
             ]
             aside: [
                 what_is_due_in_it_waits

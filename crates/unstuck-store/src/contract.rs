@@ -163,6 +163,9 @@ pub trait Store {
     /// A flow version.
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
 
+    /// Flow versions, in the order of their ids, after the id `after`, at most `limit`.
+    fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
+
     /// The newest version of a flow: the one that was kept last for the first time.
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
 

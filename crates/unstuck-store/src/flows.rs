@@ -52,6 +52,12 @@ impl Flows {
         self.records.get(place(flow)).cloned()
     }
 
+    /// Flow versions in the order of their ids, after this one.
+    pub fn after(&self, after: Option<FlowId>, limit: usize) -> Vec<FlowRecord> {
+        let first = after.map_or(0, |after| place(after).saturating_add(1));
+        self.records.iter().skip(first).take(limit).cloned().collect()
+    }
+
     /// The newest version of a flow.
     pub fn newest(&self, name: &str) -> Option<FlowRecord> {
         self.of_name(name).next_back().cloned()

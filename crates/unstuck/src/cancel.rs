@@ -12,7 +12,7 @@ use crate::{Done, Format, changed};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest; or several.
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
     #[arg(value_name = "RUN", required_unless_present_any = ["flow", "state"], conflicts_with_all = ["flow", "state"])]
     runs: Vec<String>,
 

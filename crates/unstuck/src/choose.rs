@@ -13,7 +13,7 @@ use crate::{Done, Format, changed};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     /// The held step; `step[3]` for an item.

@@ -11,7 +11,7 @@ use crate::{Done, Format, text};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     #[command(flatten)]

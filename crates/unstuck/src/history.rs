@@ -14,7 +14,7 @@ use crate::{Done, Format, style, text};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, or @latest.
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     /// Only events after this number.

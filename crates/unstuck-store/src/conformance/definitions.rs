@@ -82,6 +82,21 @@ pub fn versions_are_counted<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(&*put(&mut store, "g", None, "a", "/").version, "1");
 }
 
+/// Every version of every flow is listed in the order of their ids, in pages.
+pub fn flows_are_listed<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut store = make();
+    assert_eq!(store.flows(None, 9), Ok(Vec::new()));
+    let kept: Vec<FlowRecord> = [("f", "a"), ("g", "a"), ("f", "b")]
+        .into_iter()
+        .map(|(name, source)| put(&mut store, name, None, source, "/"))
+        .collect();
+    let mut store = store.reopen();
+    assert_eq!(store.flows(None, 9), Ok(kept.clone()));
+    assert_eq!(store.flows(None, 2), Ok(kept[..2].to_vec()));
+    assert_eq!(store.flows(Some(kept[1].id), 2), Ok(kept[2..].to_vec()));
+    assert_eq!(store.flows(Some(kept[2].id), 2), Ok(Vec::new()));
+}
+
 fn put<S: TestStore>(
     store: &mut S,
     name: &str,

@@ -76,6 +76,7 @@ macro_rules! delegate_store {
             list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
             put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
             flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
+            flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
             newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
             policies() -> Result<Vec<Policy>, StoreError>;
             put_policies(change: PolicyChange) -> Result<(), StoreError>;

@@ -1,4 +1,6 @@
-//! How runs are named: by id, by the beginning of an id, or as the latest.
+//! How runs are named: by id, by the beginning of an id, by key, or as the latest.
+
+use std::collections::BTreeSet;
 
 use unstuck_core::id::RunId;
 use unstuck_engine::flows::Flows;
@@ -11,6 +13,8 @@ pub(crate) const LATEST: &str = "@latest";
 
 /// Of so many runs with the same beginning one can choose.
 const SHOWN: usize = 5;
+/// So many flow versions are read at once.
+const FLOWS: usize = 1_000;
 const PREFIX: &str = "run_";
 /// Characters of 5 bits in an id.
 const DIGITS: u32 = 13;
@@ -25,31 +29,80 @@ pub(crate) fn find(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Resu
             Unanswered::refused("there is no run in this store yet; `unstuck run FILE` starts one")
         });
     }
-    let range = Range::of(name).ok_or_else(|| {
-        Unanswered::refused(format!(
-            "`{name}` does not name a run: give its id, the beginning of its id, or {LATEST}"
-        ))
-    })?;
-    let found = store.list(&Filter::default(), range.end, SHOWN + 1)?;
-    let found: Vec<_> = found.into_iter().filter(|run| run.id >= range.start).collect();
-    match found.as_slice() {
-        [] => Err(Unanswered::refused(format!(
-            "there is no run `{name}` in this store; `unstuck runs` lists them"
+    let range = Range::of(name);
+    if let Some(range) = range.filter(Range::is_one)
+        && store.run(range.start)?.is_some()
+    {
+        return Ok(range.start);
+    }
+    let of_key = of_key(store, name)?;
+    let beginning = match range {
+        Some(range) => beginning(store, range)?,
+        None => Vec::new(),
+    };
+    match (of_key.as_slice(), beginning.as_slice()) {
+        ([], []) => Err(Unanswered::Refused(format!(
+            "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
         ))),
-        [run] => Ok(run.id),
-        several => {
-            let mut lines = vec![format!("`{name}` is the beginning of several ids; give more of it:")];
-            for run in several.iter().take(SHOWN) {
-                let flow = match flows.get(store, run.flow) {
-                    Ok(flow) => flow.name.clone(),
-                    Err(_) => aside::flow_of(store, run)?.0,
-                };
-                lines.push(format!("  {}  {}, of flow `{flow}`", run.id, run.state().word()));
-            }
-            lines.extend((several.len() > SHOWN).then(|| "  and more".to_owned()));
-            Err(Unanswered::Refused(lines.join("\n")))
+        ([run], []) | ([], [run]) => Ok(*run),
+        _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
+    }
+}
+
+/// The runs whose ids are in this range, newest first; of many the first ones.
+fn beginning(store: &mut dyn Store, range: Range) -> Result<Vec<RunId>, Unanswered> {
+    let found = store.list(&Filter::default(), range.end, SHOWN + 1)?;
+    Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
+}
+
+/// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
+pub(crate) fn of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, Unanswered> {
+    let mut names = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let page = store.flows(after, FLOWS)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        names.extend(page.into_iter().map(|flow| flow.name));
+    }
+    let mut found = Vec::new();
+    for flow in names {
+        found.extend(store.run_of_key(&flow, name)?);
+        if let Some(key) = name.strip_prefix(&*flow).and_then(|rest| rest.strip_prefix(':')) {
+            found.extend(store.run_of_key(&flow, key)?);
         }
     }
+    Ok(found)
+}
+
+/// Says which runs a name may mean, and how to name each.
+fn ambiguous(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+    of_key: &[RunId],
+    beginning: &[RunId],
+) -> Result<Unanswered, Unanswered> {
+    let what = match (of_key, beginning) {
+        ([], _) => "is the beginning of several ids; give more of it:",
+        (_, []) => "is a key in several flows; give the flow too, or the id:",
+        _ => "is a key, and the beginning of an id; give the flow too, or the id:",
+    };
+    let mut lines = vec![format!("`{name}` {what}")];
+    for id in of_key.iter().chain(beginning).take(SHOWN) {
+        let Some(run) = store.run(*id)? else { continue };
+        let flow = match flows.get(store, run.flow) {
+            Ok(flow) => flow.name.clone(),
+            Err(_) => aside::flow_of(store, &run)?.0,
+        };
+        let state = run.state().word();
+        lines.push(match &run.key {
+            Some(key) if of_key.contains(id) => format!("  {flow}:{key}  is {id}, {state}"),
+            Some(_) | None => format!("  {id}  {state}, of flow `{flow}`"),
+        });
+    }
+    lines.extend((of_key.len() + beginning.len() > SHOWN).then(|| "  and more".to_owned()));
+    Ok(Unanswered::Refused(lines.join("\n")))
 }
 
 /// The ids that begin alike.
@@ -74,6 +127,11 @@ impl Range {
         // Ids have 63 bits.
         let id = |value: u128| i64::try_from(value << shift).ok().map(|id| RunId(id.cast_unsigned()));
         Some(Range { start: id(value)?, end: id(value + 1) })
+    }
+
+    /// Whether it is one id, given in full.
+    fn is_one(&self) -> bool {
+        self.end.is_some_and(|end| end.0 - self.start.0 == 1)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How runs are named: by id, by the beginning of one, or as the latest.
+//! How runs are named: by id, by the beginning of one, by key, or as the latest.
 
 use serde_json::json;
 
@@ -59,15 +59,14 @@ fn what_names_no_run_is_refused() {
     store.run_flow(DONE, &[]);
     let id = store.latest();
     store.unstuck(&["forget", &id, "--yes"]);
-    let cases = [
-        ("@latest", "there is no run in this store yet; `unstuck run FILE` starts one".to_owned()),
-        (&id, format!("there is no run `{id}` in this store; `unstuck runs` lists them")),
-        ("zzz", "`zzz` does not name a run: give its id, the beginning of its id, or @latest".to_owned()),
-        ("7", "there is no run `7` in this store; `unstuck runs` lists them".to_owned()),
-        ("@last", "`@last` does not name a run: give its id, the beginning of its id, or @latest".to_owned()),
-        ("", "`` does not name a run: give its id, the beginning of its id, or @latest".to_owned()),
-        ("r-1", "`r-1` does not name a run: give its id, the beginning of its id, or @latest".to_owned()),
-    ];
+    let unknown = |name: &str| {
+        format!(
+            "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
+        )
+    };
+    let none = "there is no run in this store yet; `unstuck run FILE` starts one".to_owned();
+    let mut cases = vec![("@latest", none)];
+    cases.extend([&id, "zzz", "7", "@last", "", "r-1", "a:"].map(|name| (name, unknown(name))));
     for (name, wanted) in cases {
         for command in ["show", "explain", "history", "cancel"] {
             let ran = store.unstuck(&[command, name]);
@@ -78,4 +77,52 @@ fn what_names_no_run_is_refused() {
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
         assert_eq!(error["error"], wanted);
     }
+}
+
+const KEYED: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: one, set: 1}\n";
+
+#[test]
+fn a_run_is_found_by_its_key_wherever_one_is_named() {
+    let store = Store::new();
+    store.run_flow(KEYED, &["--key", "talk 17/a"]);
+    let id = store.latest();
+    store.run_flow(KEYED, &[]);
+    for name in ["talk 17/a", "a:talk 17/a"] {
+        assert_eq!(store.unstuck(&["show", name, "-o", "json"]).json()["id"], *id, "{name}");
+        for command in [["explain", name], ["history", name]] {
+            let ran = store.unstuck(&command);
+            assert_eq!(ran.code, 0, "{command:?}: {}", ran.stderr);
+            assert!(ran.stdout.contains(&id), "{command:?}: {}", ran.stdout);
+        }
+    }
+    let page = store.unstuck(&["runs", "--after", "talk 17/a", "-o", "json"]).json();
+    assert_eq!(page["runs"], json!([]));
+    let forgotten = store.unstuck(&["forget", "talk 17/a", "--yes", "-o", "json"]);
+    assert_eq!(forgotten.json()["forgotten"], json!([id]));
+}
+
+#[test]
+fn a_key_of_several_flows_is_named_with_its_flow() {
+    let store = Store::new();
+    store.run_flow(KEYED, &["--key", "k-1"]);
+    let first = store.latest();
+    store.run_flow(KEYED, &["--key", "k-1", "--flow", "b"]);
+    let second = store.latest();
+    let ambiguous = store.unstuck(&["cancel", "k-1"]);
+    let wanted = format!(
+        "error: `k-1` is a key in several flows; give the flow too, or the id:\n  a:k-1  is {first}, completed\n  b:k-1  is {second}, completed\n"
+    );
+    assert_eq!((ambiguous.code, ambiguous.stderr), (1, wanted));
+    for (name, id) in [("a:k-1", &first), ("b:k-1", &second)] {
+        assert_eq!(store.unstuck(&["show", name, "-o", "json"]).json()["id"], **id, "{name}");
+    }
+    // A key that is the beginning of an id too.
+    store.run_flow(KEYED, &["--key", "0"]);
+    let third = store.latest();
+    let ambiguous = store.unstuck(&["show", "0"]);
+    let wanted = format!(
+        "error: `0` is a key, and the beginning of an id; give the flow too, or the id:\n  a:0  is {third}, completed\n"
+    );
+    assert!(ambiguous.stderr.starts_with(&wanted), "{}", ambiguous.stderr);
+    assert_eq!(store.unstuck(&["show", "a:0", "-o", "json"]).json()["id"], *third);
 }

@@ -230,6 +230,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.flow(flow), |store| store.flow(flow))
     }
 
+    fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
+        self.ask(|oracle| oracle.flows(after, limit), |store| store.flows(after, limit))
+    }
+
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
         self.ask(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
     }
