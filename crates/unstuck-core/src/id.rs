@@ -120,6 +120,16 @@ impl Ids {
     }
 }
 
+impl RunId {
+    /// No run that was started at this time or later has a lower id. After the clock was set back, ids stand ahead of it
+    /// for as long as it takes to come there again.
+    pub fn first_at(time: Time) -> RunId {
+        let ms = u64::try_from(time.0.saturating_sub(EPOCH_MS)).unwrap_or(0);
+        let last = i64::MAX.cast_unsigned();
+        RunId(ms.checked_mul(1 << (NODE_BITS + COUNTER_BITS)).map_or(last, |first| first.min(last)))
+    }
+}
+
 fn base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; DIGITS];
     for (i, digit) in text.iter_mut().rev().enumerate() {
@@ -141,6 +151,19 @@ fn parse_base32(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_id_of_a_time_lies_between_those_before_and_those_after() {
+        let mut ids = Ids::new(3, 0);
+        let times = [EPOCH_MS + 1, EPOCH_MS + 2, EPOCH_MS + 9_000].map(Time);
+        for time in times {
+            let first = RunId::first_at(time);
+            assert!(RunId(ids.last()) < first);
+            assert!(RunId(ids.next(time)) >= first);
+        }
+        assert_eq!(RunId::first_at(Time(0)), RunId(0));
+        assert_eq!(RunId::first_at(Time(i64::MAX)), RunId(i64::MAX.cast_unsigned()));
+    }
 
     #[test]
     fn ids_grow_even_when_the_clock_goes_back() {

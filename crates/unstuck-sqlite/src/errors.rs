@@ -24,32 +24,32 @@ use crate::writer::number;
 pub(crate) use write::{ErrorChanges, count, forget, write};
 
 /// A query that is put together: only what is asked for stands in it, so that the right index is used.
-struct Query {
+pub(crate) struct Query {
     sql: String,
     values: Vec<Value>,
 }
 
 impl Query {
-    fn new(sql: &str) -> Query {
+    pub(crate) fn new(sql: &str) -> Query {
         Query { sql: sql.to_owned(), values: Vec::new() }
     }
 
-    fn add(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
+    pub(crate) fn add(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(clause);
         self.values.extend(values);
     }
 
-    fn text(&mut self, clause: &str, text: Option<&Arc<str>>) {
+    pub(crate) fn text(&mut self, clause: &str, text: Option<&Arc<str>>) {
         if let Some(text) = text {
             self.add(clause, [Value::from(text.to_string())]);
         }
     }
 
-    fn limit(&mut self, clause: &str, limit: usize) {
+    pub(crate) fn limit(&mut self, clause: &str, limit: usize) {
         self.add(clause, [Value::from(i64::try_from(limit).unwrap_or(i64::MAX))]);
     }
 
-    fn rows<T>(
+    pub(crate) fn rows<T>(
         self,
         connection: &Connection,
         mut each: impl FnMut(&Row<'_>) -> Result<T, StoreError>,

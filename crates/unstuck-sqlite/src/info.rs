@@ -118,7 +118,7 @@ fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap
     Ok(counts)
 }
 
-fn state(word: &str) -> Result<RunState, StoreError> {
+pub(crate) fn state(word: &str) -> Result<RunState, StoreError> {
     let found = RunState::ALL.into_iter().find(|state| state.word() == word);
     found.ok_or_else(|| broken(format!("a run has the unknown state `{word}`; check the store")))
 }

@@ -6,6 +6,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::run::Rests;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
@@ -61,6 +62,8 @@ pub(crate) struct Row {
     pub(crate) parent: Option<RunId>,
     pub(crate) head: u64,
     pub(crate) slot: Option<(KeptSlot, Option<Time>)>,
+    /// Which of `error` and `held` its steps are in.
+    pub(crate) rests: Rests,
     /// Whether an executor of this process has an attempt of it.
     pub(crate) is_local: bool,
     /// Whether there may be older wakeups or leases of it.

@@ -21,6 +21,7 @@ mod hot;
 mod image;
 mod info;
 mod job;
+mod listing;
 mod open;
 mod options;
 mod pen;

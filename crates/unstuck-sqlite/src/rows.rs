@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
@@ -18,7 +17,7 @@ use unstuck_core::replay::replay_event;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
 use unstuck_store::audit::RESTORE;
-use unstuck_store::contract::{Filter, FlowRecord, Life, NoticeId, StoreError};
+use unstuck_store::contract::{FlowRecord, Life, NoticeId, StoreError};
 use unstuck_store::timers::Timer;
 
 use crate::bulks;
@@ -67,41 +66,9 @@ pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunR
     statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
 }
 
-fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
+pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
     let flow: String = row.get(1)?;
     Ok(RunRow { id: RunId(unsigned(row.get(0)?)), flow: flow.into(), head: unsigned(row.get(2)?) })
-}
-
-/// Runs that have a row, newest first, before an id. The state is that of the row.
-pub(crate) fn list(
-    connection: &Connection,
-    filter: &Filter,
-    before: Option<RunId>,
-    limit: usize,
-) -> Result<Vec<RunRow>, StoreError> {
-    // Only what is asked for stands in the query, so that children are found by the index of their parents.
-    let mut sql = "SELECT id, flow, head FROM run WHERE id < ?".to_owned();
-    let mut values: Vec<Value> = vec![before.map_or(Ok(i64::MAX), |before| number(before.0))?.into()];
-    let mut ask = |clause: &str, value: Option<Value>| {
-        sql.push_str(clause);
-        values.extend(value);
-    };
-    if let Some(state) = filter.state {
-        ask(" AND state = ?", Some(state.word().to_owned().into()));
-    }
-    if let Some(flow) = &filter.flow {
-        ask(" AND flow = ?", Some(flow.to_string().into()));
-    }
-    if let Some(parent) = filter.parent {
-        ask(" AND parent = ?", Some(number(parent.0)?.into()));
-    }
-    if filter.roots_only {
-        ask(" AND parent IS NULL", None);
-    }
-    ask(" ORDER BY id DESC LIMIT ?", Some(i64::try_from(limit).unwrap_or(i64::MAX).into()));
-    let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
-    let rows = statement.query_map(params_from_iter(values), to_run_row).map_err(store_error)?;
-    rows.collect::<Result<_, _>>().map_err(store_error)
 }
 
 /// The record at a position, with the position of the run's record before it.

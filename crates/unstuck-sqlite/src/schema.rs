@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 4] = [FIRST, ERRORS, BULKS, SUMS];
+const MIGRATIONS: [&str; 5] = [FIRST, ERRORS, BULKS, SUMS, RESTS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -177,6 +177,14 @@ ALTER TABLE notice ADD COLUMN sum INTEGER;
 ALTER TABLE policy ADD COLUMN sum INTEGER;
 ALTER TABLE flow ADD COLUMN steps TEXT;
 ALTER TABLE flow ADD COLUMN sum INTEGER;
+";
+
+/// Which runs have a step in error (1) or held (2), whatever their state; rows from before do not say. What is open, and what
+/// has not completed, is found without reading what has.
+const RESTS: &str = "
+ALTER TABLE run ADD COLUMN rests INTEGER;
+CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
+CREATE INDEX run_not_completed ON run (id) WHERE state <> 'completed';
 ";
 
 /// What the file says it is: the letters `Unst`.

@@ -298,6 +298,7 @@ impl SqliteStore {
             parent: run.origin.parent(),
             head: hot.head,
             slot,
+            rests: run.rests(),
             is_local,
             had_wakes: hot.has_wakes || hot.has_leases,
             wakes,

@@ -1,6 +1,5 @@
 //! The store: the contract, kept with a log on disk and what is hot in memory.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -486,37 +485,12 @@ impl Store for SqliteStore {
 
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.catch_up()?;
-        let mut hot: Vec<RunId> = Vec::new();
-        for (id, entry) in self.state.hot.iter() {
-            let Whereabouts::Here(run) = &entry.run else { return Err(conflict(*id, "is locked")) };
-            if before.is_none_or(|before| *id < before) && matches(filter, run, &entry.flow) {
-                hot.push(*id);
-            }
-        }
-        hot.sort_unstable_by_key(|run| Reverse(*run));
-        hot.truncate(limit);
-        // Rows of runs in memory are behind: they are passed over, and more are read for them.
-        let mut cold = Vec::new();
-        let mut last = before;
-        while cold.len() < limit {
-            let page = rows::list(&self.reader, filter, last, limit)?;
-            last = page.last().map(|row| row.id);
-            let is_end = page.len() < limit;
-            cold.extend(page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()));
-            if is_end {
-                break;
-            }
-        }
-        let mut found = Vec::new();
-        for row in cold {
-            found.push(rows::run_at(&self.reader, row.id, row.head)?);
-        }
-        for id in hot {
-            found.extend(self.run(id)?);
-        }
-        found.sort_unstable_by_key(|run| Reverse(run.id));
-        found.truncate(limit);
-        Ok(found)
+        self.list_runs(filter, before, limit)
+    }
+
+    fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        self.catch_up()?;
+        self.count_root_runs(since)
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
@@ -648,12 +622,4 @@ impl Store for SqliteStore {
         self.usable()?;
         bulks::targets(&self.reader, bulk, None, from, limit)
     }
-}
-
-fn matches(filter: &Filter, run: &Run, flow: &Arc<str>) -> bool {
-    let state: RunState = run.state();
-    filter.state.is_none_or(|wanted| wanted == state)
-        && filter.flow.as_ref().is_none_or(|wanted| wanted == flow)
-        && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
-        && !(filter.roots_only && run.origin.parent().is_some())
 }

@@ -13,6 +13,7 @@ use crate::bulks;
 use crate::claim::Claim;
 use crate::error::{broken, store_error};
 use crate::errors;
+use crate::listing::bits;
 use crate::job::{Entry, Job, MovedLease, Row, place};
 use crate::options::{Hand, Options};
 use crate::pen::Pen;
@@ -252,9 +253,9 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
 
 fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
     let upsert =
-        "INSERT INTO run (id, flow, state, parent, head, slot, local) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
-        local = excluded.local";
+        local = excluded.local, rests = excluded.rests";
     let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
     let slot = row.slot.as_ref().map(text).transpose()?;
     prepare(transaction, upsert)?
@@ -265,7 +266,8 @@ fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) ->
             parent,
             number(row.head)?,
             slot,
-            row.is_local
+            row.is_local,
+            bits(row.rests)
         ])
         .map_err(store_error)?;
     written.runs.add(row.flow.len() + row.state.len());

@@ -207,6 +207,7 @@ macro_rules! conformance_tests {
                 payloads_are_kept
                 runs_are_listed_newest_first
                 versions_are_listed_together
+                runs_are_found_by_what_they_have
             ]
             definitions: [
                 a_flow_is_kept

@@ -10,8 +10,10 @@
 
 mod bulks;
 mod errors;
+mod filter;
 mod policies;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,6 +36,7 @@ use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
 
 pub use bulks::BulkChange;
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter};
+pub use filter::Filter;
 pub use policies::{AuditId, PolicyAudit, PolicyChange, PolicyDeed, PolicyHits};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
@@ -148,6 +151,10 @@ pub trait Store {
 
     /// Runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as [`Store::run`].
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+
+    /// How many root runs are in each state: all that are not final, and of the final ones those that were started at `since`
+    /// or later, by their ids.
+    fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
 
     /// Keeps a flow, durable on return. The same content again returns what is there, now with this folder, and with the
     /// order of its steps that was kept first: whoever uses it brings them into that. The same version with other content
@@ -357,19 +364,6 @@ pub struct Settled {
     /// Whether it is durable. A failed one takes all that was staged on top of it with it; those are reported
     /// as failed too.
     pub result: Result<(), StoreError>,
-}
-
-/// Which runs to list.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    /// In this state.
-    pub state: Option<RunState>,
-    /// Of the flow of this name.
-    pub flow: Option<Arc<str>>,
-    /// Children and handlers of this run.
-    pub parent: Option<RunId>,
-    /// Only those that are nobody's child or handler.
-    pub roots_only: bool,
 }
 
 /// A flow to be kept.

@@ -58,6 +58,11 @@ impl Flows {
         self.records.iter().skip(first).take(limit).cloned().collect()
     }
 
+    /// The names of all flows, each once, in no order.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.versions.keys().cloned().collect()
+    }
+
     /// The newest version of a flow.
     pub fn newest(&self, name: &str) -> Option<FlowRecord> {
         self.of_name(name).next_back().cloned()

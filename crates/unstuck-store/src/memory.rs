@@ -20,7 +20,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policy;
@@ -374,6 +374,11 @@ impl Store for MemoryStore {
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.usable()?;
         self.state.list(filter, before, limit)
+    }
+
+    fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        self.usable()?;
+        self.state.count_runs(since)
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {

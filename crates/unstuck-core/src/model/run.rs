@@ -242,6 +242,15 @@ pub enum End {
     },
 }
 
+/// What of a run is at rest and may need a person, whatever its state is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rests {
+    /// A step is in error.
+    pub error: bool,
+    /// A step is held.
+    pub held: bool,
+}
+
 /// The state of a run, as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -347,7 +356,30 @@ impl Run {
         self.state_by_units(true)
     }
 
-    fn state_by_units(&self, has_slot: bool) -> RunState {
+    /// Whether somebody who looks for this state looks for this run: it is in it, or it is not final and a step of it is in
+    /// error or held, whatever else goes on.
+    pub fn has_state(&self, state: RunState) -> bool {
+        let rests = self.rests();
+        self.state() == state
+            || (state == RunState::Error && rests.error)
+            || (state == RunState::Held && rests.held)
+    }
+
+    /// Which of `error` and `held` its steps are in, its own or those of children; nothing once it is final.
+    pub fn rests(&self) -> Rests {
+        if self.is_final() {
+            return Rests::default();
+        }
+        let all = self.tally();
+        let by_handler = self.state();
+        Rests {
+            error: all.error > 0 || by_handler == RunState::Error,
+            held: all.held > 0 || by_handler == RunState::Held,
+        }
+    }
+
+    /// What the units are doing, counted.
+    fn tally(&self) -> Tally {
         let mut all = Tally::default();
         for step in &self.steps {
             match step {
@@ -362,7 +394,11 @@ impl Run {
                 }
             }
         }
-        match all {
+        all
+    }
+
+    fn state_by_units(&self, has_slot: bool) -> RunState {
+        match self.tally() {
             Tally { running: 1.., .. } => RunState::Running,
             Tally { ready: 1.., .. } if has_slot => RunState::Running,
             Tally { held: 1.., .. } => RunState::Held,

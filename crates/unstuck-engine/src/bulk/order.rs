@@ -196,7 +196,8 @@ impl Handle {
         flow: Option<&Arc<str>>,
         state: Option<RunState>,
     ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        let filter = Filter { state, flow: flow.cloned(), parent: None, roots_only: true };
+        let states = state.into_iter().collect();
+        let filter = Filter { states, flow: flow.cloned(), roots_only: true, ..Filter::default() };
         let mut found = Vec::new();
         let mut before = None;
         loop {
@@ -228,7 +229,7 @@ fn page_of_errors(
         let run = error.record.run;
         let is_wanted = match state {
             None => true,
-            Some(wanted) => store.run(run)?.is_some_and(|run| run.state() == wanted),
+            Some(wanted) => store.run(run)?.is_some_and(|run| run.has_state(wanted)),
         };
         if is_wanted {
             found.push((run, Some(error.record.unit)));

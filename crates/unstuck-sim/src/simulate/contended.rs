@@ -13,7 +13,7 @@ use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policy;
@@ -95,6 +95,7 @@ impl<S: Store> Store for Contended<S> {
         run(run: RunId) -> Result<Option<Run>, StoreError>;
         history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
         list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+        count_runs(since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
         put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
         flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
         flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;

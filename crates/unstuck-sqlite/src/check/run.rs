@@ -22,6 +22,7 @@ use crate::check::snapshot::Snapshot;
 use crate::check::tables::tell_unreadable;
 use crate::check::wakes::{KeptWakes, LeaseRow};
 use crate::error::store_error;
+use crate::listing::bits;
 use crate::rows::{self, WakeRow, unsigned};
 
 /// Looks at runs, and keeps what is looked at once all are known.
@@ -81,6 +82,7 @@ struct Row {
     head: u64,
     slot: Option<String>,
     is_local: bool,
+    rests: Option<i64>,
 }
 
 impl<'c> RunChecks<'c> {
@@ -105,7 +107,7 @@ impl<'c> RunChecks<'c> {
         let mut statement = select(KeptOpen::COLUMNS, "open_error", "run")?;
         let mut open = ByRun::new(statement.query(ends()).map_err(store_error)?, KeptOpen::read)?;
 
-        let mut statement = select("id, flow, state, parent, head, slot, local", "run", "id")?;
+        let mut statement = select("id, flow, state, parent, head, slot, local, rests", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
         for id in self.snapshot.ids_in(range)? {
             let row = found.of(id).map(|rows| rows.into_iter().next());
@@ -227,6 +229,9 @@ impl<'c> RunChecks<'c> {
         let hands = |is_local: bool| if is_local { "in local hands" } else { "in no local hands" };
         differs("state", &row.state, run.state().word());
         differs("parent", &shown(row.parent), &shown(run.origin.parent()));
+        let rests = bits(run.rests());
+        // Rows from before this was kept do not say.
+        differs("rest", &row.rests.unwrap_or(rests).to_string(), &rests.to_string());
         differs("work", hands(row.is_local), hands(is_local));
         // One that is damaged has a finding of its own.
         if let Some(version) = self.snapshot.flows.get(&run.flow).filter(|version| version.flow.is_some()) {
@@ -383,5 +388,6 @@ fn to_row(row: &rusqlite::Row<'_>) -> Result<Row, rusqlite::Error> {
         head: unsigned(row.get(4)?),
         slot: row.get(5)?,
         is_local: row.get(6)?,
+        rests: row.get(7)?,
     })
 }

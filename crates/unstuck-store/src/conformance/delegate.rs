@@ -74,6 +74,7 @@ macro_rules! delegate_store {
             run(run: RunId) -> Result<Option<Run>, StoreError>;
             history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
             list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+            count_runs(since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
             put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
             flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
             flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
@@ -114,6 +115,7 @@ macro_rules! delegate_store {
 
 /// The names that the contract is written with.
 pub mod names {
+    pub use std::collections::BTreeMap;
     pub use std::sync::Arc;
     pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
     pub use unstuck_core::clock::ClockRecord;
@@ -124,7 +126,7 @@ pub mod names {
     pub use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
     pub use unstuck_core::json::Json;
     pub use unstuck_core::model::attempt::{AttemptId, Worker};
-    pub use unstuck_core::model::run::Run;
+    pub use unstuck_core::model::run::{Run, RunState};
     pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
     pub use unstuck_core::policy::Policy;

@@ -1,16 +1,23 @@
 //! Reading: runs, their history, payloads, and lists with filters and pages.
 
+use std::collections::BTreeMap;
+
 use unstuck_core::command::{Command, Says, StartInput};
 use unstuck_core::evolve::replay;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::flow::Step;
+use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::model::run::RunState;
+use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, large, user};
-use crate::conformance::flows::{action, sequence};
+use crate::conformance::flows::{action, graph, sequence};
 use crate::conformance::notices::{children, family};
-use crate::contract::Filter;
+use crate::conformance::policies::fail;
+use crate::conformance::restarts::settle_all;
+use crate::contract::{ErrorFilter, Filter};
 
 /// What is not there is not there.
 pub fn an_empty_store_is_empty<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -92,7 +99,7 @@ pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
 
     let by_flow = Filter { flow: Some("other".into()), ..Filter::default() };
     assert_eq!(list(&mut driver, &by_flow, None, 99), [all[5], all[3], all[1]]);
-    let by_state = Filter { state: Some(RunState::Paused), ..Filter::default() };
+    let by_state = Filter { states: vec![RunState::Paused], ..Filter::default() };
     assert_eq!(list(&mut driver, &by_state, None, 99), [paused]);
     let by_parent = Filter { parent: Some(first), ..Filter::default() };
     assert_eq!(list(&mut driver, &by_parent, None, 99), born);
@@ -100,7 +107,7 @@ pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let oldest_last: Vec<RunId> = all.iter().rev().copied().collect();
     assert_eq!(list(&mut driver, &roots, None, 99), oldest_last);
     pages(&mut driver, &roots, &oldest_last);
-    let both = Filter { state: Some(RunState::Running), ..by_flow };
+    let both = Filter { states: vec![RunState::Running], ..by_flow };
     assert_eq!(list(&mut driver, &both, None, 99), [all[5], all[3]]);
     let nobody = Filter { flow: Some("nobody's".into()), ..Filter::default() };
     assert_eq!(list(&mut driver, &nobody, None, 99), []);
@@ -117,6 +124,73 @@ pub fn versions_are_listed_together<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let second = driver.start(&new);
     let filter = Filter { flow: Some("f".into()), ..Filter::default() };
     assert_eq!(list(&mut driver, &filter, None, 9), [second, first]);
+}
+
+/// A run with a step in error or held is found by that state, whatever else goes on in it; and by its key, its version, the
+/// time of its start, and its errors, open or past. Also after a restart.
+pub fn runs_are_found_by_what_they_have<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![action("q"), action("r")]));
+    let held = Step { retry: RetryStrategy::Hold { max_attempts: None }, ..action("q") };
+    let holding = driver.keep(graph("g", vec![held, action("r")]));
+    let mut runs = Vec::new();
+    for flow in [&flow, &holding, &flow, &flow] {
+        let key = format!("k{}", runs.len() / 2 * 2 + runs.len() / 3);
+        runs.push(driver.start_with(flow, |start| start.key = Some(key.into())));
+        driver.pass(Millis(1_000));
+    }
+    let [erring, holds, ended, other] = runs[..] else { panic!("{runs:?}") };
+    let times: Vec<Time> = runs.iter().map(|run| driver.run(*run).created_at).collect();
+    for run in [erring, holds] {
+        driver.work(run, 1);
+        fail(&mut driver, run, "connection reset");
+    }
+    fail(&mut driver, ended, "no such file /a/1");
+    driver.act(ended, Command::Cancel { by: user(), reason: None });
+    let group = driver.store.errors(&ErrorFilter::default(), None, 1).expect("reads")[0].1.group.clone();
+
+    let all = Filter::default;
+    let states = |states: &[RunState]| Filter { states: states.to_vec(), ..Filter::default() };
+    let cause = |cause: &str| Filter { cause: Some(cause.into()), ..Filter::default() };
+    let both = Filter { group: Some(group.clone()), ..cause("no such") };
+    let cases: Vec<(Filter, Vec<RunId>)> = vec![
+        (states(&[RunState::Error]), vec![erring]),
+        (states(&[RunState::Held]), vec![holds]),
+        (states(&[RunState::Running]), vec![other, holds, erring]),
+        (states(&[RunState::Held, RunState::Error]), vec![holds, erring]),
+        (states(&[RunState::Cancelled, RunState::Error]), vec![ended, erring]),
+        (states(&[RunState::Cancelled, RunState::Completed]), vec![ended]),
+        (states(&[RunState::Paused, RunState::Waiting]), vec![]),
+        (Filter { key: Some("k0".into()), ..all() }, vec![holds, erring]),
+        (Filter { key: Some("k0".into()), until: Some(times[1]), ..all() }, vec![erring]),
+        (Filter { key: Some("k9".into()), ..all() }, vec![]),
+        (Filter { versions: Some(vec![holding.id]), ..all() }, vec![holds]),
+        (Filter { versions: Some(vec![]), ..all() }, vec![]),
+        (Filter { since: Some(times[2]), ..all() }, vec![other, ended]),
+        (Filter { until: Some(times[2]), ..all() }, vec![holds, erring]),
+        (Filter { since: Some(times[1]), until: Some(times[3]), ..all() }, vec![ended, holds]),
+        (Filter { group: Some(group), ..all() }, vec![erring]),
+        (both, vec![]),
+        (cause("connection"), vec![holds, erring]),
+        (Filter { states: vec![RunState::Held], ..cause("connection") }, vec![holds]),
+        (cause("no such file /a"), vec![ended]),
+        (cause("Connection"), vec![]),
+    ];
+    let counts = |states: [(RunState, u64); 2]| Ok(BTreeMap::from(states));
+    for _ in 0..2 {
+        for (filter, expected) in &cases {
+            assert_eq!(list(&mut driver, filter, None, 99), *expected, "{filter:?}");
+            pages(&mut driver, filter, expected);
+        }
+        let everything = counts([(RunState::Running, 3), (RunState::Cancelled, 1)]);
+        assert_eq!(driver.store.count_runs(Time(0)), everything);
+        assert_eq!(driver.store.count_runs(times[2]), everything);
+        let open = BTreeMap::from([(RunState::Running, 3)]);
+        assert_eq!(driver.store.count_runs(times[3]), Ok(open), "what has ended is older");
+        settle_all(&mut driver);
+        let (store, rest) = driver.split();
+        driver = rest.continue_with(store.reopen());
+    }
 }
 
 fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &Filter, expected: &[RunId]) {

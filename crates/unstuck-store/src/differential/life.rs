@@ -16,12 +16,12 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::random::Random;
-use unstuck_core::time::Millis;
+use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
-use crate::contract::{BulkChange, Filter, OpenFilter, Stage, Store, StoreError};
+use crate::contract::{BulkChange, ErrorFilter, Filter, OpenFilter, Stage, Store, StoreError};
 use crate::differential::twin::Twin;
 
 const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -314,21 +314,47 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
     }
 
     fn read(&mut self) {
-        let state = self.chance(2).then(|| RunState::ALL[self.below(RunState::ALL.len())]);
+        let states = (0..self.below(3)).map(|_| RunState::ALL[self.below(RunState::ALL.len())]).collect();
         let flow = self.chance(3).then(|| self.some_flow().name.clone());
         let runs = self.some_runs(1);
         let before = runs.first().filter(|_| self.chance(2)).map(|run| run.id);
         let parent = runs.first().and_then(|run| run.origin.parent());
         let roots_only = self.chance(4);
         let limit = 1 + self.below(6);
-        let filter = Filter { state, flow, parent, roots_only };
+        let mut filter = Filter { states, flow, parent, roots_only, ..Filter::default() };
+        self.narrow(&mut filter, runs.first());
         self.driver.store.list(&filter, before, limit).expect("lists");
+        let since = filter.since.unwrap_or(Time(0));
+        self.driver.store.count_runs(since).expect("counts");
         for run in runs {
             let after = self.random.between(0, run.seq);
             self.driver.store.history(run.id, after, 3).expect("reads");
             self.driver.store.run(RunId(run.id.0 + 1)).expect("reads");
         }
         self.read_errors();
+    }
+
+    /// Asks for what a run has, or for what it has not.
+    fn narrow(&mut self, filter: &mut Filter, run: Option<&Run>) {
+        let Some(run) = run else { return };
+        if self.chance(6) {
+            filter.since = Some(run.created_at);
+        }
+        if self.chance(6) {
+            filter.until = Some(run.created_at);
+        }
+        if self.chance(6) {
+            filter.versions = Some(vec![run.flow]);
+        }
+        if self.chance(4) {
+            filter.key.clone_from(&run.key);
+        }
+        if self.chance(4) {
+            let errors = self.driver.store.errors(&ErrorFilter::default(), None, 9).expect("reads");
+            let some = errors.last().map(|(_, error)| error);
+            filter.group = some.map(|error| error.group.clone());
+            filter.cause = some.map(|error| error.cause.clone()).filter(|_| self.chance(2));
+        }
     }
 
     /// A final run is forgotten with all that belongs to it; sometimes one that is not, which is refused.

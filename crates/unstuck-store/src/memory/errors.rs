@@ -10,7 +10,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, RunChange,
+    ErrorFilter, ErrorGroup, ErrorId, Filter, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, RunChange,
 };
 use crate::tally::{HitTally, OpenTally, hits_of, most_frequent_first};
 
@@ -86,6 +86,11 @@ impl Errors {
         self.unexamined.remove(&run);
         self.records.retain(|_, record| record.run != run);
         self.open.retain(|(id, _), _| *id != run);
+    }
+
+    /// The runs that have had an error as the filter asks for.
+    pub(super) fn runs_with(&self, filter: &Filter) -> BTreeSet<RunId> {
+        self.records.values().filter(|error| filter.fits_error(error)).map(|error| error.run).collect()
     }
 
     pub(super) fn list(

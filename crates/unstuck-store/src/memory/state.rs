@@ -1,7 +1,7 @@
 //! All that a store keeps, and how a stage changes it: everything or nothing.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::SlotUse;
 
@@ -230,6 +230,7 @@ impl State {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
+        let with_error = filter.asks_for_errors().then(|| self.errors.runs_with(filter));
         let mut found = Vec::new();
         for id in self.order[..end].iter().rev() {
             if found.len() >= limit {
@@ -237,15 +238,24 @@ impl State {
             }
             let Some(kept) = self.runs.get(id) else { continue };
             let run = self.seen(*id, kept)?;
-            let wanted = filter.state.is_none_or(|state| run.state() == state)
-                && filter.flow.as_ref().is_none_or(|flow| kept.flow == *flow)
-                && filter.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
-                && !(filter.roots_only && run.origin.parent().is_some());
-            if wanted {
+            let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
+            if has_error && filter.fits(&run, &kept.flow) {
                 found.push(run.into_owned());
             }
         }
         Ok(found)
+    }
+
+    pub(super) fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for (id, kept) in &self.runs {
+            let run = self.seen(*id, kept)?;
+            let is_old = run.is_final() && *id < RunId::first_at(since);
+            if run.origin.parent().is_none() && !is_old {
+                *counts.entry(run.state()).or_default() += 1;
+            }
+        }
+        Ok(counts)
     }
 
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.

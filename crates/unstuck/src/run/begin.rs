@@ -183,7 +183,7 @@ fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, Failure> {
 }
 
 fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<Run>, Failure> {
-    let filter = Filter { state: Some(state), roots_only: true, ..Filter::default() };
+    let filter = Filter { states: vec![state], roots_only: true, ..Filter::default() };
     let mut before = None;
     loop {
         let page = store.list(&filter, before, PAGE).map_err(failed)?;

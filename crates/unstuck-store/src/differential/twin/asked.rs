@@ -1,5 +1,6 @@
 //! What the two stores are asked: both get every question, and their answers are compared.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
@@ -11,7 +12,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policy;
@@ -211,6 +212,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.ask(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
+    }
+
+    fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        self.ask(|oracle| oracle.count_runs(since), |store| store.count_runs(since))
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {

@@ -1,0 +1,59 @@
+//! Which runs to list.
+
+use std::sync::Arc;
+
+use unstuck_core::errors::ErrorRecord;
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::time::Time;
+
+/// Which runs to list: all that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// In one of these states, or, where there are none, in any. A run that is not final and has a step in `error` or `held`
+    /// is found by that state too.
+    pub states: Vec<RunState>,
+    /// Of the flow of this name.
+    pub flow: Option<Arc<str>>,
+    /// Of one of these versions of flows.
+    pub versions: Option<Vec<FlowId>>,
+    /// With this key.
+    pub key: Option<Arc<str>>,
+    /// Children and handlers of this run.
+    pub parent: Option<RunId>,
+    /// Only those that are nobody's child or handler.
+    pub roots_only: bool,
+    /// Started at this time or later, by the id (see [`RunId::first_at`]).
+    pub since: Option<Time>,
+    /// Started before this time, by the id.
+    pub until: Option<Time>,
+    /// With an error, open or past, of this group.
+    pub group: Option<Arc<str>>,
+    /// With an error, open or past, whose cause contains this. With a group, the same error has both.
+    pub cause: Option<Arc<str>>,
+}
+
+impl Filter {
+    /// Whether a run of a flow of this name fits, its errors apart.
+    pub fn fits(&self, run: &Run, flow: &str) -> bool {
+        (self.states.is_empty() || self.states.iter().any(|state| run.has_state(*state)))
+            && self.flow.as_ref().is_none_or(|wanted| **wanted == *flow)
+            && self.versions.as_ref().is_none_or(|versions| versions.contains(&run.flow))
+            && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
+            && self.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
+            && !(self.roots_only && run.origin.parent().is_some())
+            && self.since.is_none_or(|since| run.id >= RunId::first_at(since))
+            && self.until.is_none_or(|until| run.id < RunId::first_at(until))
+    }
+
+    /// Whether it asks for errors.
+    pub fn asks_for_errors(&self) -> bool {
+        self.group.is_some() || self.cause.is_some()
+    }
+
+    /// Whether this error is one that it asks for.
+    pub fn fits_error(&self, error: &ErrorRecord) -> bool {
+        self.group.as_ref().is_none_or(|group| *group == error.group)
+            && self.cause.as_ref().is_none_or(|cause| error.cause.contains(&**cause))
+    }
+}
