@@ -1,5 +1,7 @@
 //! The run document, everywhere the same.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,6 +20,9 @@ pub struct Run {
     pub version: String,
     /// Its key, if it has one.
     pub key: Option<String>,
+    /// The labels of its flow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Its state.
     pub state: String,
     /// Whether it has something to do and no process is executing it.

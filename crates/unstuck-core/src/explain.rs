@@ -4,14 +4,17 @@ mod because;
 mod can;
 mod headline;
 mod next;
+mod reads;
 mod text;
+
+use std::collections::BTreeSet;
 
 use crate::event::Event;
 use crate::id::RunId;
 use crate::model::flow::{Flow, Step};
 use crate::model::run::{Run, RunState};
 use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState};
-use crate::reason::{self, DecisionLine, words};
+use crate::reason::{self, DecisionLine, Told, words};
 use crate::time::Time;
 
 /// So many sentences of the history are told; the document of the run has every decision.
@@ -32,9 +35,9 @@ pub struct Explanation {
     pub is_idle: bool,
     /// The whole in one sentence.
     pub headline: String,
-    /// What happened in this generation, the last of it.
+    /// What happened in this generation: the last of it, and the last errors before that.
     pub happened: Vec<(Time, String)>,
-    /// How many sentences before that are left out.
+    /// How many sentences are left out.
     pub earlier: usize,
     /// Why each step is where it is.
     pub because: Vec<UnitBecause>,
@@ -128,24 +131,36 @@ pub fn explain_among(
     let decisions = reason::decisions(flow, history);
     let Surroundings { children, is_idle, holders } = surroundings;
     let view = View { run, flow, history, now, children, is_idle, holders, decisions: &decisions };
-    let told: Vec<(Time, String)> = reason::story(flow, history)
-        .into_iter()
-        .filter(|told| told.generation == run.generation)
-        .map(|told| (told.at, told.what))
-        .collect();
-    let earlier = told.len().saturating_sub(HAPPENED);
+    let story = reason::story(flow, history).into_iter();
+    let (happened, earlier) = shortened(story.filter(|told| told.generation == run.generation).collect());
     Explanation {
         run: run.id,
         now,
         state: run.state(),
         is_idle,
         headline: headline::headline(&view),
-        happened: told[earlier..].to_vec(),
+        happened,
         earlier,
         because: because::because(&view),
         next: next::next(&view),
         can: can::can(&view),
     }
+}
+
+/// The lines of a long story that matter most, in order, and how many are left out. The last errors are told before what went
+/// well later.
+fn shortened(story: Vec<Told>) -> (Vec<(Time, String)>, usize) {
+    let troubles = story.iter().enumerate().rev().filter(|(_, told)| told.is_trouble);
+    let mut kept: BTreeSet<usize> = troubles.map(|(place, _)| place).take(HAPPENED / 2).collect();
+    let mut latest = (0..story.len()).rev();
+    while kept.len() < HAPPENED
+        && let Some(place) = latest.next()
+    {
+        kept.insert(place);
+    }
+    let left_out = story.len() - kept.len();
+    let told = story.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
+    (told.map(|(_, told)| (told.at, told.what)).collect(), left_out)
 }
 
 /// A run as it is looked at now.

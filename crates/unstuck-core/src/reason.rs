@@ -163,6 +163,8 @@ pub(crate) struct Told {
     pub(crate) at: Time,
     pub(crate) generation: u32,
     pub(crate) what: String,
+    /// Whether it tells of an error.
+    pub(crate) is_trouble: bool,
 }
 
 /// The sentences of a history that tell its story: how it began, how attempts ended, what was decided.
@@ -171,10 +173,11 @@ pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<Told> {
     let mut run: Option<Run> = None;
     for event in events {
         evolve::evolve(&mut run, event);
-        for (place, _) in event.facts.iter().enumerate().filter(|(_, fact)| line::is_telling(fact)) {
+        for (place, fact) in event.facts.iter().enumerate().filter(|(_, fact)| line::is_telling(fact)) {
             let moment = Moment { flow, run: run.as_ref(), event, place };
             if let Some(what) = line::line(&moment) {
-                told.push(Told { at: event.at, generation: event.generation, what });
+                let is_trouble = line::is_trouble(fact);
+                told.push(Told { at: event.at, generation: event.generation, what, is_trouble });
             }
         }
     }

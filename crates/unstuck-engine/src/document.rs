@@ -43,6 +43,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         flow: flow.name.to_string(),
         version: flow.version.to_string(),
         key: run.key.as_deref().map(str::to_owned),
+        labels: flow.labels.clone(),
         state: run.state().word().to_owned(),
         idle: false,
         go_on: None,

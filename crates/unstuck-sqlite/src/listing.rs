@@ -10,8 +10,8 @@ use unstuck_core::model::run::{Rests, Run, RunState};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{Filter, Store, StoreError};
 
-use crate::errors::Query;
 use crate::error::store_error;
+use crate::errors::Query;
 use crate::hot::Whereabouts;
 use crate::info;
 use crate::rows::{self, RunRow, unsigned};
@@ -121,7 +121,8 @@ impl SqliteStore {
             }
         }
         // Each by its own index: what is open however old it is, and what has ended since then.
-        let open = format!("SELECT id, state FROM run INDEXED BY run_open WHERE {IS_OPEN} AND parent IS NULL");
+        let open =
+            format!("SELECT id, state FROM run INDEXED BY run_open WHERE {IS_OPEN} AND parent IS NULL");
         let ended = format!("SELECT id, state FROM run WHERE id >= ? AND NOT ({IS_OPEN}) AND parent IS NULL");
         for (sql, from) in [(open, None), (ended, Some(first))] {
             let mut query = Query::new(&sql);
@@ -192,13 +193,18 @@ fn index(states: &[RunState]) -> &'static str {
     if states.is_empty() || states.contains(&RunState::Completed) {
         return "";
     }
-    if states.iter().any(|state| state.is_final()) { " INDEXED BY run_not_completed" } else { " INDEXED BY run_open" }
+    if states.iter().any(|state| state.is_final()) {
+        " INDEXED BY run_not_completed"
+    } else {
+        " INDEXED BY run_open"
+    }
 }
 
 /// Runs in one of these states, or with such a step; rows from before this was kept may have one.
 fn of_states(states: &[RunState]) -> String {
     let words: Vec<String> = states.iter().map(|state| format!("'{}'", state.word())).collect();
-    let rests = bits(Rests { error: states.contains(&RunState::Error), held: states.contains(&RunState::Held) });
+    let rests =
+        bits(Rests { error: states.contains(&RunState::Error), held: states.contains(&RunState::Held) });
     let or_rests = if rests == 0 {
         String::new()
     } else {
@@ -210,7 +216,8 @@ fn of_states(states: &[RunState]) -> String {
         clause += " AND state <> 'completed'";
     }
     if !states.iter().any(|state| state.is_final()) {
-        clause += &format!(" AND {IS_OPEN}");
+        clause.push_str(" AND ");
+        clause.push_str(IS_OPEN);
     }
     clause
 }

@@ -100,9 +100,9 @@ impl Desk {
                 let explained = explain::of_name(self, store, flows, run)?;
                 json(&explained.document(&self.option))
             }
-            Reading::ExplainPage { run } => {
+            Reading::ExplainPage { run, columns } => {
                 let explained = explain::of_name(self, store, flows, run)?;
-                let page = explained.page(&self.option);
+                let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 json(&match explained.go_on() {
                     Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
                     None => page,

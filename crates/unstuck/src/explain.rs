@@ -30,7 +30,8 @@ impl Arguments {
         match format {
             Format::Json => stdout.line(&place.read(Reading::Explain { run: self.run })?.pretty()),
             Format::Text => {
-                let page: String = place.read(Reading::ExplainPage { run: self.run })?.read()?;
+                let page: String =
+                    place.read(Reading::ExplainPage { run: self.run, columns: stdout.width() })?.read()?;
                 for line in page.trim_end().lines() {
                     stdout.line(&text::visible(line));
                 }

@@ -3,7 +3,8 @@
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
-use crate::style::Look;
+use crate::style::{self, Look};
+use crate::text;
 
 /// Where text goes.
 pub(crate) struct Output {
@@ -31,6 +32,22 @@ impl Output {
     pub(crate) fn width(&self) -> Option<usize> {
         let size = || terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
         self.look.live.then(size)
+    }
+
+    /// Writes the name of something and what it is, which goes on below itself where the terminal ends.
+    pub(crate) fn field(&mut self, name: &str, columns: usize, value: &str) {
+        let value: Vec<&str> = value.split_whitespace().collect();
+        let value = text::visible(&value.join(" "));
+        let indent = columns + 3;
+        let lines = match self.width() {
+            Some(width) => text::wrap(&value, width.saturating_sub(indent).max(16)),
+            None => vec![value],
+        };
+        for (place, line) in lines.iter().enumerate() {
+            let name = if place == 0 { name } else { "" };
+            let name = self.look.paint(style::DIM, format!("{name:columns$}"));
+            self.line(format!("  {name} {line}").trim_end());
+        }
     }
 
     /// Writes a line.

@@ -8,29 +8,21 @@ use unstuck_core::time::Time;
 
 use crate::desk::asked::{Reading, Wanted};
 use crate::desk::{RunLine, RunsPage};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
-use crate::{Done, Format, text, who};
+use crate::{Done, Format, moment, text, who};
 
 /// List the runs of the store, newest first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Only runs in this state.
-    #[arg(long, value_parser = state_parser())]
-    state: Option<RunState>,
+    #[command(flatten)]
+    filters: Filters,
 
-    /// Only runs of this flow.
-    #[arg(long, value_name = "NAME")]
-    flow: Option<String>,
-
-    /// Children and exception handlers too.
-    #[arg(long)]
-    all: bool,
-
-    /// So many at most.
+    /// At most so many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
@@ -42,11 +34,60 @@ pub(crate) struct Arguments {
     store: StoreArgument,
 }
 
+/// Which runs: all that is given must hold.
+#[derive(clap::Args)]
+struct Filters {
+    /// Only runs in this state, or any of several: `--state error,held`. Runs with a step in error or held are found by these
+    /// two whatever else they do.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state_parser())]
+    state: Vec<RunState>,
+
+    /// Only runs of this flow.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// Only runs with this key.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Only runs whose flow has this label; give it again for another that it must have too.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+
+    /// Only runs that were started since then: a time ago, such as `7d`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Only runs that were started before then.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Only runs that have had an error of this group.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
+    /// Only runs that have had an error whose cause contains this.
+    #[arg(long, value_name = "TEXT")]
+    cause: Option<String>,
+
+    /// Children and exception handlers too.
+    #[arg(long)]
+    all: bool,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   unstuck runs
-  unstuck runs --state held
+  unstuck runs --state error,held --label team=billing
+  unstuck runs --since 1d --cause 'connection reset'
   unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
+
+/// A label as it is given: `team=billing`, or `team:billing` as in the API.
+fn label(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once(['=', ':']).filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or("write NAME=VALUE, as in team=billing")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
 
 pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
     PossibleValuesParser::new(RunState::ALL.map(RunState::word)).map(|word| {
@@ -58,13 +99,7 @@ pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let place = self.store.place()?;
-        let wanted = Wanted {
-            state: self.state,
-            flow: self.flow.clone(),
-            all: self.all,
-            limit: self.limit as usize,
-            after: self.after.clone(),
-        };
+        let wanted = self.filters.wanted(self.limit, self.after.clone())?;
         let answer = place.read(Reading::Runs(wanted))?;
         let mut stdout = Output::stdout();
         match format {
@@ -80,9 +115,13 @@ impl Arguments {
 
     fn show(&self, page: &RunsPage, stdout: &mut Output, option: &str) {
         if page.runs.is_empty() {
-            let filtered = self.state.is_some() || self.flow.is_some() || self.after.is_some();
-            let hint =
-                if filtered && !self.all { "; children and handlers are listed with --all" } else { "" };
+            let filtered =
+                self.after.is_some() || !self.filters.options().trim_end_matches(" --all").is_empty();
+            let hint = if filtered && !self.filters.all {
+                "; children and handlers are listed with --all"
+            } else {
+                ""
+            };
             let what = if filtered { "no such run" } else { "no run yet" };
             return stdout.line(&format!("There is {what}{hint}."));
         }
@@ -98,17 +137,55 @@ impl Arguments {
             stdout.line(&line);
         }
         if let Some(next) = &page.next {
-            stdout.line(&format!("\nMore: unstuck runs --after {next}{}{option}", self.filters()));
+            let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
+            stdout.line(&format!(
+                "\nMore: unstuck runs --after {next}{}{limit}{option}",
+                self.filters.options()
+            ));
         }
+    }
+}
+
+impl Filters {
+    fn wanted(&self, limit: u32, after: Option<String>) -> Result<Wanted, Failure> {
+        let time = |given: &Option<String>, option: &str| {
+            given.as_deref().map(|given| moment::past(given, option)).transpose()
+        };
+        Ok(Wanted {
+            states: self.state.clone(),
+            flow: self.flow.clone(),
+            key: self.key.clone(),
+            labels: self.label.clone(),
+            since: time(&self.since, "--since")?,
+            until: time(&self.until, "--until")?,
+            group: self.group.clone(),
+            cause: self.cause.clone(),
+            all: self.all,
+            limit: limit as usize,
+            after,
+        })
     }
 
     /// The options that the next page needs too.
-    fn filters(&self) -> String {
-        let state = self.state.map(|state| format!(" --state {}", state.word()));
-        let flow = self.flow.as_ref().map(|flow| format!(" --flow {}", text::shell_word(flow)));
-        let all = self.all.then(|| " --all".to_owned());
-        let limit = (self.limit != 20).then(|| format!(" --limit {}", self.limit));
-        [state, flow, all, limit].into_iter().flatten().collect::<Vec<_>>().concat()
+    fn options(&self) -> String {
+        let word = |option: &str, value: &str| format!(" --{option} {}", text::shell_word(value));
+        let mut options: Vec<String> = Vec::new();
+        if !self.state.is_empty() {
+            let states: Vec<&str> = self.state.iter().map(|state| state.word()).collect();
+            options.push(format!(" --state {}", states.join(",")));
+        }
+        options.extend(self.label.iter().map(|(name, value)| word("label", &format!("{name}={value}"))));
+        let texts = [
+            ("flow", &self.flow),
+            ("key", &self.key),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("group", &self.group),
+            ("cause", &self.cause),
+        ];
+        options.extend(texts.iter().filter_map(|(name, value)| Some(word(name, value.as_deref()?))));
+        options.extend(self.all.then(|| " --all".to_owned()));
+        options.concat()
     }
 }
 
@@ -129,10 +206,12 @@ fn resumed(run: &RunLine) -> String {
 fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let ago = who::now().since(Time(run.updated_at.as_millisecond()));
     let state = shown_state(&run.state, run.idle);
-    let mut cells = vec![Cell::new(&run.id), Cell::styled(state, style_of_word(state)), Cell::new(&run.flow)];
-    if has_keys {
-        cells.push(Cell::new(run.key.as_deref().unwrap_or("-")));
-    }
+    // A run that goes on elsewhere has a step that does not.
+    let also: Vec<&str> = run.has.iter().map(String::as_str).filter(|has| *has != run.state).collect();
+    let words = if also.is_empty() { state.to_owned() } else { format!("{state} ({})", also.join(", ")) };
+    let look = style_of_word(also.first().unwrap_or(&state));
+    let mut cells = vec![Cell::new(&run.id), Cell::styled(words, look), Cell::new(&run.flow)];
+    cells.extend(has_keys.then(|| Cell::new(run.key.as_deref().unwrap_or("-"))));
     let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
         (Some(why), ..) => format!("set aside: {why}"),
         (None, Some(cause), ..) => format!("{cause}{}", resumed(run)),
@@ -140,6 +219,8 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
         (None, None, None, Some(parent)) => format!("a part of {parent}"),
         (None, None, None, None) => String::new(),
     };
-    cells.extend([Cell::new(format!("{ago} ago")), Cell::new(note)]);
+    let labels =
+        if run.labels.is_empty() { String::new() } else { format!(" [{}]", text::labels(&run.labels)) };
+    cells.extend([Cell::new(format!("{ago} ago")), Cell::new(format!("{note}{labels}"))]);
     cells
 }

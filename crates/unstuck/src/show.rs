@@ -82,6 +82,7 @@ fn head(run: &api::Run, stdout: &mut Output) {
     let time = |at: &jiff::Timestamp| format!("{at:.3}");
     let mut fields = vec![("version", run.version.clone()), ("generation", run.generation.to_string())];
     fields.extend(run.key.clone().map(|key| ("key", key)));
+    fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
     fields.push(("created", time(&run.created_at)));
     fields.push(("updated", time(&run.updated_at)));
     fields.push(("input", value(&run.input)));
@@ -98,12 +99,7 @@ fn head(run: &api::Run, stdout: &mut Output) {
         ("resumes", format!("{}{by}{waits}", time(at)))
     }));
     for (name, value) in fields {
-        let value: Vec<&str> = value.lines().collect();
-        stdout.line(&format!(
-            "  {} {}",
-            look.paint(style::DIM, format!("{name:10}")),
-            text::visible(&value.join(" "))
-        ));
+        stdout.field(name, 10, &value);
     }
 }
 
@@ -147,7 +143,7 @@ fn decisions(run: &api::Run, stdout: &mut Output) {
         let step = decision.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
         let line = format!("{step}{} ({})", decision.reason, decision.rung);
         let before = format!("{}  ", at.trim_end_matches('Z').replace('T', " "));
-        let rows = text::wrap(&text::visible(&line), width(stdout).saturating_sub(before.len()).max(20));
+        let rows = text::wrap(&text::visible(&line), width(stdout).saturating_sub(before.len()).max(16));
         for (place, row) in rows.iter().enumerate() {
             let before =
                 if place == 0 { stdout.look.paint(style::DIM, &before) } else { " ".repeat(before.len()) };

@@ -3,7 +3,7 @@
 use crate::style::{self, Look};
 use crate::text;
 
-/// Rows of cells; each column is as wide as its widest cell, and the last one is cut where a terminal ends.
+/// Rows of cells; each column is as wide as its widest cell, and the last one is broken where a terminal ends.
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -35,34 +35,109 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines of it, for a terminal of so many columns.
+    /// The lines of it, for a terminal of so many columns. What the last column says is broken into lines and not cut: it is
+    /// what the list is read for. Where not even the others have room, each row is a small text of its own.
     pub(crate) fn lines(&self, width: Option<usize>, look: Look) -> Vec<String> {
+        let widths = self.widths();
+        let head: Vec<Cell> = self.head.iter().map(|title| Cell::styled(title.clone(), style::DIM)).collect();
+        let has_head = self.head.iter().any(|title| !title.is_empty());
+        let rows = has_head.then_some(&head).into_iter().chain(&self.rows);
+        let (last, others) = widths.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+        let others = others.iter().map(|width| width + GAP).sum::<usize>();
+        match width {
+            Some(width) if others.saturating_sub(GAP) > width => {
+                self.rows.iter().flat_map(|row| self.card(row, width, look)).collect()
+            }
+            Some(width) if others + last > width => {
+                let room = width.saturating_sub(others);
+                let fits = room >= NARROWEST || last <= room;
+                let indent = if fits { others } else { INDENT };
+                rows.flat_map(|row| broken(row, &widths, (indent, fits), width, look)).collect()
+            }
+            Some(_) | None => rows.map(|row| line(row, &widths, look)).collect(),
+        }
+    }
+
+    fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|title| text::columns(title)).collect();
         for row in &self.rows {
             for (widest, cell) in widths.iter_mut().zip(row) {
                 *widest = (*widest).max(text::columns(&cell.text));
             }
         }
-        let head: Vec<Cell> = self.head.iter().map(|title| Cell::styled(title.clone(), style::DIM)).collect();
-        let has_head = self.head.iter().any(|title| !title.is_empty());
-        let rows = has_head.then_some(&head).into_iter().chain(&self.rows);
-        rows.map(|row| line(row, &widths, width, look)).collect()
+        widths
+    }
+
+    /// A row where there is no room for columns: its name, what the other columns say with their titles, and the last one.
+    fn card(&self, row: &[Cell], width: usize, look: Look) -> Vec<String> {
+        let [name, others @ .., last] = row else {
+            return row.iter().map(|cell| cell.text.clone()).collect();
+        };
+        let mut lines: Vec<String> =
+            text::wrap(&name.text, width).iter().map(|line| look.paint(style::BOLD, line)).collect();
+        let mut titles = self.head.iter().skip(1);
+        let told = others.iter().filter_map(|cell| {
+            let title = titles.next().map(|title| title.to_lowercase()).unwrap_or_default();
+            (!cell.text.is_empty()).then(|| format!("{title} {}", cell.text).trim().to_owned())
+        });
+        let told: Vec<String> = told.collect();
+        lines.extend(indented(&told.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
+        lines.extend(indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
+        lines
     }
 }
 
-fn line(row: &[Cell], widths: &[usize], width: Option<usize>, look: Look) -> String {
-    let mut line = String::new();
-    let mut used = 0;
-    for (place, (cell, column)) in row.iter().zip(widths).enumerate() {
-        let is_last = place + 1 == row.len();
-        let room = width.map_or(usize::MAX, |width| width.saturating_sub(used));
-        let shown = if is_last { text::cut(&cell.text, room, "...") } else { cell.text.clone() };
-        if !shown.is_empty() {
-            line += &look.paint(cell.style, &shown);
+/// Between two columns.
+const GAP: usize = 2;
+/// A last column that is narrower than this goes below the others.
+const NARROWEST: usize = 24;
+const INDENT: usize = 4;
+/// So many lines of one cell are shown.
+const MOST_LINES: usize = 8;
+
+/// A row with the last cell in several lines, in its column or below the others.
+fn broken(
+    row: &[Cell],
+    widths: &[usize],
+    (indent, in_column): (usize, bool),
+    width: usize,
+    look: Look,
+) -> Vec<String> {
+    let Some((last, others)) = row.split_last() else { return Vec::new() };
+    let mut said = indented(&last.text, indent, width);
+    let first = if in_column && !said.is_empty() { said.remove(0) } else { String::new() };
+    let mut start: Vec<Cell> =
+        others.iter().map(|cell| Cell { text: cell.text.clone(), style: cell.style }).collect();
+    start.push(Cell { text: first.trim_start().to_owned(), style: last.style });
+    let mut lines = vec![line(&start, widths, look)];
+    lines.extend(said.iter().map(|said| look.paint(last.style, said)));
+    lines
+}
+
+/// A text in lines that stand in from the left; a very long one ends early.
+fn indented(text: &str, indent: usize, width: usize) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let room = width.saturating_sub(indent).max(1);
+    let mut lines = text::wrap(text, room);
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = text::cut(&format!("{last} ....."), room, "...");
         }
-        if !is_last {
-            line += &" ".repeat(column - text::columns(&shown) + 2);
-            used += column + 2;
+    }
+    lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
+}
+
+fn line(row: &[Cell], widths: &[usize], look: Look) -> String {
+    let mut line = String::new();
+    for (place, (cell, column)) in row.iter().zip(widths).enumerate() {
+        if !cell.text.is_empty() {
+            line += &look.paint(cell.style, &cell.text);
+        }
+        if place + 1 < row.len() {
+            line += &" ".repeat(column.saturating_sub(text::columns(&cell.text)) + GAP);
         }
     }
     line.trim_end().to_owned()
@@ -79,6 +154,63 @@ mod tests {
         table.row(vec![Cell::new("long"), Cell::new("completed"), Cell::new("")]);
         let wanted = ["RUN   STATE", "a     held       the bank did \u{fffd} not answer", "long  completed"];
         assert_eq!(table.lines(None, Look::PLAIN), wanted);
-        assert_eq!(table.lines(Some(30), Look::PLAIN)[1], "a     held       the bank d...");
+    }
+
+    #[test]
+    fn the_last_column_is_never_cut() {
+        let mut table = Table::new(&["RUN", "STATE", "CAUSE"]);
+        table.row(vec![Cell::new("run_1"), Cell::new("held"), Cell::new("the bank did not answer in time")]);
+        table.row(vec![Cell::new("run_2"), Cell::new("completed"), Cell::new("")]);
+        let cases: [(usize, &[&str]); 4] = [
+            (
+                60,
+                &[
+                    "RUN    STATE      CAUSE",
+                    "run_1  held       the bank did not answer in time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                44,
+                &[
+                    "RUN    STATE      CAUSE",
+                    "run_1  held       the bank did not answer in",
+                    "                  time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                30,
+                &[
+                    "RUN    STATE",
+                    "    CAUSE",
+                    "run_1  held",
+                    "    the bank did not answer in",
+                    "    time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                12,
+                &[
+                    "run_1",
+                    "  state held",
+                    "    the bank",
+                    "    did not",
+                    "    answer",
+                    "    in time",
+                    "run_2",
+                    "  state",
+                    "  completed",
+                ],
+            ),
+        ];
+        for (width, wanted) in cases {
+            assert_eq!(table.lines(Some(width), Look::PLAIN), wanted, "in {width}");
+        }
+        let mut endless = Table::new(&["RUN", "CAUSE"]);
+        endless.row(vec![Cell::new("a"), Cell::new("word ".repeat(1_000))]);
+        let lines = endless.lines(Some(40), Look::PLAIN);
+        assert_eq!((lines.len(), lines[8].ends_with("...")), (MOST_LINES + 1, true), "{lines:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! Text for a terminal: how wide it is, where it is cut, where it is broken.
 
+use std::collections::BTreeMap;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The text without what would steer a terminal: what steps and files say is shown, and never obeyed.
@@ -64,6 +66,11 @@ fn upto(text: &str, width: usize) -> &str {
         }
     }
     text
+}
+
+/// Labels on one line.
+pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A word as a shell takes it.

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::explain::next::running_handler;
-use crate::explain::{Possible, SHOWN, SlotHolder, View};
+use crate::explain::{Possible, SHOWN, SlotHolder, View, reads};
 use crate::model::flow::Step;
 use crate::model::run::{End, Origin, PausedBy, Phase, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words;
+
+/// More steps in error than this are resumed together, and of more held ones some are shown.
+const ONE_BY_ONE: usize = 3;
 
 /// Everything that would help, or could be wanted.
 pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
@@ -16,15 +19,23 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
         return for_ended(view, &ended.how);
     }
     let mut all = Vec::new();
-    for (unit, state) in view.units(|_| true) {
-        all.extend(for_unit(view, unit, state));
-    }
     let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
     if in_error > 1 {
         all.push(possible(
             format!("unstuck resume {run}"),
             format!("resumes every step in error ({in_error})"),
         ));
+    }
+    // Of many that rest alike some stand for all: nobody types a hundred commands.
+    let mut held = 0;
+    for (unit, state) in view.units(|_| true) {
+        let rests = matches!(state.state, UnitState::Error { .. });
+        let is_held = matches!(state.state, UnitState::Held { .. });
+        held += usize::from(is_held);
+        let is_one_of_many = (rests && in_error > ONE_BY_ONE) || (is_held && held > ONE_BY_ONE);
+        if !is_one_of_many {
+            all.extend(for_unit(view, unit, state));
+        }
     }
     all.extend(view.holders.iter().map(for_slot));
     all.extend(instead(view));
@@ -80,10 +91,7 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
                 "tries it again in a new round, with every budget anew",
             )]
         }
-        UnitState::Waiting(Waiting::Signal { name, .. }) => vec![possible(
-            format!("unstuck signal {run} {}", shell_word(name)),
-            format!("{} {}; JSON after the name becomes its output", completes(view), view.quoted(unit)),
-        )],
+        UnitState::Waiting(Waiting::Signal { name, .. }) => vec![signal(view, unit, name)],
         UnitState::Active(_) => child(view, unit, state),
         UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. })
         | UnitState::Pending
@@ -94,6 +102,27 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => Vec::new(),
     }
+}
+
+/// A signal that the flow can use: with the fields that it reads of it, for without them the run would fail.
+fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
+    let (run, name) = (view.run.id, shell_word(name));
+    let (completes, step) = (completes(view), view.quoted(unit));
+    let fields = reads::fields_of(view.flow, unit.step);
+    if fields.is_empty() {
+        let what = format!("{completes} {step}; JSON after the name becomes its output");
+        return possible(format!("unstuck signal {run} {name}"), what);
+    }
+    let values: Vec<String> = fields.iter().map(|field| format!("\"{field}\": false")).collect();
+    let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+    let what = format!(
+        "{completes} {step} with this as its output. The flow reads {} of it: give what is true",
+        words::list(&fields)
+    );
+    possible(
+        format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))),
+        what,
+    )
 }
 
 /// What can be done about a run that has the slot.

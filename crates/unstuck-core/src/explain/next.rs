@@ -24,6 +24,7 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
             next.what = format!("when the run is continued (due since {due}): {}", next.what);
         }
     }
+    let mut all = together(all);
     all.sort_by_key(|next| (next.at.is_none(), next.at));
     let more = all.len().saturating_sub(SHOWN);
     if more > 1 {
@@ -33,6 +34,29 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
     all.extend(to_parent(view));
     all
 }
+
+/// Many that rest in error for nobody but a person are told in one sentence.
+fn together(all: Vec<Next>) -> Vec<Next> {
+    let (rest, mut others): (Vec<Next>, Vec<Next>) =
+        all.into_iter().partition(|next| next.at.is_none() && next.what.ends_with(STAYS));
+    if rest.len() <= NAMED {
+        others.extend(rest);
+        return others;
+    }
+    let names = rest.iter().take(NAMED).map(|next| next.what.trim_end_matches(STAYS));
+    let names: Vec<&str> = names.collect();
+    let more = rest.len() - NAMED;
+    others.push(untimed(format!(
+        "{} and {more} more stay in error until somebody resumes them",
+        names.join(", ")
+    )));
+    others
+}
+
+/// What is said of a step that no policy resumes.
+const STAYS: &str = " stays in error until somebody resumes it";
+/// So many such steps are named.
+const NAMED: usize = 3;
 
 fn untimed(what: impl Into<String>) -> Next {
     Next { at: None, what: what.into() }
@@ -143,7 +167,7 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
             if view.run.paused.is_some() { Vec::new() } else { vec![timed(resume.due, what)] }
         }
         UnitState::Error { resume: None, .. } => {
-            vec![untimed(format!("{name} stays in error until somebody resumes it"))]
+            vec![untimed(format!("{name}{STAYS}"))]
         }
         UnitState::Pending
         | UnitState::Completed { .. }

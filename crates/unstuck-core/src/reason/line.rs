@@ -107,6 +107,18 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
     }
 }
 
+/// Whether a fact is about an error.
+pub(super) fn is_trouble(fact: &Fact) -> bool {
+    let Fact::Unit { fact, .. } = fact else {
+        return matches!(fact, Fact::Failing { .. } | Fact::RunFailed { .. });
+    };
+    let is_error = matches!(
+        fact,
+        UnitFact::Ended { outcome: Outcome::Stalled(_) | Outcome::Failed(_) | Outcome::Stuck(_), .. }
+    );
+    is_error || matches!(fact, UnitFact::Held | UnitFact::Rested | UnitFact::Failed)
+}
+
 fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {

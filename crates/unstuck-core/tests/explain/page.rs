@@ -105,5 +105,5 @@ fn a_long_history_is_told_from_its_end() {
     }
     let explanation = explained(&world, run);
     assert_eq!((explanation.happened.len(), explanation.earlier), (20, 41));
-    assert!(explanation.to_string().contains("... 41 earlier"));
+    assert!(explanation.to_string().contains("... 41 left out"));
 }

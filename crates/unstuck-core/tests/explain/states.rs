@@ -262,9 +262,9 @@ fn in_error() {
             "b pending: it needs `a`",
             "> `a[0]` stays in error until somebody resumes it",
             "> `a[2]` stays in error until somebody resumes it",
+            "$ unstuck resume FIRST: resumes every step in error (2)",
             "$ unstuck resume FIRST 'a[0]': tries it again in a new round, with every budget anew",
             "$ unstuck resume FIRST 'a[2]': tries it again in a new round, with every budget anew",
-            "$ unstuck resume FIRST: resumes every step in error (2)",
             "$ unstuck ack FIRST --reason known: leaves every step in error as it is: no policy resumes it, and it is not \
              counted any more",
             "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",

@@ -1,8 +1,8 @@
 //! All that a store keeps, and how a stage changes it: everything or nothing.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;

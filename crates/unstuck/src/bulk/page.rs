@@ -4,6 +4,9 @@ use crate::desk::bulk::{BulkPage, CauseCount};
 use crate::output::Output;
 use crate::{changed, style, text};
 
+/// So many commands that continue runs are shown one by one.
+const SHOWN: usize = 3;
+
 /// Where it stands, what has come of it, and what can be done now.
 pub(crate) fn show(page: &BulkPage, stdout: &mut Output, option: &str) {
     let name = stdout.look.paint(style::BOLD, &page.bulk);
@@ -64,8 +67,18 @@ fn next(page: &BulkPage, stdout: &mut Output, option: &str) {
         let sentence = "The runs of resumed steps are idle: no process is executing them. Each of these commands continues one:";
         stdout.line("");
         changed::wrapped(stdout, sentence);
-        for command in &page.go_on {
+        for command in page.go_on.iter().take(SHOWN) {
             stdout.line(&format!("  {}", text::visible(command)));
+        }
+        if page.go_on.len() > SHOWN {
+            stdout
+                .line(&format!("and {} more, all of them one after the other by:", page.go_on.len() - SHOWN));
+            let all = format!("unstuck bulk show {bulk} -o json{option} | jq -r '.goOn[]' | sh");
+            stdout.line(&format!("  {}", text::visible(&all)));
+        }
+        if page.not_looked_at > 0 {
+            let more = page.not_looked_at;
+            stdout.line(&format!("These are of the first steps that were resumed; {more} more wait too."));
         }
     }
 }

@@ -72,9 +72,9 @@ mod tests {
     fn runs_show_and_explain_say_that_a_run_is_set_aside_and_why() {
         let (mut store, mut flows) = unusable();
         let desk = Desk::default();
-        let wanted = Wanted { state: None, flow: None, all: false, limit: 9, after: None };
+        let wanted = Wanted { limit: 9, ..Wanted::default() };
         let page = desk.read(&mut store, &mut flows, &Reading::Runs(wanted)).expect("lists");
-        let explain = Reading::ExplainPage { run: "@latest".into() };
+        let explain = Reading::ExplainPage { run: "@latest".into(), columns: None };
         let explained = desk.read(&mut store, &mut flows, &explain).expect("explains");
         let show = Reading::Show { run: "@latest".into() };
         let shown = format!("{:?}", desk.read(&mut store, &mut flows, &show).expect_err("cannot be shown"));
@@ -96,9 +96,10 @@ mod tests {
         let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
         store.set_aside(run.id, "deciding about it failed 3 times (a bug). Please report this".into());
         let desk = Desk::default();
-        for reading in
-            [Reading::ExplainPage { run: run.id.to_string() }, Reading::Show { run: run.id.to_string() }]
-        {
+        for reading in [
+            Reading::ExplainPage { run: run.id.to_string(), columns: None },
+            Reading::Show { run: run.id.to_string() },
+        ] {
             let text = desk.read(&mut store, &mut flows, &reading).expect("reads").replace("\\n", " ");
             assert!(text.contains("deciding about it failed 3 times"), "{text}");
         }

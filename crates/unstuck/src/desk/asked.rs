@@ -42,7 +42,11 @@ pub(crate) enum Reading {
     /// An explanation, for programs.
     Explain { run: String },
     /// An explanation, for people.
-    ExplainPage { run: String },
+    ExplainPage {
+        run: String,
+        #[serde(default)]
+        columns: Option<usize>,
+    },
     /// A page of a run's history.
     History { run: String, after: u64, limit: usize },
     /// The policies, in the order in which they match, and what they have done.
@@ -177,8 +181,20 @@ pub(crate) enum PolicyWhat {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wanted {
-    pub(crate) state: Option<unstuck_core::model::run::RunState>,
+    /// In any of these states, or with a step in them.
+    pub(crate) states: Vec<unstuck_core::model::run::RunState>,
     pub(crate) flow: Option<String>,
+    pub(crate) key: Option<String>,
+    /// All of these, by name and value.
+    pub(crate) labels: Vec<(String, String)>,
+    /// Started at this time or later.
+    pub(crate) since: Option<Time>,
+    /// Started before this time.
+    pub(crate) until: Option<Time>,
+    /// With an error of this group, open or past.
+    pub(crate) group: Option<String>,
+    /// With an error whose cause contains this.
+    pub(crate) cause: Option<String>,
     /// Children and handlers too.
     pub(crate) all: bool,
     pub(crate) limit: usize,

@@ -1,6 +1,6 @@
 //! Bulk actions: begun from names, changed, and told as they stand.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ const LOOKED_THROUGH: usize = 10_000;
 /// So many causes are told.
 const MOST_CAUSES: usize = 10;
 /// So many commands are told that go on with runs that wait.
-const MOST_GO_ON: usize = 3;
+const MOST_GO_ON: usize = 1_000;
 /// How the ids of bulk actions begin.
 const PREFIX: &str = "bulk_";
 
@@ -63,8 +63,11 @@ pub(crate) struct BulkPage {
     pub(crate) total: u64,
     /// What it has come to, in the order in which it is told; a kind that nothing has come to is left out.
     pub(crate) results: Vec<KindCount>,
-    /// The commands that go on with runs whose resumed steps nobody executes; some of them.
+    /// The commands that go on with runs whose resumed steps nobody executes, each once.
     pub(crate) go_on: Vec<String>,
+    /// How many more steps are resumed whose runs were not looked at for that.
+    #[serde(default)]
+    pub(crate) not_looked_at: u64,
     /// Whether it acts on more targets by itself, as long as somebody has the store open.
     pub(crate) acts: bool,
     /// Whether nothing can happen to it any more.
@@ -246,11 +249,15 @@ pub(super) fn show(desk: &Desk, store: &mut dyn Store, given: &str) -> Result<Bu
         }
     }
     if bulk.counts.under_way > 0 {
-        for target in store.targets(bulk.id, Some(ResultKind::Resumed), 0, MOST_GO_ON)? {
+        let waiting = store.targets(bulk.id, Some(ResultKind::Resumed), 0, MOST_GO_ON)?;
+        page.not_looked_at = bulk.counts.under_way.saturating_sub(waiting.len() as u64);
+        let mut seen = BTreeSet::new();
+        for target in waiting.iter().filter(|target| seen.insert(target.run)) {
             if let Some(run) = store.run(target.run)? {
                 page.go_on.extend(desk.go_on(store, &run, &[])?);
             }
         }
+        page.go_on.sort();
         page.go_on.dedup();
     }
     Ok(page)
@@ -339,6 +346,7 @@ fn page(bulk: &Bulk) -> BulkPage {
         total: bulk.total,
         results: counts.into_iter().filter(|(_, count)| *count > 0).map(count).collect(),
         go_on: Vec::new(),
+        not_looked_at: 0,
         acts: bulk.due().is_some(),
         is_over: bulk.is_over(),
     }

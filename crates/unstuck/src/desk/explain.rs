@@ -20,6 +20,9 @@ const BELOW: usize = 5;
 /// So many of those who have a slot are named.
 const HOLDERS: usize = 5;
 
+/// A page is as wide as this where nobody says otherwise.
+pub(crate) const COLUMNS: usize = 80;
+
 /// A run, explained.
 pub(crate) struct Explained {
     run: Run,
@@ -149,20 +152,20 @@ impl Explained {
     }
 
     /// For people: all that happened, and what can be done.
-    pub(super) fn page(&self, option: &str) -> String {
-        let page = ready_to_type(self.explanation.clone(), option).to_string();
-        page + &self.below(option)
+    pub(super) fn page(&self, option: &str, columns: usize) -> String {
+        let page = ready_to_type(self.explanation.clone(), option).page(columns).to_string();
+        page + &self.below(option, columns)
     }
 
     /// For people who have seen what happened, of a run in which nothing happens any more.
     pub(crate) fn rest(&self, option: &str) -> String {
         let page = without_happened(ready_to_type(self.explanation.clone(), option)).to_string();
-        page + &self.below(option)
+        page + &self.below(option, COLUMNS)
     }
 
-    fn below(&self, option: &str) -> String {
+    fn below(&self, option: &str, columns: usize) -> String {
         let told = |explanation: &Explanation| {
-            format!("\n{}", without_happened(ready_to_type(explanation.clone(), option)))
+            format!("\n{}", without_happened(ready_to_type(explanation.clone(), option)).page(columns))
         };
         let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
         self.below.iter().map(told).chain(more).collect::<Vec<_>>().concat()

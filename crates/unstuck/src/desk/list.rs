@@ -1,15 +1,17 @@
 //! A page of runs.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{End, Phase, Run};
 use unstuck_core::model::unit::{AutoResume, UnitState};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
 use super::asked::Wanted;
-use super::{Desk, Unanswered, aside, name};
+use super::{Desk, Unanswered, aside, errors, name};
 
 /// So many runs are read at once, at most.
 pub(crate) const MOST: usize = 1_000;
@@ -32,7 +34,13 @@ pub(crate) struct RunLine {
     pub(crate) flow: String,
     pub(crate) version: String,
     pub(crate) key: Option<String>,
+    /// The labels of its flow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) state: String,
+    /// Which of `error` and `held` steps of it are in, whatever its state is.
+    #[serde(default)]
+    pub(crate) has: Vec<String>,
     /// Whether it has something to do and no process is executing it.
     #[serde(default)]
     pub(crate) idle: bool,
@@ -68,12 +76,7 @@ pub(super) fn list(
             Err(_) => name::find(store, flows, after)?,
         }),
     };
-    let filter = Filter {
-        state: wanted.state,
-        flow: wanted.flow.as_deref().map(Into::into),
-        parent: None,
-        roots_only: !wanted.all,
-    };
+    let filter = filter(store, flows, wanted)?;
     let limit = wanted.limit.clamp(1, MOST);
     let mut found = store.list(&filter, before, limit + 1)?;
     let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
@@ -82,6 +85,9 @@ pub(super) fn list(
     for run in found {
         let resume = next_resume(&run);
         let (flow, version) = aside::flow_of(store, &run)?;
+        let labels = flows.get(store, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
+        let rests = run.rests();
+        let has = [(rests.error, "error"), (rests.held, "held")];
         let set_aside = if run.is_final() { None } else { aside::why_aside(store, flows, &run)? };
         let go_on = desk.go_on(store, &run, &[])?;
         runs.push(RunLine {
@@ -91,7 +97,9 @@ pub(super) fn list(
             version: version.to_string(),
             set_aside,
             key: run.key.as_deref().map(str::to_owned),
+            labels,
             state: run.state().word().to_owned(),
+            has: has.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_owned()).collect(),
             idle: go_on.is_some(),
             go_on,
             parent: run.origin.parent().map(|parent| parent.to_string()),
@@ -103,6 +111,47 @@ pub(super) fn list(
         });
     }
     Ok(RunsPage { runs, next })
+}
+
+/// What is wanted, as a store is asked for it.
+fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &Wanted) -> Result<Filter, Unanswered> {
+    let text = |text: &Option<String>| text.as_deref().map(Into::into);
+    let group = wanted.group.as_deref().map(|group| errors::find(store, group)).transpose()?;
+    let versions =
+        if wanted.labels.is_empty() { None } else { Some(with_labels(store, flows, &wanted.labels)?) };
+    Ok(Filter {
+        states: wanted.states.clone(),
+        flow: text(&wanted.flow),
+        versions,
+        key: text(&wanted.key),
+        parent: None,
+        roots_only: !wanted.all,
+        since: wanted.since,
+        until: wanted.until,
+        group: group.map(|group| group.group),
+        cause: text(&wanted.cause),
+    })
+}
+
+/// The versions of flows that have all of these labels. One that cannot be used any more has none.
+fn with_labels(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    labels: &[(String, String)],
+) -> Result<Vec<FlowId>, Unanswered> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.flows(after, MOST)?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.id);
+        for record in page {
+            let Ok(flow) = flows.get(store, record.id) else { continue };
+            if labels.iter().all(|(name, value)| flow.labels.get(name) == Some(value)) {
+                found.push(record.id);
+            }
+        }
+    }
 }
 
 /// What a policy resumes first.

@@ -55,8 +55,7 @@ fn show(page: &GroupPage, stdout: &mut Output, option: &str) {
         ("now", now(group)),
     ];
     for (name, value) in fields {
-        let name = stdout.look.paint(style::DIM, format!("{name:7}"));
-        stdout.line(&format!("  {name} {}", text::visible(&value)));
+        stdout.field(name, 7, &value);
     }
     if !page.now.is_empty() {
         stdout.line("");

@@ -58,7 +58,9 @@ fn each_thing_that_explain_offers_can_be_done_and_the_run_goes_on() {
     let forgotten = ok(store.unstuck(&["forget", &id, "--yes"])).stdout;
     assert_eq!(forgotten, format!("{id} is forgotten.\n"));
     let gone = store.unstuck(&["show", &id]);
-    let wanted = format!("error: there is no run `{id}` in this store; `unstuck runs` lists them\n");
+    let wanted = format!(
+        "error: unknown run `{id}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store\n"
+    );
     assert_eq!((gone.code, gone.stderr), (REFUSED, wanted));
 }
 

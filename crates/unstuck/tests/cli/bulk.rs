@@ -197,7 +197,7 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
         (&["resume", "--group", "nope"], "there is no group of errors `nope`"),
         (&["resume", "--policy", "nope"], "there is no policy `nope`; `unstuck policy list` lists them"),
         (&["resume", run, "upload", "--dry-run"], "a bulk action is about runs, each by its id"),
-        (&["ack", run, "run_7zzzzzzzzzzzz", "--reason", "x"], "there is no run `run_7zzzzzzzzzzzz`"),
+        (&["ack", run, "run_7zzzzzzzzzzzz", "--reason", "x"], "unknown run `run_7zzzzzzzzzzzz`"),
         (&["bulk", "show", "bulk_0"], "there is no bulk action `bulk_0`; `unstuck bulk list` lists them"),
         (&["bulk", "pause", "@latest"], "there is no bulk action `@latest`"),
         (&["cancel", "--flow", "upload", "--state", "completed"], ""),

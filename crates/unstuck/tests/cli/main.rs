@@ -18,6 +18,7 @@ mod flows;
 mod home;
 mod interrupt;
 mod killed;
+mod lists;
 mod names;
 mod output;
 mod owner;

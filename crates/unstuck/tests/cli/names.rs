@@ -112,7 +112,7 @@ fn a_key_of_several_flows_is_named_with_its_flow() {
     let wanted = format!(
         "error: `k-1` is a key in several flows; give the flow too, or the id:\n  a:k-1  is {first}, completed\n  b:k-1  is {second}, completed\n"
     );
-    assert_eq!((ambiguous.code, ambiguous.stderr), (1, wanted));
+    assert_eq!((ambiguous.code, ambiguous.stderr), (REFUSED, wanted));
     for (name, id) in [("a:k-1", &first), ("b:k-1", &second)] {
         assert_eq!(store.unstuck(&["show", name, "-o", "json"]).json()["id"], **id, "{name}");
     }

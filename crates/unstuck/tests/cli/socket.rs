@@ -35,7 +35,7 @@ fn nonsense_is_refused_and_hurts_nobody() {
         (b"{\"version\": 2}\n", "the question is of version 2 of the protocol, and this is version 1"),
         (b"{\"version\": 1}\n", "the question is not understood"),
         (b"{\"version\": 1, \"asked\": {\"read\": \"everything\"}}\n", "the question is not understood"),
-        (b"{\"version\":1,\"asked\":{\"read\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "does not name a run"),
+        (b"{\"version\":1,\"asked\":{\"read\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "unknown run"),
     ];
     for (line, part) in cases {
         let said = answer(&socket, line).expect("it answers");

@@ -69,6 +69,11 @@ fn run_on(
     Shown { code, bytes: String::from_utf8_lossy(&bytes).into_owned(), frames, last }
 }
 
+/// What a command shows on a terminal of so many columns, all of it.
+pub(crate) fn on_terminal(store: &Store, arguments: &[&str], columns: u16) -> String {
+    run_on(store, arguments, (columns, 24), &[("NO_COLOR", "1")]).last
+}
+
 fn screen_of(rows: u16, columns: u16) -> vt100::Parser {
     let size = |n| NonZero::new(n).expect("a screen is not empty");
     vt100::Parser::new(size(rows), size(columns), 0)

@@ -1,0 +1,49 @@
+//! What a flow reads of the output of a step.
+
+use std::collections::BTreeSet;
+
+use crate::model::expression::{Expression, Template};
+use crate::model::flow::{Flow, Kind, Step, StepIx, WaitFor};
+
+/// The fields of the output of a step that expressions of the flow read, as far as they are written out.
+pub(super) fn fields_of(flow: &Flow, step: StepIx) -> BTreeSet<String> {
+    let id = &flow.step(step).id;
+    let starts =
+        [format!("steps.{id}.output."), format!("steps[\"{id}\"].output."), format!("steps['{id}'].output.")];
+    let output = flow.output.as_ref().and_then(computed);
+    let expressions = flow.steps.iter().flat_map(expressions).chain(output);
+    let mut fields = BTreeSet::new();
+    for expression in expressions.filter(|expression| expression.reads.steps.contains(&step)) {
+        for start in &starts {
+            for rest in expression.source.split(start.as_str()).skip(1) {
+                let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                fields.extend((end > 0).then(|| rest[..end].to_owned()));
+            }
+        }
+    }
+    fields
+}
+
+/// What a step computes.
+fn expressions(step: &Step) -> Vec<&Expression> {
+    let of_kind = match &step.kind {
+        Kind::Set(value) => computed(value),
+        Kind::Wait(WaitFor::Computed(expression)) => Some(expression),
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Child(_)
+        | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_))
+        | Kind::Signal(_)
+        | Kind::Emulate(_) => None,
+    };
+    let with = step.with.as_ref().and_then(computed);
+    let items = step.for_each.as_ref().and_then(|each| computed(&each.items));
+    [with, items, step.when.as_ref(), of_kind].into_iter().flatten().collect()
+}
+
+fn computed(template: &Template) -> Option<&Expression> {
+    match template {
+        Template::Fixed(_) => None,
+        Template::Computed(expression) => Some(expression),
+    }
+}

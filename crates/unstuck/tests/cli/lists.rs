@@ -1,0 +1,188 @@
+//! Lists of runs and errors: what is found, and what is seen of it on terminals of 80 and 40 columns.
+
+use serde_json::{Value, json};
+
+use crate::support::Store;
+use crate::support::under_way::{UnderWay, wait_until};
+use crate::terminal::on_terminal;
+
+const CAUSE: &str = "the clearing house at clearing.example:8443 refused the batch with code 4711";
+
+/// One step is held, and one in error: the run is held.
+fn both() -> String {
+    format!(
+        "flow: payout\nlabels: {{team: billing, tier: gold}}\nsteps:\n\
+         - {{id: transfer, needs: [], emulate: {{sequence: [stall], cause: the bank is closed}}, retryStrategy: hold}}\n\
+         - {{id: statistics, needs: [], emulate: {{sequence: [stall], cause: '{CAUSE}'}}}}\n"
+    )
+}
+
+const FINE: &str = "flow: fine\nsteps:\n  - {id: one, set: 1}\n";
+const FATAL: &str = "flow: fatal\nlabels: {team: billing}\nsteps:\n  - {id: one, emulate: {sequence: [fail], cause: no such file}}\n";
+
+fn ids(store: &Store, arguments: &[&str]) -> Vec<String> {
+    let listed = store.unstuck(&[&["runs", "-o", "json"], arguments].concat());
+    assert_eq!(listed.code, 0, "{arguments:?}: {}", listed.stderr);
+    let runs = listed.json();
+    let runs = runs["runs"].as_array().expect("it is a list").iter();
+    runs.map(|run| run["id"].as_str().expect("it is a text").to_owned()).collect()
+}
+
+#[test]
+fn runs_with_an_error_or_a_hold_are_found_whatever_their_state() {
+    let store = Store::new();
+    store.run_flow(&both(), &[]);
+    let id = store.latest();
+    let shown = store.unstuck(&["runs", "-o", "json"]).json();
+    assert_eq!(
+        (&shown["runs"][0]["state"], &shown["runs"][0]["has"]),
+        (&json!("held"), &json!(["error", "held"]))
+    );
+    for state in ["held", "error", "error,held", "completed,error"] {
+        assert_eq!(ids(&store, &["--state", state]), [&*id], "{state}");
+    }
+    assert!(store.unstuck(&["runs"]).stdout.contains("held (error)"), "the list says so too");
+    assert_eq!(store.unstuck(&["pause", &id]).code, 0);
+    for state in ["paused", "held", "error"] {
+        assert_eq!(ids(&store, &["--state", state]), [&*id], "{state}");
+    }
+    assert_eq!(ids(&store, &["--state", "running,completed"]), [""; 0]);
+    store.unstuck(&["cancel", &id]);
+    assert_eq!(ids(&store, &["--state", "error,held"]), [""; 0], "a final run needs nobody");
+}
+
+#[test]
+fn runs_are_filtered_by_key_states_label_time_group_and_cause() {
+    let store = Store::new();
+    store.run_flow(FINE, &["--key", "k-1"]);
+    let fine = store.latest();
+    store.run_flow(FATAL, &["--key", "k-2"]);
+    let fatal = store.latest();
+    let between = store.unstuck(&["show", &fatal, "-o", "json"]).json()["createdAt"].clone();
+    let between = between.as_str().expect("it is a text").to_owned();
+    store.run_flow(&both(), &[]);
+    let open = store.latest();
+    let groups = store.unstuck(&["errors", "-o", "json"]).json();
+    let groups = groups.as_array().or_else(|| groups["groups"].as_array()).expect("there are groups").clone();
+    let of = |cause: &str| {
+        let found =
+            groups.iter().find(|group| group["pattern"].as_str().is_some_and(|text| text.contains(cause)));
+        found.and_then(|group| group["group"].as_str()).expect("it has a group").to_owned()
+    };
+    let (group, begins) = (of("no such file"), of("the bank"));
+    let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
+        (vec!["--key", "k-1"], vec![&fine]),
+        (vec!["--key", "k-9"], vec![]),
+        (vec!["--state", "failed", "--state", "completed"], vec![&fatal, &fine]),
+        (vec!["--label", "team=billing"], vec![&open, &fatal]),
+        (vec!["--label", "team:billing", "--label", "tier=gold"], vec![&open]),
+        (vec!["--label", "team=payments"], vec![]),
+        (vec!["--since", &between], vec![&open, &fatal]),
+        (vec!["--until", &between], vec![&fine]),
+        (vec!["--since", "1h", "--state", "failed"], vec![&fatal]),
+        (vec!["--group", &group], vec![&fatal]),
+        (vec!["--group", &begins[..8]], vec![&open]),
+        (vec!["--cause", "no such"], vec![&fatal]),
+        (vec!["--cause", "refused the batch"], vec![&open]),
+        (vec!["--cause", "refused the batch", "--state", "failed"], vec![]),
+    ];
+    for (arguments, wanted) in cases {
+        assert_eq!(ids(&store, &arguments), wanted, "{arguments:?}");
+    }
+    let page = store.unstuck(&["runs", "--limit", "1", "--label", "team=billing", "--cause", "e"]);
+    let next = format!("More: unstuck runs --after {open} --label 'team=billing' --cause e --limit 1");
+    assert!(page.stdout.contains(&next), "{}", page.stdout);
+    assert!(page.stdout.contains("team=billing, tier=gold"), "labels are shown: {}", page.stdout);
+    let shown = store.unstuck(&["show", &open, "-o", "json"]).json();
+    assert_eq!(shown["labels"], json!({"team": "billing", "tier": "gold"}));
+    let wrong = store.unstuck(&["runs", "--label", "billing"]);
+    assert!(wrong.stderr.contains("write NAME=VALUE, as in team=billing"), "{}", wrong.stderr);
+    let wrong = store.unstuck(&["runs", "--until", "soon"]);
+    assert!(wrong.stderr.contains("--until: `soon` is not a duration"), "{}", wrong.stderr);
+}
+
+/// What a screen says, without where its lines end.
+fn words(screen: &str) -> String {
+    screen.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_cause_is_never_what_is_cut() {
+    let store = Store::new();
+    store.run_flow(&both(), &[]);
+    let groups = store.unstuck(&["errors", "-o", "json"]).json().to_string();
+    let pattern = "the clearing house at clearing.example:<n> refused the batch with code <n>";
+    let pattern = if groups.contains(pattern) { pattern } else { "the clearing house at" };
+    let group: Value = serde_json::from_str(&groups).expect("it is JSON");
+    let group = group.as_array().or_else(|| group["groups"].as_array()).expect("groups");
+    let clearing =
+        group.iter().find(|group| group["pattern"].as_str().is_some_and(|text| text.contains("clearing")));
+    let name = clearing.and_then(|group| group["group"].as_str()).expect("it is there").to_owned();
+    for width in [100, 80, 40] {
+        let errors = on_terminal(&store, &["errors"], width);
+        assert!(words(&errors).contains(pattern), "at {width}:\n{errors}");
+        for arguments in [vec!["errors", "show", &name], vec!["show", "@latest"], vec!["explain", "@latest"]]
+        {
+            let shown = on_terminal(&store, &arguments, width);
+            assert!(words(&shown).contains(CAUSE), "{arguments:?} at {width}:\n{shown}");
+        }
+        let runs = on_terminal(&store, &["runs"], width);
+        assert!(words(&runs).contains("the bank is closed"), "at {width}:\n{runs}");
+    }
+}
+
+#[test]
+fn explain_offers_one_command_for_many_items_and_shows_their_errors() {
+    let store = Store::new();
+    let numbers: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+    let flow = format!(
+        "flow: many\nsteps:\n\
+         - {{id: each, forEach: [{}], emulate: {{sequence: [stall], cause: no route to host}}}}\n\
+         - {{id: fine, needs: [], forEach: [{}], wait: 300ms}}\n",
+        numbers.join(", "),
+        numbers.join(", ")
+    );
+    store.run_flow(&flow, &[]);
+    let id = store.latest();
+    let explained = store.unstuck(&["explain", &id, "-o", "json"]).json();
+    let commands: Vec<&str> = explained["can"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|can| can["command"].as_str())
+        .collect();
+    let resumes: Vec<&&str> =
+        commands.iter().filter(|command| command.starts_with("unstuck resume")).collect();
+    assert_eq!(resumes, [&&*format!("unstuck resume {id}")], "{commands:?}");
+    assert_eq!(commands[0], format!("unstuck resume {id}"));
+    let page = store.unstuck(&["explain", &id]).stdout;
+    let (happened, _) = page.split_once("Where its steps are").expect("there are steps");
+    assert!(happened.contains("stalled: no route to host"), "{page}");
+    let (_, left_out) = happened.split_once("... ").expect("something is left out");
+    assert!(left_out.split_whitespace().next().is_some_and(|n| n.parse::<u32>().is_ok()), "{page}");
+}
+
+#[test]
+fn explain_offers_a_signal_that_does_not_fail_the_run() {
+    let store = Store::new();
+    let flow = "flow: asks\nsteps:\n\
+        - {id: ask, signal: approve}\n\
+        - {id: pay, if: '${steps.ask.output.approved}', set: '${steps.ask.output.amount}'}\n";
+    let under_way = UnderWay::start(&store, flow, &[]);
+    under_way.until(" is kept in ");
+    wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
+    let explained = store.unstuck(&["explain", "@latest", "-o", "json"]).json();
+    let commands: Vec<&str> = explained["can"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|can| can["command"].as_str())
+        .collect();
+    let id = explained["run"].as_str().expect("it is a text");
+    let wanted = format!("unstuck signal {id} approve '{{\"amount\": false, \"approved\": false}}'");
+    assert!(commands.contains(&&*wanted), "{commands:?}");
+    // As printed, it does what it says.
+    let payload = "{\"amount\": false, \"approved\": false}";
+    assert_eq!(store.unstuck(&["signal", id, "approve", payload]).code, 0);
+    assert_eq!(under_way.wait().code, 0);
+}
