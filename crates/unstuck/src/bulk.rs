@@ -2,6 +2,7 @@
 
 pub(crate) mod begin;
 mod change;
+pub(crate) mod confirm;
 mod list;
 mod page;
 mod show;

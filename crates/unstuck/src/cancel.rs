@@ -1,6 +1,7 @@
 //! `unstuck cancel`: a run ends for good.
 
 use crate::bulk::begin::{self, Runs};
+use crate::bulk::confirm::confirm;
 use crate::desk::asked::What;
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
@@ -8,7 +9,7 @@ use crate::{Done, Format, changed};
 /// Cancel a run: its attempts are void, its processes are ended, its children are cancelled.
 ///
 /// A cancelled run is final; `unstuck rerun` starts its next generation. Several runs, or what they have in common, are
-/// cancelled by a bulk action: see `unstuck bulk`.
+/// cancelled by a bulk action: see `unstuck bulk`. What they have in common asks first, on a terminal; elsewhere it needs --yes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -22,6 +23,10 @@ pub(crate) struct Arguments {
     /// Why, for the history.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+
+    /// Do not ask before many runs are cancelled.
+    #[arg(short, long)]
+    yes: bool,
 
     #[command(flatten)]
     store: StoreArgument,
@@ -38,7 +43,14 @@ impl Arguments {
         let place = self.store.place()?;
         let run = match self.runs.as_slice() {
             [run] if !self.common.is_given() => run,
-            _ => return begin::execute(&place, self.common.order(self.runs, self.reason), format),
+            _ => {
+                let order = self.common.order(self.runs, self.reason);
+                // Those that were named one by one are meant.
+                if order.runs.is_empty() && !order.dry_run && !self.yes {
+                    confirm(&place, &order, "cancelled")?;
+                }
+                return begin::execute(&place, order, format);
+            }
         };
         let answer = place.change(run, What::Cancel { reason: self.reason })?;
         changed::tell(&answer, format, "The run is cancelled.", "The run was cancelled already.")

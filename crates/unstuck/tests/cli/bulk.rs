@@ -113,7 +113,7 @@ fn whoever_has_the_store_goes_on_with_it() {
 #[test]
 fn runs_are_cancelled_by_what_they_have_in_common() {
     let (store, runs) = with_failed(3);
-    let cancelled = store.unstuck(&["cancel", "--state", "error", "--rate", "1000", "-o", "json"]);
+    let cancelled = store.unstuck(&["cancel", "--state", "error", "--rate", "1000", "--yes", "-o", "json"]);
     assert_eq!(cancelled.code, 0, "{}", cancelled.stderr);
     let document = cancelled.json();
     assert_eq!(document["results"], json!([{ "result": "cancelled", "count": 3 }]), "{document:#}");
