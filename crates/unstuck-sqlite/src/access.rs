@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
+use rustix::io::Errno;
 use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, folder_error};
@@ -31,7 +32,29 @@ pub fn check_access(directory: &Path) -> Result<(), StoreError> {
     for path in files(&directory) {
         check(&path, "the file", FileType::is_file)?;
     }
-    Ok(())
+    let database = directory.join(DATABASE);
+    match rustix::fs::access(&database, Access::READ_OK) {
+        Err(Errno::ACCESS) => Err(broken(format!(
+            "permission is missing to read {}, so whether it is a store is not known; give its user back the permission \
+             (`chmod u+rw {}`), or name another store with --store",
+            database.display(),
+            database.display()
+        ))),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// That a folder above something does not let this user in: which, and what to do.
+fn no_permission(path: &Path) -> StoreError {
+    let closed = path.ancestors().skip(1).find(|folder| fs::symlink_metadata(folder).is_ok());
+    let folder = closed.unwrap_or(path).display();
+    let user = rustix::process::geteuid().as_raw();
+    broken(format!(
+        "permission is missing to look into the folder {folder}, so whether {} is there is not known; run the command as a \
+         user who may (this is user {user}), give this one permission (`chmod u+rwx {folder}` where it is its own), or name another \
+         store with --store",
+        path.display()
+    ))
 }
 
 /// Whether the folder of a store and its database can be written to.
@@ -70,6 +93,7 @@ fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Resul
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(no_permission(path)),
         Err(error) => return Err(folder_error(what, path, "cannot be looked at", &error)),
     };
     let (shown, user) = (path.display(), rustix::process::geteuid().as_raw());

@@ -33,7 +33,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use rusqlite::Connection;
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::model::flow::Flow;
+use unstuck_core::time::Time;
 pub use unstuck_store::audit::{Finding, Promise};
 use unstuck_store::contract::{FlowRecord, StoreError};
 
@@ -43,6 +45,7 @@ use crate::check::share::{Share, Shared, help, work};
 use crate::check::snapshot::{Snapshot, flows};
 use crate::error::store_error;
 use crate::open::{DATABASE, load};
+use crate::rows;
 
 pub(crate) use crate::check::file::open as open_for_reading;
 
@@ -62,6 +65,10 @@ pub struct Report {
     pub notices: u64,
     /// How many flow versions are kept.
     pub flows: u64,
+    /// How the clock was set.
+    pub clock: ClockRecord,
+    /// When the last change was recorded.
+    pub last_time: Option<Time>,
     /// What is not as promised.
     pub findings: Vec<Finding>,
     /// How many more there are of promises that are broken at very many places.
@@ -92,7 +99,7 @@ impl Report {
 
     /// Adds what was read and found elsewhere.
     fn append(&mut self, other: Report) {
-        let Report { runs, events, payloads, notices, flows, findings, more } = other;
+        let Report { runs, events, payloads, notices, flows, findings, more, .. } = other;
         self.runs += runs;
         self.events += events;
         self.payloads += payloads;
@@ -182,6 +189,8 @@ impl Examination<'_, '_> {
         let (compile, connection) = (&mut *self.compile, self.connection);
         let flows = Arc::new(flows(connection, compile, &mut report)?);
         let snapshot = Snapshot::read(connection, flows, &mut report)?;
+        (report.clock, report.last_time) =
+            (snapshot.clock.clone(), rows::meta(connection, "last_time")?.map(Time));
         let is_mixed = self.all_runs(snapshot, &mut report, &moment)?;
         // Two moments do not always fit together.
         if is_mixed && !report.is_clean() {

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::RunState;
+use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
 use crate::check;
@@ -32,6 +34,10 @@ pub struct Info {
     pub oldest: Option<RunId>,
     /// The newest one.
     pub newest: Option<RunId>,
+    /// How the clock was set.
+    pub clock: ClockRecord,
+    /// When the last change was recorded.
+    pub last_time: Option<Time>,
 }
 
 /// Whether there is a store in this folder.
@@ -60,6 +66,8 @@ pub fn info(directory: &Path) -> Result<Info, StoreError> {
         flows,
         oldest,
         newest,
+        clock: rows::clock(&transaction)?,
+        last_time: rows::meta(&transaction, "last_time")?.map(Time),
     })
 }
 

@@ -12,6 +12,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
 use crate::access::{self, LOCK, check_access, make_file, tighten};
+use crate::check;
 use crate::claim::Claim;
 use crate::error::{at, broken, folder_error, store_error};
 use crate::hot::{Hot, Whereabouts};
@@ -54,9 +55,27 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
 pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
     let path = directory.join(DATABASE);
     let ReadConnection { connection, lock } = image::open(directory)?;
+    read_only(directory, &path, connection, lock)
+}
+
+/// Opens a store for reading alone, as it is at this moment, whoever has it open.
+pub(crate) fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
+    let path = directory.join(DATABASE);
+    let ReadConnection { connection, lock } = check::open_for_reading(directory)?;
+    // All that is read from now on is of one moment.
+    connection.execute_batch("BEGIN").map_err(store_error)?;
+    read_only(directory, &path, connection, lock)
+}
+
+fn read_only(
+    directory: &Path,
+    path: &Path,
+    connection: Connection,
+    lock: Option<Lock>,
+) -> Result<SqliteStore, StoreError> {
     let state =
         check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
-    let opened = (Writer::nobody(), connection, state.map_err(|error| at(&path, error))?);
+    let opened = (Writer::nobody(), connection, state.map_err(|error| at(path, error))?);
     let mut store =
         SqliteStore::with(directory.to_owned(), Options::default(), lock, Claim::default(), opened);
     // Nothing begins before there is room, and there never is.

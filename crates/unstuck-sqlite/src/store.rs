@@ -90,6 +90,11 @@ impl SqliteStore {
         open::open_for_reading(directory)
     }
 
+    /// Opens the store in this folder for reading alone, beside whoever has it open: what is durable at this moment.
+    pub fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
+        open::open_beside(directory)
+    }
+
     pub(crate) fn with(
         directory: PathBuf,
         options: Options,

@@ -13,6 +13,7 @@ use unstuck_store::contract::StoreError;
 use crate::desk::asked::{Asked, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
 use crate::desk::{Desk, Unanswered};
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::place::Place;
 use crate::socket::{self, Unheard};
 use crate::{engine, json_text, who};
@@ -77,12 +78,16 @@ impl Place {
             }
             match socket::ask(&self.directory, &self.option, asked) {
                 Ok(json) => return Ok(Answer(json)),
-                Err(Unheard::Silent(sentence)) if !matches!(asked, Asked::Read(_)) => {
-                    return Err(Failure::Unknown(sentence));
+                Err(Unheard::Silent(sentence, _) | Unheard::Stopped(sentence, _))
+                    if let Asked::Read(reading) = asked =>
+                {
+                    return self.beside(reading, &sentence).map(Answer);
                 }
-                Err(unheard @ (Unheard::Refused(_) | Unheard::Unavailable(_) | Unheard::Silent(_))) => {
-                    return Err(unheard.into());
+                Err(Unheard::Silent(sentence, _)) => return Err(Failure::Unknown(sentence)),
+                Err(Unheard::Stopped(sentence, _)) => {
+                    return Err(Failure::Unavailable(format!("nothing was changed: {sentence}")));
                 }
+                Err(unheard @ (Unheard::Refused(_) | Unheard::Unavailable(_))) => return Err(unheard.into()),
                 Err(Unheard::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
                 Err(Unheard::Busy) if Instant::now() >= until => return Err(Unheard::Busy.into()),
                 Err(Unheard::Busy) => {
@@ -100,6 +105,14 @@ impl Place {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Reads what is in the file, beside an owner that does not answer.
+    fn beside(&self, reading: &Reading, why: &str) -> Result<String, Failure> {
+        Output::stderr().line(&format!("note: {why}. This is what the file of the store says."));
+        let desk = Desk { option: self.option.clone(), ..Desk::default() };
+        let mut store = SqliteStore::open_beside(&self.directory)?;
+        desk.read(&mut store, &mut engine::flows(), reading).map_err(Failure::from)
     }
 
     /// Opens a store that nobody has. A full or read-only disk is no hindrance to who only reads.

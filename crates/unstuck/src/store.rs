@@ -1,6 +1,7 @@
 //! `unstuck store`: the store itself.
 
 mod check;
+mod clock;
 mod copy;
 mod info;
 

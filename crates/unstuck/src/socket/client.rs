@@ -11,6 +11,8 @@ use crate::failure::{Failure, plain};
 
 /// So long an owner may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// And so long where the file can be read instead.
+const READING_PATIENCE: Duration = Duration::from_millis(1_500);
 /// And so long where there may be a hundred thousand errors to look at.
 const LONG_PATIENCE: Duration = Duration::from_mins(10);
 
@@ -27,8 +29,10 @@ pub(crate) enum Unheard {
     Refused(String),
     /// In a sentence: nothing was done, and the same may succeed later.
     Unavailable(String),
-    /// In a sentence: whoever has the store open does not answer, and may or may not do it.
-    Silent(String),
+    /// In a sentence, and which process: whoever has the store open does not answer, and may or may not do it.
+    Silent(String, Option<u32>),
+    /// In a sentence, and which process: whoever has the store open is stopped, and nothing was asked.
+    Stopped(String, Option<u32>),
 }
 
 /// What was asked changes nothing, so that it can be asked again.
@@ -36,7 +40,9 @@ impl From<Unheard> for Failure {
     fn from(unheard: Unheard) -> Failure {
         match unheard {
             Unheard::Refused(sentence) => Failure::new(sentence),
-            Unheard::Unavailable(sentence) | Unheard::Silent(sentence) => Failure::Unavailable(sentence),
+            Unheard::Unavailable(sentence) | Unheard::Silent(sentence, _) | Unheard::Stopped(sentence, _) => {
+                Failure::Unavailable(sentence)
+            }
             Unheard::Busy => {
                 Failure::Unavailable("too many commands ask at once; try again in a moment".to_owned())
             }
@@ -62,9 +68,17 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     let question = Question { version: VERSION, option: option.to_owned(), asked: asked.clone() };
     let mut line = serde_json::to_vec(&question).map_err(|error| Unheard::Refused(error.to_string()))?;
     line.push(b'\n');
-    let patience = if asked.takes_long() { LONG_PATIENCE } else { PATIENCE };
+    let process = process(&stream);
+    if let Some(id) = process.filter(|id| is_stopped(*id)) {
+        return Err(Unheard::Stopped(stopped(id), process));
+    }
+    let patience = match asked {
+        _ if asked.takes_long() => LONG_PATIENCE,
+        Asked::Read(_) => READING_PATIENCE,
+        Asked::Change(_) | Asked::Policies(_) | Asked::Bulk(_) => PATIENCE,
+    };
     let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Silent(silent(&stream, patience)),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Silent(silent(process, patience), process),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unheard::HungUp,
         _ => Unheard::Refused(format!(
             "the process that has the store open cannot be asked: {}",
@@ -97,12 +111,26 @@ fn converse(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Res
     Ok(heard)
 }
 
-fn silent(stream: &UnixStream, patience: Duration) -> String {
-    let who = process(stream).map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
+fn silent(process: Option<u32>, patience: Duration) -> String {
+    let who = process.map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
+    let seconds = patience.as_secs_f32();
     format!(
-        "{who} has the store open and has not answered for {} seconds; look at what it is doing, or end it",
-        patience.as_secs()
+        "{who} has the store open and has not answered for {seconds} seconds; look at what it is doing, or end it"
     )
+}
+
+fn stopped(process: u32) -> String {
+    format!(
+        "process {process} has the store open and does not answer, for it is stopped (Ctrl-Z, SIGSTOP); let it continue with \
+         `kill -CONT {process}`, or end it with `kill -KILL {process}`"
+    )
+}
+
+/// Whether somebody has stopped a process, so that it cannot answer.
+fn is_stopped(process: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    // The name before it, in brackets, may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
 fn foreign() -> String {
@@ -112,11 +140,12 @@ fn foreign() -> String {
 
 /// The process at the other end.
 #[cfg(target_os = "linux")]
-fn process(stream: &UnixStream) -> Option<i32> {
-    rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+fn process(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn process(_: &UnixStream) -> Option<i32> {
+fn process(_: &UnixStream) -> Option<u32> {
     None
 }

@@ -8,7 +8,8 @@ use unstuck_sqlite::check::{Progress, Report};
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::problems::number_of;
-use crate::{Done, Format, engine, exit, json_text, style, text};
+use crate::store::clock::Clock;
+use crate::{Done, Format, engine, exit, json_text, style, text, who};
 
 /// Check every promise that can be checked from the data alone.
 ///
@@ -61,14 +62,21 @@ fn document(report: &Report) -> String {
         .collect();
     let Report { runs, events, payloads, notices, flows, more, .. } = report;
     json!({
-        "runs": runs, "events": events, "payloads": payloads, "notices": notices, "flows": flows,
+        "clock": clock(report).document(), "runs": runs, "events": events, "payloads": payloads, "notices": notices, "flows": flows,
         "findings": findings, "more": more,
     })
     .to_string()
 }
 
+fn clock(report: &Report) -> Clock<'_> {
+    Clock { record: &report.clock, last: report.last_time, now: who::now() }
+}
+
 fn show(report: &Report, stdout: &mut Output) {
     let look = stdout.look;
+    for sentence in clock(report).sentences() {
+        stdout.line(&format!("{} {sentence}", look.paint(style::DIM, "clock:")));
+    }
     for finding in &report.findings {
         let word = look.paint(style::BAD, format!("{}:", finding.promise));
         stdout.line(&format!("{word} {}", text::visible(&finding.to_string())));

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::socket::Unheard;
-use crate::{Done, Format, json_text, socket, style, text};
+use crate::store::clock::Clock;
+use crate::{Done, Format, json_text, socket, style, text, who};
 
 /// Tell where the store is, which process has it open, and what it holds.
 ///
@@ -43,6 +44,10 @@ struct About {
     flows: Vec<FlowVersions>,
     oldest: Option<String>,
     newest: Option<String>,
+    /// How the clock was set, and whether times lie ahead of it.
+    clock: serde_json::Value,
+    #[serde(skip)]
+    sentences: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -69,9 +74,15 @@ impl Arguments {
         let owner = match socket::ask(&place.directory, "", &Asked::Read(Reading::Owner)) {
             Ok(process) => process.parse().ok(),
             Err(Unheard::Nobody | Unheard::HungUp) => None,
+            // What it has written can be read without it.
+            Err(Unheard::Stopped(sentence, process) | Unheard::Silent(sentence, process)) => {
+                Output::stderr().line(&format!("note: {sentence}"));
+                process
+            }
             Err(unheard) => return Err(unheard.into()),
         };
         let info = unstuck_sqlite::info(&place.directory)?;
+        let clock = Clock { record: &info.clock, last: info.last_time, now: who::now() };
         let id = |run: Option<RunId>| run.map(|run| run.to_string());
         let about = About {
             path: place.directory.to_string_lossy().into_owned(),
@@ -87,6 +98,8 @@ impl Arguments {
             flows: info.flows.into_iter().map(versions).collect(),
             oldest: id(info.oldest),
             newest: id(info.newest),
+            clock: clock.document(),
+            sentences: clock.sentences(),
         };
         let mut stdout = Output::stdout();
         match format {
@@ -130,6 +143,9 @@ impl About {
             let word = if versions.len() == 1 { "version" } else { "versions" };
             let line = format!("{flow} ({word} {more}{})", versions[left_out..].join(", "));
             fields.push((if place == 0 { "flows" } else { "" }, line));
+        }
+        for (place, sentence) in self.sentences.iter().enumerate() {
+            fields.push((if place == 0 { "clock" } else { "" }, sentence.clone()));
         }
         for (name, value) in fields {
             let name = stdout.look.paint(style::DIM, format!("{name:12}"));

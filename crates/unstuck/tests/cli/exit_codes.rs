@@ -1,6 +1,9 @@
 //! Exit codes: a script can tell how a command ended.
 
 use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::net::UnixListener;
+use std::thread;
 
 use rustix::process::Signal;
 
@@ -57,15 +60,20 @@ fn a_busy_store_has_a_code_of_its_own_and_changes_nothing() {
 #[test]
 fn an_answer_that_does_not_come_has_a_code_of_its_own() {
     let store = Store::new();
-    let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    assert_eq!(store.run_flow("flow: a\nsteps:\n  - {id: b, set: 1}\n", &[]).code, 0);
     let id = store.latest();
-    run.send(Signal::STOP);
+    // An owner that hears what it is asked, and says nothing.
+    let listener = UnixListener::bind(format!("{}/socket", store.path())).expect("it listens");
+    let asked = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody asks");
+        let mut all = String::new();
+        stream.read_to_string(&mut all).expect("it reads until they give up");
+        all
+    });
     let silent = store.unstuck(&["signal", &id, "approve"]);
     assert_eq!((silent.code, silent.stdout.as_str()), (7, ""), "{}", silent.stderr);
-    run.send(Signal::CONT);
-    // It was asked all the same.
-    assert_eq!(run.wait().code, 0);
+    assert!(silent.stderr.contains("has not answered for 10 seconds"), "{}", silent.stderr);
+    assert!(asked.join().expect("it ends").contains("approve"));
 }
 
 #[test]

@@ -34,3 +34,4 @@ mod socket;
 mod support;
 mod terminal;
 mod trials;
+mod unanswered;

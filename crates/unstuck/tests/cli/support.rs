@@ -19,7 +19,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
+    pub(crate) fn of(output: Output) -> Ran {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("what is written is UTF-8");
         let code = output.status.code().expect("it ends by itself");
         Ran { code, stdout: text(output.stdout), stderr: text(output.stderr) }
