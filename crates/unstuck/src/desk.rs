@@ -17,6 +17,7 @@ pub(crate) mod name;
 mod order;
 pub(crate) mod policies;
 pub(crate) mod show;
+pub(crate) mod status;
 pub(crate) mod trial;
 mod unit;
 
@@ -94,6 +95,7 @@ impl Desk {
             Reading::Key { flow, key, input, on_duplicate } => {
                 json(&driven::of_key(self, store, flows, (flow, key), input, *on_duplicate)?)
             }
+            Reading::Status => json(&status::status(self, store, flows)?),
             Reading::Runs(wanted) => json(&list::list(self, store, flows, wanted)?),
             Reading::Show { run } => json(&show::show(self, store, flows, run)?),
             Reading::Explain { run } => {

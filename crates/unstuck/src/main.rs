@@ -36,6 +36,7 @@ mod signal;
 mod skip;
 mod socket;
 mod source;
+mod status;
 mod store;
 mod style;
 mod table;
@@ -70,6 +71,7 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck run examples/first.yaml          run a flow and watch it recover
   unstuck run --continue                   go on with the run that was interrupted last
+  unstuck status                           what needs a person, who executes, what comes next
   unstuck runs --state held                list the runs that wait for a person
   unstuck explain @latest                  why a run is where it is, and what you can do
   unstuck check flows/*.yaml               tell everything that is wrong with flow files
@@ -79,6 +81,7 @@ Examples:
 enum Command {
     Run(run::Arguments),
     Runs(runs::Arguments),
+    Status(status::Arguments),
     Show(show::Arguments),
     Explain(explain::Arguments),
     History(history::Arguments),
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(run) => run.execute(format),
         Command::Runs(runs) => runs.execute(format),
+        Command::Status(status) => status.execute(format),
         Command::Show(show) => show.execute(format),
         Command::Explain(explain) => explain.execute(format),
         Command::History(history) => history.execute(format),

@@ -35,6 +35,8 @@ pub(crate) enum Reading {
         #[serde(default)]
         on_duplicate: OnDuplicate,
     },
+    /// What needs a person, who executes, what comes next.
+    Status,
     /// A page of runs.
     Runs(Wanted),
     /// The run document.

@@ -171,7 +171,7 @@ fn next_resume(run: &Run) -> Option<AutoResume> {
 }
 
 /// What it fails of, or why its first step that needs a person does.
-fn cause(run: &Run) -> Option<String> {
+pub(super) fn cause(run: &Run) -> Option<String> {
     match &run.phase {
         Phase::Failing(failing) => return Some(failing.error.error.cause.to_string()),
         Phase::Ended(ended) => {

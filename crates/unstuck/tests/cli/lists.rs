@@ -186,3 +186,41 @@ fn explain_offers_a_signal_that_does_not_fail_the_run() {
     assert_eq!(store.unstuck(&["signal", id, "approve", payload]).code, 0);
     assert_eq!(under_way.wait().code, 0);
 }
+
+#[test]
+fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_there_are() {
+    let store = Store::new();
+    store.run_flow(FINE, &[]);
+    let calm = store.unstuck(&["status"]);
+    let wanted = "Nothing needs a person.\n\nNo process is executing runs of this store.\n\n  open      none\n  last 24h  1 completed\n";
+    assert_eq!((calm.code, calm.stdout.as_str()), (0, wanted), "{}", calm.stderr);
+
+    store.run_flow(FATAL, &[]);
+    store.run_flow(&both(), &[]);
+    let id = store.latest();
+    let waits = "flow: waits\nsteps:\n  - {id: nap, wait: 1h}\n";
+    let under_way = UnderWay::start(&store, waits, &[]);
+    under_way.until(" is kept in ");
+    wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
+    let status = store.unstuck(&["status", "-o", "json"]).json();
+    assert_eq!(status["needsPersonCount"], 1);
+    assert_eq!(
+        (&status["needsPerson"][0]["run"], &status["needsPerson"][0]["state"]),
+        (&json!(id), &json!("held"))
+    );
+    assert_eq!(status["executes"]["process"], under_way.id());
+    assert!(
+        status["next"][0]["what"].as_str().is_some_and(|what| what.contains("the wait of `nap` is over")),
+        "{status}"
+    );
+    assert_eq!(status["open"], json!({"held": 1, "waiting": 1}));
+    assert_eq!(status["ended"], json!({"completed": 1, "failed": 1}));
+    for width in [80, 40] {
+        let shown = on_terminal(&store, &["status"], width);
+        let said = words(&shown);
+        for part in ["1 run needs a person", "the bank is closed", "What comes next", "1 held, 1 waiting"] {
+            assert!(said.contains(part), "{part} at {width}:\n{shown}");
+        }
+        assert!(said.contains(&format!("What you can do: unstuck explain {id}")), "at {width}:\n{shown}");
+    }
+}

@@ -1,0 +1,160 @@
+//! What needs a person, who executes, what comes next, and how many runs there are. Only what is not final is looked at, and
+//! what was started lately is counted.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
+use unstuck_core::time::Time;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{Due, Filter, Store};
+
+use super::driven::{self, Driven};
+use super::list::cause;
+use super::{Desk, Unanswered, aside, family};
+use crate::who;
+
+/// Final runs are counted that were started in so many milliseconds.
+const LATELY: i64 = 24 * 60 * 60 * 1_000;
+/// So many runs that are not final are looked at.
+const LOOKED_AT: usize = 1_000;
+/// So many of each kind are told.
+const TOLD: usize = 10;
+/// So many timers are looked at for what comes next.
+const TIMERS: usize = 100;
+
+/// How a store is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    pub(crate) at: Timestamp,
+    /// The runs in which a person is needed, newest first; the first ones.
+    pub(crate) needs_person: Vec<NeedsPerson>,
+    /// How many there are.
+    pub(crate) needs_person_count: usize,
+    /// Who has the store open and executes a run.
+    pub(crate) executes: Option<Driven>,
+    /// The commands that continue runs which no process is executing; the first ones.
+    pub(crate) idle: Vec<String>,
+    /// How many such runs there are.
+    pub(crate) idle_count: usize,
+    /// What comes next, in order of time; the first of it.
+    pub(crate) next: Vec<ComesNext>,
+    /// Runs that are not final, by state.
+    pub(crate) open: BTreeMap<String, u64>,
+    /// Runs that were started in the last 24 hours and are final, by state.
+    pub(crate) ended: BTreeMap<String, u64>,
+    /// Whether there are more open runs than were looked at.
+    pub(crate) more: bool,
+}
+
+/// A run that somebody has to do something about.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NeedsPerson {
+    pub(crate) run: String,
+    pub(crate) flow: String,
+    pub(crate) key: Option<String>,
+    pub(crate) state: String,
+    pub(crate) since: Timestamp,
+    pub(crate) cause: Option<String>,
+}
+
+/// Something that happens by itself.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ComesNext {
+    pub(crate) at: Timestamp,
+    pub(crate) run: String,
+    pub(crate) what: String,
+}
+
+pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> Result<Status, Unanswered> {
+    let now = who::now();
+    let not_final = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
+    let open = store.list(&Filter { states: not_final, ..Filter::default() }, None, LOOKED_AT + 1)?;
+    let mut status = Status {
+        at: now.timestamp(),
+        needs_person: Vec::new(),
+        needs_person_count: 0,
+        executes: if desk.serves.is_some() { Some(driven::driven(desk, store, flows)?) } else { None },
+        idle: Vec::new(),
+        idle_count: 0,
+        next: comes_next(store, flows)?,
+        open: BTreeMap::new(),
+        ended: BTreeMap::new(),
+        more: open.len() > LOOKED_AT,
+    };
+    for run in open.iter().take(LOOKED_AT) {
+        if family::needs_a_person(run) {
+            status.needs_person_count += 1;
+            if status.needs_person.len() < TOLD {
+                let told = needs_person(store, run)?;
+                status.needs_person.push(told);
+            }
+        }
+        // A part of a run is continued with the whole.
+        let go_on = if run.origin.parent().is_none() { desk.go_on(store, run, &[])? } else { None };
+        status.idle_count += usize::from(go_on.is_some());
+        status.idle.extend(go_on.filter(|_| status.idle.len() < TOLD));
+    }
+    for (state, count) in store.count_runs(Time(now.0.saturating_sub(LATELY)))? {
+        let counts = if state.is_final() { &mut status.ended } else { &mut status.open };
+        counts.insert(state.word().to_owned(), count);
+    }
+    Ok(status)
+}
+
+fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, Unanswered> {
+    Ok(NeedsPerson {
+        run: run.id.to_string(),
+        flow: aside::flow_of(store, run)?.0.to_string(),
+        key: run.key.as_deref().map(str::to_owned),
+        state: run.state().word().to_owned(),
+        since: run.updated_at.timestamp(),
+        cause: cause(run),
+    })
+}
+
+/// The first timers that do something a person looks forward to; limits of what is under way are none.
+fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<ComesNext>, Unanswered> {
+    let mut next = Vec::new();
+    for due in store.timers(None, TIMERS)? {
+        if next.len() == TOLD {
+            break;
+        }
+        let Some(run) = store.run(due.run)? else { continue };
+        let Ok(flow) = flows.get(store, run.flow) else { continue };
+        let name = |unit: UnitRef| match unit.item {
+            Some(item) => format!("`{}[{item}]`", flow.step(unit.step).id),
+            None => format!("`{}`", flow.step(unit.step).id),
+        };
+        if let Some(what) = what(&run, &due, &name) {
+            let at = due.due.timestamp();
+            next.push(ComesNext {
+                at,
+                run: run.id.to_string(),
+                what: format!("{what} (flow `{}`)", flow.name),
+            });
+        }
+    }
+    Ok(next)
+}
+
+fn what(run: &Run, due: &Due, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
+    let Some(unit) = due.unit else { return Some("its deadline passes".to_owned()) };
+    let step = name(unit);
+    match &run.unit(unit)?.state {
+        UnitState::Error { resume: Some(resume), .. } => {
+            Some(format!("policy `{}` resumes {step}", resume.policy.name))
+        }
+        UnitState::Waiting(Waiting::Again { .. }) => Some(format!("{step} is tried again")),
+        UnitState::Waiting(Waiting::Timer { .. }) => Some(format!("the wait of {step} is over")),
+        UnitState::Waiting(Waiting::Signal { name, .. }) => {
+            Some(format!("{step} stops waiting for signal `{name}`"))
+        }
+        _ => None,
+    }
+}
