@@ -4,6 +4,7 @@ mod batch;
 pub mod bulk;
 pub mod clock;
 pub mod document;
+pub mod drive;
 pub mod engine;
 mod examine;
 pub mod executor;

@@ -21,6 +21,7 @@ use unstuck_store::contract::{Filter, Store, StoreError};
 
 use crate::bulk::{BulkDeed, BulkPut};
 use crate::clock::{SystemTime, TimeSource, Timekeeper};
+use crate::drive::{Drive, Rest};
 use crate::engine::{Engine, Next, STORE_RETRY};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
@@ -29,10 +30,6 @@ use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 
 /// So many requests may wait to be decided; more are turned away.
 const MAX_WAITING: usize = 100_000;
-/// So many messages are taken in before the engine is stepped.
-const MAX_INTAKE: usize = 16_384;
-/// And so many after a time in which nobody took any: all that was said comes before any limit is looked at.
-const MAX_LATE_INTAKE: usize = 1_000_000;
 
 /// What an observer is told, in order, once it is durable.
 pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
@@ -130,8 +127,10 @@ impl Runtime {
                 is_troubled: false,
                 next_ticket,
                 keeper,
+                receiver,
+                first: None,
             };
-            driver.drive(&receiver);
+            driver.drive();
             driver.stopped()
         });
         Runtime { handle, thread: Some(thread) }
@@ -295,61 +294,62 @@ struct Driver<S, T> {
     is_troubled: bool,
     next_ticket: Ticket,
     keeper: Timekeeper<T>,
+    receiver: Receiver<Message>,
+    /// The message that has woken it up.
+    first: Option<Message>,
+}
+
+impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
+    type Store = S;
+    type Clocks = T;
+
+    fn engine(&mut self) -> &mut Engine<S> {
+        &mut self.engine
+    }
+
+    fn keeper(&mut self) -> &mut Timekeeper<T> {
+        &mut self.keeper
+    }
+
+    fn catch_up(&mut self) {
+        for executor in self.executors.values_mut() {
+            executor.catch_up();
+        }
+    }
+
+    fn take_in(&mut self, most: usize) -> bool {
+        let mut next = self.first.take();
+        for _ in 0..=most {
+            let Some(message) = next.take().or_else(|| self.receiver.try_recv().ok()) else { return true };
+            if !self.take(message) {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 impl<S: Store, T: TimeSource> Driver<S, T> {
-    fn drive(&mut self, receiver: &Receiver<Message>) {
-        let mut first = None;
+    fn drive(&mut self) {
         loop {
-            let Some(now) = self.wake(receiver, first.take()) else { return self.stop(receiver) };
-            let outputs = self.engine.step(now);
+            let Some(outputs) = self.turn() else { return self.stop() };
             self.perform(outputs);
-            let until = match self.engine.what_next() {
-                Next::Now => continue,
-                Next::Settling => {
+            let message = match self.rest() {
+                Rest::Again => continue,
+                Rest::Settle => {
                     let outputs = self.engine.wait();
                     self.perform(outputs);
                     continue;
                 }
-                Next::At(time) => Some(time),
-                Next::Idle => None,
-            };
-            if until.is_some() {
-                self.engine.alive(self.keeper.now());
-            }
-            let message = match self.keeper.sleep(until, self.engine.is_awaited()) {
-                Some(patience) => receiver.recv_timeout(patience.duration()),
-                None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Rest::Sleep(Some(patience)) => self.receiver.recv_timeout(patience.duration()),
+                Rest::Sleep(None) => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
-                Ok(message) => first = Some(message),
+                Ok(message) => self.first = Some(message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-    }
-
-    /// Takes in what has come, and gives the time; `None` when it is time to stop. Where nobody took answers for a while,
-    /// executors are asked what has ended meanwhile: no limit is looked at before that is known.
-    fn wake(&mut self, receiver: &Receiver<Message>, first: Option<Message>) -> Option<Time> {
-        let wake = self.keeper.wake();
-        if let Some(correction) = wake.correction {
-            self.engine.clock_was_set(correction);
-        }
-        let mut most = MAX_INTAKE;
-        if let Some(since) = wake.down_since {
-            self.engine.was_stopped(since);
-            for executor in self.executors.values_mut() {
-                executor.catch_up();
-            }
-            most = MAX_LATE_INTAKE;
-        }
-        for message in first.into_iter().chain(receiver.try_iter().take(most)) {
-            if !self.take(message) {
-                return None;
-            }
-        }
-        Some(wake.now)
     }
 
     /// Takes a message in; false when it is time to stop.
@@ -389,13 +389,13 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     }
 
     /// Stops the executors, and records their last words: what they had done, and what they give back.
-    fn stop(&mut self, receiver: &Receiver<Message>) {
+    fn stop(&mut self) {
         for executor in self.executors.values_mut() {
             executor.stop();
         }
         // Nobody is there any more to take work.
         self.engine.dismiss_executors();
-        for message in receiver.try_iter() {
+        for message in self.receiver.try_iter() {
             if let Message::Word(word) = message {
                 self.engine.submit(Request::Word(word));
             }
