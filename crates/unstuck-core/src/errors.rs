@@ -227,6 +227,11 @@ pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Op
             units.push(*unit);
         }
     }
+    // A clock that was set moves every schedule.
+    if events.iter().any(|event| event.clock_shift() != 0) {
+        let in_error = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
+        units.extend(in_error.into_iter().filter(|unit| !units.contains(unit)).collect::<Vec<_>>());
+    }
     units.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect()
 }
 

@@ -265,6 +265,9 @@ impl<'d, 'c> Draft<'d, 'c> {
             let at = now.max(run.updated_at);
             evolve::settle(run, seq, at);
             let clock = (at != now).then_some(now);
+            // Whoever asked for something that changes nothing has not set the clock.
+            let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
+            let by = if self.facts.iter().all(is_clock) { Actor::Engine } else { by };
             let event = Event { seq, generation: run.generation, at, clock, by, facts: self.facts };
             self.decision.errors = errors_of(&event, run, self.context.flow);
             self.decision.event = Some(event);

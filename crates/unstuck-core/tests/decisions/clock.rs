@@ -3,12 +3,14 @@
 use crate::flows::{flow, step};
 use crate::support::{BEGIN, World, remote};
 use unstuck_core::command::{Command, Says};
+use unstuck_core::errors::{OpenError, open_errors};
 use unstuck_core::event::{Actor, Fact};
 use unstuck_core::evolve::replay;
 use unstuck_core::id::RunId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Deadline, Kind, WaitFor};
 use unstuck_core::model::recovery::{BackOff, RetryStrategy};
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Millis;
 
 const HOUR: i64 = 3_600_000;
@@ -149,4 +151,32 @@ fn a_correction_is_recorded_once_by_what_it_comes_to_and_a_refusal_changes_nothi
     assert_eq!(shifts, [-2 * HOUR]);
     let event = &world.history[&run][1];
     assert_eq!((event.at, event.time()), (BEGIN, BEGIN.shifted(-2 * HOUR)));
+}
+
+#[test]
+fn whoever_asks_for_what_changes_nothing_has_not_set_the_clock() {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    let run = world.start("f");
+    let attempt = world.begin(run, "a");
+    world.clock += HOUR;
+    world.now = world.now.shifted(HOUR);
+    world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+    let event = world.history[&run].last().expect("there");
+    assert_eq!(event.facts, [Fact::ClockCorrected { by: HOUR }]);
+    assert_eq!(event.by, Actor::Engine);
+}
+
+#[test]
+fn what_is_in_error_is_listed_by_the_clock_as_it_is_now() {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    let run = world.start("f");
+    world.attempt(run, "a", Says::Fail { error: Box::new(Error::new("no")), fatal: false });
+    let before = open_errors(&world.history[&run], &world.runs[&run], &world.flows["f"]);
+    world.clock += HOUR;
+    world.now = world.now.shifted(HOUR);
+    world.ask(run, Command::Pause { by: Actor::Engine, reason: None }).expect("paused");
+    let correction = world.history[&run].last().expect("there").clone();
+    let after = open_errors(&[correction], &world.runs[&run], &world.flows["f"]);
+    let at = |found: &[(UnitRef, Option<OpenError>)]| found[0].1.as_ref().expect("in error").record.at;
+    assert_eq!(at(&after), at(&before).shifted(HOUR));
 }
