@@ -79,10 +79,12 @@ impl Bulks {
         self.open.values().filter_map(Bulk::due).min()
     }
 
-    /// None of them has earned anything in a time to come: the clock that says so was ahead.
-    fn not_after(&mut self, now: Time) {
+    /// None of them has earned anything in a time to come, or before the clock was last set: the clock that says so was
+    /// another one.
+    fn correct_clock(&mut self, set: Option<Time>, now: Time) {
         for bulk in self.open.values_mut() {
-            bulk.credited_at = bulk.credited_at.min(now);
+            let earliest = set.unwrap_or(bulk.credited_at);
+            bulk.credited_at = bulk.credited_at.max(earliest).min(now);
         }
     }
 
@@ -92,11 +94,16 @@ impl Bulks {
     }
 
     /// Reads again what is durable, if something was lost.
-    pub(crate) fn follow(&mut self, store: &mut dyn Store, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn follow(
+        &mut self,
+        store: &mut dyn Store,
+        set: Option<Time>,
+        now: Time,
+    ) -> Result<(), StoreError> {
         if self.is_stale {
             *self = Bulks::kept(store)?;
         }
-        self.not_after(now);
+        self.correct_clock(set, now);
         Ok(())
     }
 

@@ -382,7 +382,7 @@ impl<S: Store> Engine<S> {
     /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
     /// thing of one of these kinds.
     fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
-        self.bulks.follow(&mut self.store, self.last)?;
+        self.bulks.follow(&mut self.store, self.clock.last_set(), self.last)?;
         self.store.begin()?;
         done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);

@@ -61,12 +61,13 @@ impl EngineClock {
     pub(super) fn open(store: &mut impl Store) -> Result<EngineClock, StoreError> {
         let record = store.clock()?;
         let sweep = if record.needs_sweep { Sweep::After(None) } else { Sweep::Over };
-        let (seen, last) = (store.last_seen()?, store.last_time()?);
-        // A power cut may have brought back an old time of the lock file, from before the clock was set back.
-        let set_back = record.corrections.last().filter(|correction| correction.shift() < 0);
-        let is_stale = |seen: Time| set_back.is_some_and(|set| seen > set.to && seen <= set.from);
-        let last = seen.filter(|seen| last == Some(*seen) || !is_stale(*seen)).or(last);
-        Ok(EngineClock { record, last: last.unwrap_or(Time(i64::MIN)), is_unrecorded: false, sweep })
+        let last = last_alive(store, &record)?;
+        Ok(EngineClock { record, last, is_unrecorded: false, sweep })
+    }
+
+    /// When the clock was last set, by the clock as it is since.
+    pub(super) fn last_set(&self) -> Option<Time> {
+        self.record.corrections.last().map(|set| set.to)
     }
 
     /// What the store is to be told, if anything.

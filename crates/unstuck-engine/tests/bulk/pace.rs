@@ -1,6 +1,7 @@
 //! How fast, in what waves, and what becomes of each target.
 
 use unstuck_core::bulk::{BulkAction, BulkState, Pace, ResultKind, TargetResult};
+use unstuck_core::clock::Correction;
 use unstuck_core::command::Command;
 use unstuck_core::event::Actor;
 use unstuck_core::model::run::RunState;
@@ -120,4 +121,24 @@ fn two_share_a_batch_and_an_error_is_resumed_by_one_of_them() {
     let counts = bulks.map(|bulk| bench.counts(bulk));
     assert_eq!(counts, [(700, 0, 0, 0), (0, 0, 700, 0)]);
     assert!(bench.resumed(&runs).iter().all(|times| *times == 1));
+}
+
+#[test]
+fn a_clock_that_is_set_makes_a_bulk_action_no_faster_and_does_not_stop_it() {
+    const HOUR: i64 = 3_600_000;
+    for by in [HOUR, -HOUR] {
+        let mut bench = Bench::new(MemoryStore::new());
+        let runs = bench.in_error(6);
+        let bulk = bench.resume(&runs, Pace { rate: 2, canary: None });
+        bench.run();
+        assert_eq!(bench.bulk(bulk).next, 1, "by {by}: the first at once");
+        let (from, to) = (bench.now, bench.now.shifted(by));
+        bench.engine.clock_was_set(Correction { from, to });
+        bench.now = to;
+        bench.run();
+        assert_eq!(bench.bulk(bulk).next, 1, "by {by}: no time has passed");
+        bench.pass(Millis(500));
+        bench.run();
+        assert_eq!(bench.bulk(bulk).next, 2, "by {by}: half a second has");
+    }
 }
