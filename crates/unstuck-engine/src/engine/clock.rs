@@ -147,6 +147,10 @@ impl<S: Store> Engine<S> {
             {
                 return Err(error);
             }
+        if batch.met_busy() {
+            // Whoever somebody else has now is looked at again.
+            done.clock.swept = Swept::Nothing;
+        }
         }
         batch.deliver_all(&mut tools)
     }

@@ -154,8 +154,10 @@ impl<S: TestStore> TestStore for Contended<S> {
 
 #[cfg(test)]
 mod tests {
+    use unstuck_core::clock::Correction;
     use unstuck_core::command::{Command, OnDuplicate};
     use unstuck_core::event::Actor;
+    use unstuck_core::time::Millis;
     use unstuck_engine::engine::Settings;
     use unstuck_engine::request::{Output, Request, StartRun};
     use unstuck_store::memory::MemoryStore;
@@ -164,7 +166,8 @@ mod tests {
     use crate::machine::Machine;
 
     const FLOWS: &str = "flow: one\nsteps:\n  - {id: a, action: work}\n---\n\
-        flow: parent\nsteps:\n  - {id: a, flow: one}\n";
+        flow: parent\nsteps:\n  - {id: a, flow: one}\n---\n\
+        flow: waits\nsteps:\n  - {id: a, wait: 1m}\n";
 
     fn machine() -> Machine<Contended<MemoryStore>> {
         let flows = unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows;
@@ -224,6 +227,22 @@ mod tests {
         let outputs = machine.work();
         let handed_out = outputs.iter().filter(|output| matches!(output, Output::Dispatch { .. })).count();
         assert_eq!(handed_out, 1, "{outputs:?}");
+    }
+
+    #[test]
+    fn a_run_that_is_busy_while_the_clock_is_set_back_is_looked_at_again() {
+        for tries in 1..4 {
+            let mut machine = machine();
+            start(&mut machine, "waits");
+            let run = runs(&mut machine)[0].id;
+            let from = machine.now();
+            let to = from.back(Millis::hours(9));
+            machine.engine.store().make_busy(run, tries);
+            machine.engine.clock_was_set(Correction { from, to });
+            machine.set_clock(to);
+            machine.work();
+            assert_eq!(machine.next_at(), Some(to + Millis::minutes(1)), "busy for {tries} tries");
+        }
     }
 
     #[test]
