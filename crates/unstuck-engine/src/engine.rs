@@ -142,13 +142,14 @@ impl<S: Store> Engine<S> {
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let clock = EngineClock::open(&mut store)?;
         let ids = Ids::new(settings.node, store.last_id()?);
-        let life = Lifetime::begin(&mut store, settings.token_key)?;
+        let life = Lifetime::begin(&mut store, settings.token_key, clock.last)?;
         let mut flows = Flows::new(compile);
         flows.keep_orders(&mut store)?;
         examine(&mut store, &mut flows)?;
         let policies = policies::kept(&mut store)?;
         let bulks = Bulks::kept(&mut store)?;
         let random = Random::new(settings.seed);
+        let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
         Ok(Engine {
             store,
@@ -165,8 +166,8 @@ impl<S: Store> Engine<S> {
             inbox: life.losses(),
             life,
             outstanding: VecDeque::new(),
-            last: clock.last,
-            now: clock.last,
+            last,
+            now: last,
             clock,
             isolation: None,
             aside: FxHashMap::default(),

@@ -31,9 +31,13 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    pub(crate) fn begin(store: &mut impl Store, fresh_key: [u8; 32]) -> Result<Lifetime, StoreError> {
+    /// Begins, on a store on which an engine was last alive at `down_since`.
+    pub(crate) fn begin(
+        store: &mut impl Store,
+        fresh_key: [u8; 32],
+        down_since: Option<Time>,
+    ) -> Result<Lifetime, StoreError> {
         let left = store.local_attempts()?;
-        let down_since = store.last_seen()?;
         let downtimes = store.downtimes()?;
         let life = store.begin_life(fresh_key)?;
         let signer = Signer::new(life.token_key, life.epoch);

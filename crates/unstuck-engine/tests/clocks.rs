@@ -27,7 +27,8 @@ flow: retried\nsteps:\n  - {id: a, action: work, retryStrategy: retry, maxAttemp
 flow: limited\nsteps:\n  - {id: a, action: work, timeout: 2s}\n---\n\
 flow: leased\nsteps:\n  - {id: a, action: work, heartbeatTimeout: 2s}\n---\n\
 flow: waits\nsteps:\n  - {id: w, wait: 60s}\n---\n\
-flow: many\nsteps:\n  - {id: w, wait: 10m}\n";
+flow: many\nsteps:\n  - {id: w, wait: 10m}\n---\n\
+flow: queued\nsteps:\n  - {id: a, action: nobody, queueTimeout: 30s}\n";
 
 struct House {
     engine: Engine<MemoryStore>,
@@ -215,5 +216,31 @@ fn looking_for_timers_that_lie_ahead_survives_a_crash_in_the_middle() {
         for run in runs {
             assert_eq!(house.run(run).state(), RunState::Completed, "after {steps} steps");
         }
+    }
+}
+
+#[test]
+fn a_sign_of_life_from_before_the_clock_was_set_back_is_none() {
+    let mut house = House::open(MemoryStore::deferred(), BEGIN);
+    let run = house.start("queued");
+    house.pass(Millis::seconds(10));
+    house.set_clock(-4 * YEAR);
+    house.pass(Millis::seconds(10));
+    // It is set right while nobody is there: that looks like four years without an engine, which count against nobody.
+    let mut house = house.reopen(4 * YEAR);
+    assert_eq!(house.run(run).state(), RunState::Running, "it has time left");
+    house.pass(Millis::seconds(21));
+    assert_eq!(house.run(run).state(), RunState::Error, "nobody took it");
+}
+
+#[test]
+fn a_batch_that_was_a_little_ahead_of_the_clock_stays_where_it_was_when_that_is_set() {
+    for by in [HOUR, -HOUR] {
+        let mut house = House::open(MemoryStore::deferred(), BEGIN);
+        house.start("waits");
+        house.pass(Millis::seconds(10));
+        let mut house = house.reopen(-1_500);
+        house.set_clock(by);
+        assert_eq!(house.next(), Millis::seconds(50), "by {by}");
     }
 }

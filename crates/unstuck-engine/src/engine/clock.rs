@@ -24,7 +24,7 @@ type Cursor = (Time, RunId, Option<UnitRef>);
 pub(super) struct EngineClock {
     pub(super) record: ClockRecord,
     /// When an engine was last known to live, by its own clock.
-    pub(super) last: Time,
+    pub(super) last: Option<Time>,
     /// The store does not know all of it yet.
     is_unrecorded: bool,
     /// How far it has come with looking for timers that lie too far ahead.
@@ -106,9 +106,19 @@ impl EngineClock {
     }
 }
 
+/// When an engine was last alive, by the clock as the store knows it. A power cut may have brought back an old time of the
+/// lock file, from before the clock was set back: then the last batch is believed.
+pub(crate) fn last_alive(store: &mut impl Store, record: &ClockRecord) -> Result<Option<Time>, StoreError> {
+    let (seen, last) = (store.last_seen()?, store.last_time()?);
+    let is_stale = |seen: Time| record.corrections.iter().any(|set| seen > set.to && seen <= set.from);
+    Ok(seen.filter(|seen| last == Some(*seen) || !is_stale(*seen)).or(last))
+}
+
 impl<S: Store> Engine<S> {
     /// Somebody has set the clock: durations go on at their own pace, and instants are the wall's.
     pub fn clock_was_set(&mut self, correction: Correction) {
+        // A batch that was a little ahead of the clock is not undone.
+        let correction = Correction { from: correction.from.max(self.last), ..correction };
         let by = correction.shift();
         self.clock.record.add(correction);
         self.clock.is_unrecorded = true;
@@ -137,6 +147,10 @@ impl<S: Store> Engine<S> {
         runs.dedup();
         let mut tools = self.tools();
         batch.lock(&mut tools, runs.clone())?;
+        if batch.met_busy() {
+            // Whoever somebody else has now is looked at again.
+            done.clock.swept = Swept::Nothing;
+        }
         for run in runs {
             if !batch.is_behind(run, tools.clock) {
                 continue;
@@ -147,10 +161,6 @@ impl<S: Store> Engine<S> {
             {
                 return Err(error);
             }
-        if batch.met_busy() {
-            // Whoever somebody else has now is looked at again.
-            done.clock.swept = Swept::Nothing;
-        }
         }
         batch.deliver_all(&mut tools)
     }
