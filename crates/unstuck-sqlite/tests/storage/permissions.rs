@@ -31,12 +31,12 @@ fn refusal(folder: &Path) -> String {
     SqliteStore::open(folder).expect_err("refused").to_string()
 }
 
-/// Which file has which mode, and what is said.
-const MODES: [(&str, u32, &str); 4] = [
-    ("", 0o555, "lock cannot be opened: Permission denied"),
-    ("lock", 0o444, "lock cannot be opened: Permission denied"),
-    ("unstuck.db", 0o444, "unstuck.db cannot be opened: Permission denied"),
-    ("unstuck.db", 0o000, "unstuck.db cannot be opened: Permission denied"),
+/// Which file has which mode, what is said, and what to do.
+const MODES: [(&str, u32, &str, &str); 4] = [
+    ("", 0o555, "lock cannot be opened: Permission denied", "check who owns"),
+    ("lock", 0o444, "lock cannot be opened: Permission denied", "check who owns"),
+    ("unstuck.db", 0o444, "unstuck.db cannot be opened: Permission denied", "check who owns"),
+    ("unstuck.db", 0o000, "permission is missing to read", "chmod u+rw"),
 ];
 
 #[test]
@@ -51,7 +51,7 @@ fn what_may_not_be_written_to_is_told() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         return again(command, "permissions::what_may_not_be_written_to_is_told", folder);
     }
-    for (place, (name, mode, says)) in MODES.into_iter().enumerate() {
+    for (place, (name, mode, says, hint)) in MODES.into_iter().enumerate() {
         let store = folder.join(place.to_string());
         drop(SqliteStore::open(&store).expect("opens"));
         if name.is_empty() {
@@ -61,7 +61,7 @@ fn what_may_not_be_written_to_is_told() {
         let path = store.join(name);
         set_mode(&path, mode);
         let refused = refusal(&store);
-        assert!(refused.contains(says) && refused.contains("check who owns"), "{name} {mode:o}: {refused}");
+        assert!(refused.contains(says) && refused.contains(hint), "{name} {mode:o}: {refused}");
         set_mode(&path, 0o755);
         assert_eq!(fs::read(store.join("unstuck.db")).expect("readable"), before);
     }
