@@ -19,6 +19,7 @@ mod forget;
 mod history;
 mod json_input;
 mod json_text;
+mod logs;
 mod moment;
 mod output;
 mod pause;
@@ -85,6 +86,7 @@ enum Command {
     Show(show::Arguments),
     Explain(explain::Arguments),
     History(history::Arguments),
+    Logs(logs::Arguments),
     Choose(choose::Arguments),
     Resume(resume::Arguments),
     Ack(ack::Arguments),
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Show(show) => show.execute(format),
         Command::Explain(explain) => explain.execute(format),
         Command::History(history) => history.execute(format),
+        Command::Logs(logs) => logs.execute(format),
         Command::Choose(choose) => choose.execute(format),
         Command::Resume(resume) => resume.execute(format),
         Command::Ack(ack) => ack.execute(format),

@@ -70,9 +70,9 @@ fn deferred(left: Left) -> Says {
 
 /// The error, and whether the process called it fatal.
 fn error(left: Left) -> (Error, bool) {
-    let Left { status, stdout: _, stderr, mut findings } = left;
+    let Left { status, stdout, stderr, mut findings } = left;
     let reported = findings.error.take();
-    let found = context(&stderr, &findings);
+    let found = with_stdout(context(&stderr, &findings), &stdout);
     let end = match (status.code(), status.signal()) {
         (Some(code), _) => json!({ "exitStatus": code }),
         (None, signal) => json!({ "signal": signal }),
@@ -102,6 +102,21 @@ fn how_it_ended(status: ExitStatus) -> String {
 fn last_line(stderr: &str) -> Option<String> {
     let line = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(shorten(line, MAX_CAUSE))
+}
+
+/// So many bytes of the end of standard output are kept of an attempt that failed.
+const STDOUT_TAIL: usize = 2 * 1024;
+
+/// With the end of standard output, which is no output of a step that has failed.
+fn with_stdout(context: Option<Arc<str>>, stdout: &[u8]) -> Option<Arc<str>> {
+    let tail = &stdout[stdout.len().saturating_sub(STDOUT_TAIL)..];
+    let tail = String::from_utf8_lossy(tail);
+    let tail = tail.trim();
+    if tail.is_empty() {
+        return context;
+    }
+    let before = context.map_or_else(String::new, |context| format!("{context}\n"));
+    Some(format!("{before}the end of its standard output:\n{tail}").into())
 }
 
 /// The tail of standard error, and the lines of the report that meant nothing.
