@@ -21,7 +21,7 @@ use crate::engine::isolation::{Suspect, Work};
 use crate::engine::settling::Outstanding;
 use crate::request::EngineError;
 
-pub use order::{BulkOrder, BulkPlan, Selection};
+pub use order::{BulkOrder, BulkPlan, Selection, Which};
 
 /// What somebody does to a bulk action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

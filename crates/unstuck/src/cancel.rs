@@ -14,7 +14,8 @@ use crate::{Done, Format, changed};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
-    #[arg(value_name = "RUN", required_unless_present_any = ["flow", "state"], conflicts_with_all = ["flow", "state"])]
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "state", "needs_person"],
+        conflicts_with_all = ["group", "flow", "state", "needs_person"])]
     runs: Vec<String>,
 
     #[command(flatten)]
@@ -36,7 +37,8 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck cancel @latest
   unstuck cancel run_0s86mke080000 --reason 'the order was withdrawn'
-  unstuck cancel --flow nightly --state held --dry-run";
+  unstuck cancel --flow nightly --state held --dry-run
+  unstuck cancel --group err_3f2a9c1e0b44 --max 100";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {

@@ -16,8 +16,8 @@ use crate::{Done, Format, changed, json_input};
 pub(crate) struct Arguments {
     /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
     /// the run's without it; or other runs, by their ids.
-    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state"],
-        conflicts_with_all = ["group", "flow", "policy", "state"])]
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "needs_person"])]
     names: Vec<String>,
 
     #[command(flatten)]

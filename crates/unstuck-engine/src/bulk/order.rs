@@ -6,6 +6,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
 use unstuck_core::decide::Answer;
+use unstuck_core::errors::OpenError;
 use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::run::{Run, RunState};
@@ -30,6 +31,8 @@ pub struct BulkOrder {
     pub selection: Selection,
     /// What was selected, in the words of whoever selected it.
     pub words: Arc<str>,
+    /// At most so many targets, the first of them.
+    pub max: Option<u64>,
     /// How fast.
     pub pace: Pace,
     /// Who orders it.
@@ -43,12 +46,14 @@ pub struct BulkOrder {
 pub enum Selection {
     /// These runs: whatever is in error in them, or they themselves where they are cancelled.
     Runs(Vec<RunId>),
-    /// Open errors of this kind, without those that somebody has acknowledged.
+    /// Open errors of this kind, or the runs that somebody started and that have them, where they are cancelled.
     Errors {
         /// Which errors.
         filter: OpenFilter,
         /// Only of runs that are in this state themselves: a run that goes on beside an error is running.
         state: Option<RunState>,
+        /// Which of them.
+        which: Which,
     },
     /// Runs that are not final, and nobody's children, of this flow and in this state: to be cancelled.
     Open {
@@ -57,6 +62,15 @@ pub enum Selection {
         /// In this state.
         state: Option<RunState>,
     },
+}
+
+/// Which open errors are selected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Those that somebody has acknowledged, too.
+    pub acknowledged: bool,
+    /// Only those that no policy resumes, so that a person must.
+    pub needs_person: bool,
 }
 
 /// What an order would do.
@@ -128,22 +142,33 @@ impl Handle {
 
     /// What is selected now, in the order in which it will be acted on.
     fn select(&self, order: &BulkOrder) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
+        let mut found = self.select_all(order)?;
+        let max = order.max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+        found.truncate(max);
+        Ok(found)
+    }
+
+    fn select_all(&self, order: &BulkOrder) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
         match (&order.action, &order.selection) {
             (BulkAction::Cancel, Selection::Runs(runs)) => {
                 Ok(each_once(runs).into_iter().map(|run| (run, None)).collect())
             }
             (BulkAction::Cancel, Selection::Open { flow, state }) => self.select_runs(flow.as_ref(), *state),
-            (BulkAction::Cancel, Selection::Errors { .. }) => Err(EngineError::BadBulk(
-                "runs are cancelled by their flow or state, not by their errors; name the runs".to_owned(),
-            )),
+            (BulkAction::Cancel, Selection::Errors { filter, state, which }) => {
+                let errors = self.select_errors(filter, *state, *which)?;
+                let runs: Vec<RunId> = errors.into_iter().map(|(run, _)| run).collect();
+                let roots = self.read(move |store, _| roots(store, &runs))??;
+                Ok(each_once(&roots).into_iter().map(|run| (run, None)).collect())
+            }
             (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Open { .. }) => {
                 Err(EngineError::BadBulk(
                     "what is resumed or acknowledged is selected by its errors, not as runs".to_owned(),
                 ))
             }
-            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Errors { filter, state }) => {
-                self.select_errors(filter, *state)
-            }
+            (
+                BulkAction::Resume { .. } | BulkAction::Acknowledge,
+                Selection::Errors { filter, state, which },
+            ) => self.select_errors(filter, *state, *which),
             (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Runs(runs)) => {
                 self.select_errors_of(&each_once(runs))
             }
@@ -154,13 +179,14 @@ impl Handle {
         &self,
         filter: &OpenFilter,
         state: Option<RunState>,
+        which: Which,
     ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
         let mut found = Vec::new();
         let mut after = None;
         loop {
             let filter = filter.clone();
             let (page, last, is_end) =
-                self.read(move |store, _| page_of_errors(store, &filter, state, after))??;
+                self.read(move |store, _| page_of_errors(store, &filter, (state, which), after))??;
             after = last;
             found.extend(page);
             if is_end {
@@ -219,13 +245,16 @@ type Page = (Vec<(RunId, Option<UnitRef>)>, Option<(RunId, UnitRef)>, bool);
 fn page_of_errors(
     store: &mut dyn Store,
     filter: &OpenFilter,
-    state: Option<RunState>,
+    (state, which): (Option<RunState>, Which),
     after: Option<(RunId, UnitRef)>,
 ) -> Result<Page, StoreError> {
     let page = store.open_errors(filter, after, PAGE)?;
     let last = page.last().map(|error| (error.record.run, error.record.unit));
     let mut found = Vec::new();
-    for error in page.iter().filter(|error| !error.acknowledged) {
+    let is_one = |error: &&OpenError| {
+        (which.acknowledged || !error.acknowledged) && !(which.needs_person && error.resume.is_some())
+    };
+    for error in page.iter().filter(is_one) {
         let run = error.record.run;
         let is_wanted = match state {
             None => true,
@@ -236,6 +265,19 @@ fn page_of_errors(
         }
     }
     Ok((found, last, page.len() < PAGE))
+}
+
+/// The runs that somebody started, of these or of their children.
+fn roots(store: &mut dyn Store, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+    let mut roots = Vec::new();
+    for run in runs {
+        let mut root = *run;
+        while let Some(parent) = store.run(root)?.and_then(|run| run.origin.parent()) {
+            root = parent;
+        }
+        roots.push(root);
+    }
+    Ok(roots)
 }
 
 /// Without those that come again.

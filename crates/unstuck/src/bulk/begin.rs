@@ -18,6 +18,10 @@ pub(crate) struct Manner {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
 
+    /// At most so many targets, the oldest of those that are selected.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
+
     /// Tell what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
@@ -41,6 +45,14 @@ pub(crate) struct Errors {
     /// Every open error of runs in this state; one that goes on beside an error is running.
     #[arg(long, value_parser = crate::runs::state_parser())]
     state: Option<unstuck_core::model::run::RunState>,
+
+    /// Only what no policy resumes and nobody has acknowledged: what needs a person.
+    #[arg(long)]
+    needs_person: bool,
+
+    /// Errors that somebody has acknowledged, too.
+    #[arg(long, conflicts_with = "needs_person")]
+    include_acknowledged: bool,
 
     #[command(flatten)]
     manner: Manner,
@@ -81,7 +93,7 @@ impl Named {
 
 impl Manner {
     fn is_given(&self) -> bool {
-        self.rate.is_some() || self.dry_run
+        self.rate.is_some() || self.max.is_some() || self.dry_run
     }
 }
 
@@ -89,7 +101,8 @@ impl Errors {
     /// Whether it takes a bulk action to do this.
     pub(crate) fn is_given(&self) -> bool {
         let is_said = self.group.is_some() || self.flow.is_some() || self.policy.is_some();
-        is_said || self.state.is_some() || self.manner.is_given()
+        let is_said = is_said || self.state.is_some() || self.needs_person || self.include_acknowledged;
+        is_said || self.manner.is_given()
     }
 
     /// The order.
@@ -100,15 +113,33 @@ impl Errors {
         canary: Option<u32>,
         reason: Option<String>,
     ) -> Result<BulkBegin, Failure> {
-        let Errors { group, flow, policy, state, manner: Manner { rate, dry_run } } = self;
-        let runs = named.runs()?;
-        Ok(BulkBegin { action, runs, group, flow, policy, state, rate, canary, reason, dry_run })
+        let Errors { group, flow, policy, state, needs_person, include_acknowledged, manner } = self;
+        let (runs, Manner { rate, max, dry_run }) = (named.runs()?, manner);
+        Ok(BulkBegin {
+            action,
+            runs,
+            group,
+            flow,
+            policy,
+            state,
+            include_acknowledged,
+            needs_person,
+            max,
+            rate,
+            canary,
+            reason,
+            dry_run,
+        })
     }
 }
 
 /// Which runs to cancel, and how they are gone through.
 #[derive(clap::Args)]
 pub(crate) struct Runs {
+    /// Every run with an open error of this group, or the beginning of its name; `unstuck errors` lists them.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
     /// Every run of this flow that is not final.
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
@@ -117,6 +148,10 @@ pub(crate) struct Runs {
     #[arg(long, value_parser = crate::runs::state_parser())]
     state: Option<unstuck_core::model::run::RunState>,
 
+    /// Every run with an error that no policy resumes and nobody has acknowledged.
+    #[arg(long)]
+    needs_person: bool,
+
     #[command(flatten)]
     manner: Manner,
 }
@@ -124,14 +159,29 @@ pub(crate) struct Runs {
 impl Runs {
     /// Whether it takes a bulk action to do this.
     pub(crate) fn is_given(&self) -> bool {
-        self.flow.is_some() || self.state.is_some() || self.manner.is_given()
+        let is_said = self.group.is_some() || self.flow.is_some() || self.state.is_some();
+        is_said || self.needs_person || self.manner.is_given()
     }
 
     /// The order.
     pub(crate) fn order(self, runs: Vec<String>, reason: Option<String>) -> BulkBegin {
-        let Runs { flow, state, manner: Manner { rate, dry_run } } = self;
-        let (action, group, policy, canary) = (BulkAct::Cancel, None, None, None);
-        BulkBegin { action, runs, group, flow, policy, state, rate, canary, reason, dry_run }
+        let Runs { group, flow, state, needs_person, manner: Manner { rate, max, dry_run } } = self;
+        let (action, policy, canary, include_acknowledged) = (BulkAct::Cancel, None, None, false);
+        BulkBegin {
+            action,
+            runs,
+            group,
+            flow,
+            policy,
+            state,
+            include_acknowledged,
+            needs_person,
+            max,
+            rate,
+            canary,
+            reason,
+            dry_run,
+        }
     }
 }
 

@@ -102,6 +102,13 @@ pub(crate) struct BulkBegin {
     pub(crate) flow: Option<String>,
     pub(crate) policy: Option<String>,
     pub(crate) state: Option<unstuck_core::model::run::RunState>,
+    #[serde(default)]
+    pub(crate) include_acknowledged: bool,
+    /// Only what no policy resumes.
+    #[serde(default)]
+    pub(crate) needs_person: bool,
+    #[serde(default)]
+    pub(crate) max: Option<u64>,
     pub(crate) rate: Option<u32>,
     pub(crate) canary: Option<u32>,
     pub(crate) reason: Option<String>,

@@ -12,7 +12,7 @@ use unstuck_core::fingerprint::pattern;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_engine::bulk::{BulkDeed, BulkOrder, BulkPlan, Selection};
+use unstuck_engine::bulk::{BulkDeed, BulkOrder, BulkPlan, Selection, Which};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::{OpenFilter, Store};
@@ -179,16 +179,18 @@ fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, U
             runs.iter().map(|run| name::find(store, flows, run)).collect::<Result<Vec<_>, _>>()
         };
         Selection::Runs(handle.read(find)??)
-    } else if matches!(action, BulkAction::Cancel) {
+    } else if matches!(action, BulkAction::Cancel) && begin.group.is_none() && !begin.needs_person {
         if begin.flow.is_none() && begin.state.is_none() {
-            return Err(Unanswered::refused("say which runs: name them, or give --flow or --state"));
+            return Err(Unanswered::refused(
+                "say which runs: name them, or give --group, --flow, --state or --needs-person",
+            ));
         }
         Selection::Open { flow: arc(begin.flow), state: begin.state }
     } else {
         let is_said = begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some();
-        if !is_said && begin.state.is_none() {
+        if !is_said && begin.state.is_none() && !begin.needs_person {
             return Err(Unanswered::refused(
-                "say which: name runs, or give --group, --flow, --policy or --state",
+                "say which: name runs, or give --group, --flow, --policy, --state or --needs-person",
             ));
         }
         let group = match begin.group {
@@ -197,11 +199,13 @@ fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, U
         };
         let policy = begin.policy.map(|name| policy_id(handle, &name)).transpose()?;
         let filter = OpenFilter { group, flow: arc(begin.flow), policy, ..OpenFilter::default() };
-        Selection::Errors { filter, state: begin.state }
+        let which = Which { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
+        Selection::Errors { filter, state: begin.state, which }
     };
     let rate = begin.rate.unwrap_or(Pace::default().rate);
     let pace = Pace { rate, canary: begin.canary };
-    Ok(BulkOrder { action, selection, words: words.into(), pace, by, reason: arc(begin.reason) })
+    let max = begin.max;
+    Ok(BulkOrder { action, selection, words: words.into(), max, pace, by, reason: arc(begin.reason) })
 }
 
 fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, Unanswered> {
@@ -225,6 +229,9 @@ fn words_of(begin: &BulkBegin) -> String {
         part("flow", begin.flow.as_deref()),
         part("policy", begin.policy.as_deref()),
         part("state", begin.state.map(unstuck_core::model::run::RunState::word)),
+        begin.needs_person.then(|| "what needs a person".to_owned()),
+        begin.include_acknowledged.then(|| "acknowledged ones too".to_owned()),
+        begin.max.map(|max| format!("at most {max}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

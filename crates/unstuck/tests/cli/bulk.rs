@@ -190,6 +190,51 @@ fn it_goes_on_with_somebody_else_after_ctrl_c() {
 }
 
 #[test]
+fn runs_are_cancelled_by_their_error_group_up_to_a_maximum() {
+    let (store, runs) = with_failed(3);
+    let parent = "flow: parent\nsteps:\n  - {id: part, flow: upload}\n---\n".to_owned() + UPLOAD;
+    assert_eq!(store.run_flow(&parent, &[]).code, 1);
+    assert_eq!(store.run_flow("flow: other\nsteps:\n  - {id: a, emulate: stall}\n", &[]).code, 1);
+    let groups = store.unstuck(&["errors", "--action", "upload.upload", "-o", "json"]).json();
+    let group = groups[0]["group"].as_str().expect("a name");
+    let one = store.unstuck(&["cancel", "--group", group, "--max", "1", "--yes"]);
+    assert!(done(&one).contains("has begun, with 1 target"), "{}", one.stdout);
+    assert!(one.stdout.contains(&format!("cancel of group {group}, at most 1")), "{}", one.stdout);
+    let cancelled = || {
+        let list = store.unstuck(&["runs", "--state", "cancelled", "-o", "json"]).json();
+        let runs = list["runs"].as_array().expect("a list").iter();
+        runs.map(|run| (run["flow"].clone(), run["id"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(cancelled(), [(json!("upload"), json!(runs[0]))], "the oldest");
+    done(&store.unstuck(&["cancel", "--group", group, "--yes"]));
+    let flows: Vec<Value> = cancelled().into_iter().map(|(flow, _)| flow).collect();
+    assert_eq!(
+        flows,
+        ["parent", "upload", "upload", "upload"],
+        "the run that somebody started, and no other"
+    );
+}
+
+#[test]
+fn acknowledged_errors_and_those_that_a_policy_resumes_are_selected_as_asked() {
+    let (store, runs) = with_failed(2);
+    let policy = store.write("policy.yaml", "name: later\nflow: other\nmaxAttempts: 5\nbackOff: 1h\n");
+    assert_eq!(store.run_flow("flow: other\nsteps:\n  - {id: a, emulate: stall}\n", &[]).code, 1);
+    done(&store.unstuck(&["policy", "load", &policy]));
+    done(&store.unstuck(&["policy", "apply"]));
+    done(&store.unstuck(&["ack", &runs[0], "--reason", "known"]));
+    let selected = |options: &[&str]| {
+        let ran = store.unstuck(&[&["resume", "--dry-run", "-o", "json"], options].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.json()["total"].clone()
+    };
+    assert_eq!(selected(&["--state", "error"]), 2);
+    assert_eq!(selected(&["--state", "error", "--include-acknowledged"]), 3);
+    assert_eq!(selected(&["--needs-person"]), 1);
+    assert_eq!(selected(&["--state", "error", "--max", "1"]), 1);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_in_a_sentence() {
     let (store, runs) = with_failed(1);
     let run = runs[0].as_str();
