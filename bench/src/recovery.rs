@@ -93,6 +93,7 @@ pub fn matching(count: usize) -> Duration {
         cause: "HTTP 503 of shop ab",
         root_flow: "failing",
         action: "failing.a",
+        found_by: None,
         action_type: None,
         fatal: false,
         rounds: 1,

@@ -48,6 +48,8 @@ pub struct Product {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PastAttempt {
+    /// The generation of the run that it belongs to: numbers of attempts start again with each.
+    pub generation: u32,
     /// The step or item.
     pub step: String,
     /// The number of the attempt.
@@ -68,6 +70,8 @@ pub struct PastAttempt {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Previous {
+    /// The generation of the run that it belongs to: this one, or one that it continues.
+    pub generation: u32,
     /// Its number.
     pub attempt: u32,
     /// How it ended.

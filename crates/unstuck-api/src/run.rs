@@ -31,6 +31,12 @@ pub struct Run {
     /// The command that goes on with it, where it is idle.
     #[serde(default)]
     pub go_on: Option<String>,
+    /// Whether it will be failed, and only its exception handler, or what is under way, comes first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failing: bool,
+    /// Its exception handler, where one takes over or has taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Handler>,
     /// Its input.
     pub input: Box<RawValue>,
     /// What it put out, once completed.
@@ -49,6 +55,21 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// What was decided, in order.
     pub decisions: Vec<Decision>,
+}
+
+/// The exception handler of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Handler {
+    /// Its flow, while the run is failing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Its run, once started.
+    pub run: Option<String>,
+    /// What that is doing, or how it ended.
+    pub state: Option<String>,
+    /// What is wrong with the handler itself, if anything is.
+    pub error: Option<Error>,
 }
 
 /// One step or item.
@@ -108,6 +129,9 @@ pub struct Error {
     /// The full action name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+    /// The engine-made action that found it, where it was no worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
     /// The label of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action_type: Option<String>,
@@ -116,7 +140,7 @@ pub struct Error {
     /// Long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// `processing` or `data`.
+    /// `processing`, `data`, `capacity` or `time`.
     pub reason: String,
     /// Anything else that the worker told.
     #[serde(skip_serializing_if = "Option::is_none")]

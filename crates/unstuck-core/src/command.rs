@@ -142,6 +142,8 @@ pub enum Command {
     Rerun {
         /// What runs again.
         what: Rerun,
+        /// What is changed before it does.
+        changes: Box<Changes>,
         /// Who.
         by: Actor,
     },
@@ -149,12 +151,12 @@ pub enum Command {
     Notice(Box<NoticeBody>),
 }
 
-/// What comes with a resume.
+/// What comes with a resume or a rerun.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// The input of the run.
     pub input: Option<Json>,
-    /// The input of the step that is resumed.
+    /// The input of the step that is resumed, or of the one that is to run again.
     pub step_input: Option<Json>,
     /// The bulk action that it belongs to, which wants to know how it comes out.
     pub bulk: Option<BulkRef>,
@@ -339,6 +341,11 @@ pub enum ChildEnd {
 }
 
 impl Command {
+    /// A rerun that changes no input.
+    pub fn rerun(what: Rerun, by: Actor) -> Command {
+        Command::Rerun { what, changes: Box::default(), by }
+    }
+
     /// Who is behind it.
     pub fn actor(&self) -> Actor {
         match self {

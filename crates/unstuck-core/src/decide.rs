@@ -218,7 +218,7 @@ fn decide_on(
         Command::Unpause { .. } => pause::unpause(&mut draft),
         Command::Cancel { reason, .. } => cancel::cancel(&mut draft, reason),
         Command::Signal { name, payload, .. } => signal::signal(&mut draft, &name, payload),
-        Command::Rerun { what, .. } => rerun::rerun(&mut draft, &what),
+        Command::Rerun { what, changes, .. } => rerun::rerun(&mut draft, &what, *changes),
         Command::Notice(notice) => notice_of(&mut draft, *notice),
     };
     match answer {

@@ -9,7 +9,7 @@ use crate::fingerprint::{FINGERPRINT_VERSION, Fingerprint};
 use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::{Error, Reason};
-use crate::model::flow::{Flow, Step};
+use crate::model::flow::Flow;
 use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
 use crate::policy::{Failure, PolicyRef};
@@ -37,6 +37,9 @@ pub struct ErrorRecord {
     pub root_flow: Arc<str>,
     /// The full name of the action.
     pub action: Arc<str>,
+    /// The engine-made action that found it, where it was no worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<Arc<str>>,
     /// The label of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_type: Option<Arc<str>>,
@@ -98,6 +101,8 @@ pub enum LedTo {
     Failed,
     /// The run was failing already.
     Nothing,
+    /// It was the run's deadline, which no rung but the handler takes.
+    Deadline,
 }
 
 impl LedTo {
@@ -105,28 +110,29 @@ impl LedTo {
     pub fn was_judged(self) -> bool {
         match self {
             LedTo::Policy | LedTo::Rest | LedTo::Failed => true,
-            LedTo::Retry | LedTo::Hold | LedTo::WentOn | LedTo::Nothing => false,
+            LedTo::Retry | LedTo::Hold | LedTo::WentOn | LedTo::Nothing | LedTo::Deadline => false,
         }
     }
 }
 
 impl ErrorRecord {
+    /// Whether it is known by this action: the step's, or the engine-made one that found it.
+    pub fn is_of_action(&self, action: &str) -> bool {
+        *self.action == *action || self.found_by.as_deref() == Some(action)
+    }
+
     /// As policies see it.
     pub fn failure(&self) -> Failure<'_> {
         Failure {
             cause: &self.cause,
             root_flow: &self.root_flow,
             action: &self.action,
+            found_by: self.found_by.as_deref(),
             action_type: self.action_type.as_deref(),
             fatal: self.fatal,
             rounds: self.rounds,
         }
     }
-}
-
-/// The full name of the action behind an error: the step's, or the engine's own where that found it.
-pub fn action_of<'a>(step: &'a Step, error: &'a Error) -> &'a Arc<str> {
-    error.found_by.as_ref().unwrap_or(&step.full_action)
 }
 
 /// The rounds of a unit since the last manual resume, this one included.
@@ -139,42 +145,53 @@ pub fn rounds_of(unit: &Unit) -> u32 {
 pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
     let mut records = Vec::new();
     for (place, fact) in event.facts.iter().enumerate() {
-        let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact else { continue };
-        let (error, fatal) = match outcome {
-            Outcome::Stalled(error) => (error, false),
-            Outcome::Failed(error) => (error, true),
-            Outcome::Completed(_) | Outcome::Deferred { .. } | Outcome::Stuck(_) | Outcome::Cancelled(_) => {
+        let (unit, attempt, error, fatal, (led_to, policy)) =
+            if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact {
+                let Some(error) = outcome.error() else { continue };
+                let followed = what_followed(&event.facts[place + 1..], *unit);
+                (*unit, *attempt, error, matches!(outcome, Outcome::Failed(_)), followed)
+            } else if let Fact::Failing { error: failed, .. } = fact {
+                // A deadline ends no attempt: it is recorded with what the run was waiting for.
+                let Some(unit) = failed.waiting else { continue };
+                let attempt = run.unit(unit).map_or(0, |unit| unit.attempts);
+                (unit, attempt, &failed.error, failed.fatal, (LedTo::Deadline, None))
+            } else {
                 continue;
-            }
-        };
-        let step = flow.step(unit.step);
-        let action = action_of(step, error);
-        let Fingerprint { group, pattern } = Fingerprint::of(action, &error.cause);
-        let (led_to, policy) = what_followed(&event.facts[place + 1..], *unit);
-        records.push(ErrorRecord {
-            run: run.id,
-            generation: event.generation,
-            unit: *unit,
-            step: crate::decide::unit_name(flow, *unit).into(),
-            attempt: *attempt,
-            at: event.time(),
-            flow: flow.name.clone(),
-            root_flow: run.root_flow.clone(),
-            action: action.clone(),
-            action_type: step.action_type.clone(),
-            cause: error.cause.clone(),
-            fatal,
-            reason: error.reason,
-            rounds: run.unit(*unit).map_or(1, rounds_of),
-            minimum_delay: step.limits.minimum_delay,
-            group,
-            pattern,
-            fingerprint_version: FINGERPRINT_VERSION,
-            led_to,
-            policy,
-        });
+            };
+        let record = record_of(run, flow, unit, error);
+        let (generation, at) = (event.generation, event.time());
+        records.push(ErrorRecord { generation, attempt, at, fatal, led_to, policy, ..record });
     }
     records
+}
+
+/// What is recorded of an error of this unit, as far as the run and the error tell it.
+fn record_of(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecord {
+    let step = flow.step(unit.step);
+    let Fingerprint { group, pattern } = Fingerprint::of(&step.full_action, &error.cause);
+    ErrorRecord {
+        run: run.id,
+        generation: run.generation,
+        unit,
+        step: crate::decide::unit_name(flow, unit).into(),
+        attempt: 0,
+        at: run.updated_at,
+        flow: flow.name.clone(),
+        root_flow: run.root_flow.clone(),
+        action: step.full_action.clone(),
+        found_by: error.found_by.clone(),
+        action_type: step.action_type.clone(),
+        cause: error.cause.clone(),
+        fatal: false,
+        reason: error.reason,
+        rounds: run.unit(unit).map_or(1, rounds_of),
+        minimum_delay: step.limits.minimum_delay,
+        group,
+        pattern,
+        fingerprint_version: FINGERPRINT_VERSION,
+        led_to: LedTo::Rest,
+        policy: None,
+    }
 }
 
 /// What the rest of the event says that came of an error.
@@ -273,30 +290,13 @@ pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
     let UnitState::Error { resume, acknowledged, .. } = &state.state else { return None };
     let past = state.past.last()?;
     let error = past.outcome.error()?;
-    let step = flow.step(unit.step);
-    let action = action_of(step, error);
-    let Fingerprint { group, pattern } = Fingerprint::of(action, &error.cause);
     let record = ErrorRecord {
-        run: run.id,
-        generation: run.generation,
-        unit,
-        step: crate::decide::unit_name(flow, unit).into(),
         attempt: past.attempt,
         at: past.ended_at,
-        flow: flow.name.clone(),
-        root_flow: run.root_flow.clone(),
-        action: action.clone(),
-        action_type: step.action_type.clone(),
-        cause: error.cause.clone(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
-        reason: error.reason,
-        rounds: rounds_of(state),
-        minimum_delay: step.limits.minimum_delay,
-        group,
-        pattern,
-        fingerprint_version: FINGERPRINT_VERSION,
         led_to: if resume.is_some() { LedTo::Policy } else { LedTo::Rest },
         policy: resume.as_ref().map(|resume| resume.policy.clone()),
+        ..record_of(run, flow, unit, error)
     };
     let resume = resume.as_ref().map(|resume| (resume.due, resume.policy.clone()));
     Some(OpenError { record, resume, acknowledged: acknowledged.is_some() })

@@ -88,7 +88,10 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
             let handler = handler.clone().map(|flow| Handler { flow, run: None, state: RunState::Queued });
             run.phase = Phase::Failing(Failing { since: at, error: (**error).clone(), handler });
         }
-        Fact::HandlerStarted { run: id } => change_handler(run, |handler| handler.run = Some(*id)),
+        Fact::HandlerStarted { run: id } => change_handler(run, |handler| {
+            // Until it tells otherwise it is taken to be running, as any child is.
+            (handler.run, handler.state) = (Some(*id), RunState::Running);
+        }),
         Fact::HandlerChanged { state } => change_handler(run, |handler| handler.state = *state),
         Fact::Completed { output } => end(run, at, End::Completed { output: output.clone() }),
         Fact::RunFailed { handler_error } => fail(run, at, handler_error.clone()),
@@ -197,14 +200,15 @@ fn rerun(run: &mut Run, fact: &Fact) {
     for step in keep {
         let place = usize::from(step.0);
         run.steps[place] = match std::mem::replace(&mut old[place], StepRun::Single(Unit::default())) {
-            StepRun::Single(unit) => StepRun::Single(kept(unit)),
-            StepRun::Items(items) => StepRun::Items(keep_items(items)),
+            StepRun::Single(unit) => StepRun::Single(kept(unit, run.generation)),
+            StepRun::Items(items) => StepRun::Items(keep_items(items, run.generation)),
         };
     }
-    for (new, old) in run.steps.iter_mut().zip(&old) {
-        // A step that runs again continues the same child, while its own attempts start anew.
-        if let (StepRun::Single(new), StepRun::Single(old), true) = (new, old, *keep_children) {
+    for (new, old) in run.steps.iter_mut().zip(old) {
+        // A step that runs again continues the same child, and its first attempt is told of those before it.
+        if let (StepRun::Single(new), StepRun::Single(mut old), true) = (new, old, *keep_children) {
             new.child = new.child.or(old.child);
+            new.earlier.extend(old.told_later(run.generation));
         }
     }
     if let (Origin::Child { serves: old, .. }, Some(new)) = (&mut run.origin, serves) {
@@ -218,16 +222,22 @@ fn rerun(run: &mut Run, fact: &Fact) {
 }
 
 /// What is left of a completed or skipped unit in the next generation.
-fn kept(unit: Unit) -> Unit {
-    Unit { state: unit.state, input: unit.input, child: unit.child, ..Unit::default() }
+fn kept(mut unit: Unit, generation: u32) -> Unit {
+    let earlier = unit.told_later(generation);
+    Unit { state: unit.state, input: unit.input, child: unit.child, earlier, ..Unit::default() }
+}
+
+/// What is left of a unit that is to run again.
+fn continued(mut unit: Unit, generation: u32) -> Unit {
+    Unit { child: unit.child, earlier: unit.told_later(generation), ..Unit::default() }
 }
 
 /// A fan-out in the next generation: completed items stay, failed and unlaunched ones are to be launched.
-fn keep_items(items: Items) -> Items {
+fn keep_items(items: Items, generation: u32) -> Items {
     let units = items.units.into_iter().map(|(item, unit)| {
         let reused = matches!(unit.state, UnitState::Completed { .. } | UnitState::Skipped { .. });
         let is_done = matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. });
-        (item, if reused || is_done { kept(unit) } else { Unit { child: unit.child, ..Unit::default() } })
+        (item, if reused || is_done { kept(unit, generation) } else { continued(unit, generation) })
     });
     let units = units.collect();
     match items.end {
@@ -334,7 +344,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         }
         UnitFact::Chosen { .. } => return,
         UnitFact::Resumed { by, bulk, .. } => {
-            unit.round = Round { bulk: *bulk, ..next_round(&unit.round, *by) };
+            // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
+            unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };
             return;
         }
         UnitFact::Closed { how } => closed(*how, at),
@@ -470,8 +481,8 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => {}
     }
-    if unit.past.len() >= KEPT_ATTEMPTS {
-        unit.past.remove(0);
+    if unit.earlier.len() + unit.past.len() >= KEPT_ATTEMPTS {
+        if unit.earlier.is_empty() { drop(unit.past.remove(0)) } else { drop(unit.earlier.remove(0)) }
     }
     // Most units have one attempt: room for it and no more.
     if unit.past.is_empty() {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::event::Event;
 use crate::id::RunId;
 use crate::model::flow::{Flow, Step};
-use crate::model::run::{Run, RunState};
+use crate::model::run::{Limit, Run, RunState};
 use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState};
 use crate::reason::{self, DecisionLine, Told, words};
 use crate::time::Time;
@@ -85,8 +85,10 @@ pub struct Surroundings<'a> {
     pub children: &'a [(RunId, RunState)],
     /// Whether it has something to do and nobody executes it: see [`is_idle`](crate::home::is_idle).
     pub is_idle: bool,
-    /// Who has the slots of the limit that it waits for; some of them.
+    /// Who has the slots of the limit that it, or the run below it, waits for; some of them.
     pub holders: &'a [SlotHolder],
+    /// A run below it that waits for a slot, and the limit of that.
+    pub queued_below: Option<(RunId, &'a Limit)>,
 }
 
 /// A run that has a slot of a limit.
@@ -129,8 +131,9 @@ pub fn explain_among(
     surroundings: Surroundings<'_>,
 ) -> Explanation {
     let decisions = reason::decisions(flow, history);
-    let Surroundings { children, is_idle, holders } = surroundings;
-    let view = View { run, flow, history, now, children, is_idle, holders, decisions: &decisions };
+    let Surroundings { children, is_idle, holders, queued_below } = surroundings;
+    let decisions = &decisions;
+    let view = View { run, flow, history, now, children, is_idle, holders, queued_below, decisions };
     let story = reason::story(flow, history).into_iter();
     let (happened, earlier) = shortened(story.filter(|told| told.generation == run.generation).collect());
     Explanation {
@@ -172,6 +175,7 @@ struct View<'a> {
     children: &'a [(RunId, RunState)],
     is_idle: bool,
     holders: &'a [SlotHolder],
+    queued_below: Option<(RunId, &'a Limit)>,
     decisions: &'a [DecisionLine],
 }
 

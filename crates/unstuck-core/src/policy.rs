@@ -90,6 +90,8 @@ pub struct Failure<'a> {
     pub root_flow: &'a str,
     /// The full name of the action.
     pub action: &'a str,
+    /// The engine-made action that found it, where it was no worker.
+    pub found_by: Option<&'a str>,
     /// The label of the step.
     pub action_type: Option<&'a str>,
     /// Whether it was called fatal.
@@ -130,7 +132,9 @@ impl Criteria {
         let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
         };
-        equals(&self.action, Some(failure.action))
+        let is_action = equals(&self.action, Some(failure.action))
+            || failure.found_by.is_some() && equals(&self.action, failure.found_by);
+        is_action
             && equals(&self.flow, Some(failure.root_flow))
             && equals(&self.action_type, failure.action_type)
             && self.error_substring.as_deref().is_none_or(|text| failure.cause.contains(text))

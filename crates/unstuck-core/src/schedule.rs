@@ -320,7 +320,7 @@ fn complete_items(draft: &mut Draft<'_, '_>, step: StepIx) {
         }
         Err(cause) => {
             let error = Error::found_by(OUTPUT_ACTION, cause);
-            failing::fail_run(draft, RunError { unit: Some(UnitRef::step(step)), fatal: true, error }, step);
+            failing::fail_run(draft, RunError::of_unit(UnitRef::step(step), true, error), step);
         }
     }
 }
@@ -467,7 +467,7 @@ fn complete_run(draft: &mut Draft<'_, '_>) {
         Err(cause) => {
             let error = Error::found_by(EXPRESSION_ACTION, format!("output: {cause}"));
             let last = StepIx(u16::try_from(draft.run().steps.len().saturating_sub(1)).unwrap_or(u16::MAX));
-            failing::fail_run(draft, RunError { unit: None, fatal: true, error }, last);
+            failing::fail_run(draft, RunError::of_run(error), last);
         }
     }
 }

@@ -38,7 +38,15 @@ fn policy(name: &str, criteria: Criteria, change: impl FnOnce(&mut Policy)) -> P
 
 fn failure(cause: &str) -> Failure<'_> {
     let action_type = Some("TRANSFORM");
-    Failure { cause, root_flow: "smoke", action: "smoke.Format", action_type, fatal: false, rounds: 1 }
+    Failure {
+        cause,
+        root_flow: "smoke",
+        action: "smoke.Format",
+        found_by: None,
+        action_type,
+        fatal: false,
+        rounds: 1,
+    }
 }
 
 #[test]
@@ -333,7 +341,7 @@ fn the_index_finds_what_a_walk_would() {
             let found = criteria(
                 pick(&["", "a", "b", "ab"]),
                 pick(&["", "", "f", "g"]),
-                pick(&["", "f.x", "g.x"]),
+                pick(&["", "f.x", "g.x", "AwaitAction"]),
                 pick(&["", "", "T"]),
             );
             let digit = |text: &str| text.parse::<u32>().expect("a number");
@@ -354,6 +362,7 @@ fn the_index_finds_what_a_walk_would() {
                     rounds,
                     root_flow: pick(&["f", "g", "h"]),
                     action: pick(&["f.x", "g.x", "h.x"]),
+                    found_by: Some(pick(&["AwaitAction", "DeferAction"])),
                     action_type: Some(pick(&["T", "U"])),
                     ..failure(cause)
                 };

@@ -36,6 +36,7 @@ fn error(cause: &str, rounds: u32, at_s: i64) -> ErrorRecord {
         flow: "f".into(),
         root_flow: "f".into(),
         action: "f.a".into(),
+        found_by: None,
         action_type: None,
         cause: cause.into(),
         fatal: false,

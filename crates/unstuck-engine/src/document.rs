@@ -47,6 +47,8 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         state: run.state().word().to_owned(),
         idle: false,
         go_on: None,
+        failing: matches!(run.phase, Phase::Failing(_)),
+        handler: handler(run),
         input: raw(&payload(&run.input)),
         output: output_of(run).map(|output| raw(&payload(output))),
         created_at: run.created_at.timestamp(),
@@ -143,8 +145,33 @@ fn output_of(run: &Run) -> Option<&Payload> {
     }
 }
 
+/// The exception handler of a run that is failing, or has failed.
+fn handler(run: &Run) -> Option<api::Handler> {
+    match &run.phase {
+        Phase::Going => None,
+        Phase::Failing(failing) => failing.handler.as_ref().map(|handler| api::Handler {
+            flow: Some(handler.flow.to_string()),
+            run: handler.run.map(|run| run.to_string()),
+            state: handler.run.map(|_| handler.state.word().to_owned()),
+            error: None,
+        }),
+        Phase::Ended(ended) => match &ended.how {
+            End::Failed { handler: Some((run, error)), .. } => Some(api::Handler {
+                flow: None,
+                run: Some(run.to_string()),
+                state: Some(if error.is_some() { "failed" } else { "completed" }.to_owned()),
+                error: error.as_ref().map(|error| attempt::error_document(&error.error)),
+            }),
+            End::Failed { handler: None, .. }
+            | End::Completed { .. }
+            | End::Cancelled { .. }
+            | End::Superseded { .. } => None,
+        },
+    }
+}
+
 /// The first open error: the one that the run fails of, else that of the first step that is held or in error.
-fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
+pub fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
     let failed = match &run.phase {
         Phase::Failing(failing) => Some(&failing.error),
         Phase::Ended(ended) => match &ended.how {
@@ -153,9 +180,8 @@ fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
         },
         Phase::Going => None,
     };
-    if let Some(RunError { unit, error, .. }) = failed {
-        let attempts = unit.and_then(|unit| run.unit(unit)).map(|unit| unit.attempts);
-        return Some(full_error(flow, *unit, error, attempts));
+    if let Some(failed) = failed {
+        return Some(run_error(run, flow, failed));
     }
     let mut found = None;
     run.each_unit(|unit, state| {
@@ -165,6 +191,12 @@ fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
         }
     });
     found
+}
+
+/// The error that a run fails of.
+fn run_error(run: &Run, flow: &Flow, failed: &RunError) -> api::Error {
+    let attempts = failed.place().and_then(|unit| run.unit(unit)).map(|unit| unit.attempts);
+    full_error(flow, failed.place(), &failed.error, attempts)
 }
 
 /// What resumes a unit by itself.
@@ -203,13 +235,13 @@ fn unit_error(flow: &Flow, unit: UnitRef, state: &Unit) -> Option<api::Error> {
     }
 }
 
-/// An error with where it arose: the engine-made action that found it, else the step's.
+/// An error with where it arose: its step and the action of that.
 fn full_error(flow: &Flow, unit: Option<UnitRef>, error: &Error, attempts: Option<u32>) -> api::Error {
     let step = unit.map(|unit| flow.step(unit.step));
     let plain = attempt::error_document(error);
     api::Error {
         step: unit.map(|unit| unit_name(flow, unit)),
-        action: plain.action.or_else(|| step.map(|step| step.full_action.to_string())),
+        action: step.map(|step| step.full_action.to_string()),
         action_type: step.and_then(|step| step.action_type.as_deref()).map(str::to_owned),
         attempts,
         ..plain

@@ -8,13 +8,13 @@ mod flows;
 mod support;
 
 use serde_json::{Value, json};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Rerun, Says};
 use unstuck_core::explain::explain;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::Deadline;
+use unstuck_core::model::flow::{Deadline, StepIx};
 use unstuck_core::time::Millis;
 use unstuck_engine::document::{explanation, product, run_document};
 
@@ -168,13 +168,13 @@ fn the_error_of_a_run_is_the_first_open_one() {
     assert_eq!(document(&world, run)["steps"][0]["error"]["cause"], json!("first"));
     world.attempt(run, "b", fatal("second"));
     assert_eq!(document(&world, run)["error"]["cause"], json!("second"));
-    // What the engine finds is under an engine-made action.
+    // What the engine finds has an engine-made name beside the step's own.
     let deadline = Some(Deadline::After(Millis::minutes(1)));
     let mut world = World::new(vec![flow_with("f", vec![step("a")], |flow| flow.deadline = deadline)]);
     let run = world.start("f");
     world.pass(Millis::minutes(1));
-    let expected = json!({"action": "DeadlineAction", "reason": "data",
-        "cause": "the run was over its deadline, 2027-01-15T08:01:00.000Z"});
+    let expected = json!({"step": "a", "action": "f.a", "foundBy": "DeadlineAction", "reason": "time", "attempts": 1,
+        "cause": "the run was over its deadline, 2027-01-15T08:01:00.000Z, while `a` was queued (attempt 1)"});
     assert_eq!(document(&world, run)["error"], expected);
     // Whoever cancels a run closes its errors.
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
@@ -197,7 +197,7 @@ fn a_product_tells_what_came_before() {
         "run": run.to_string(), "generation": 1, "key": "k", "flow": "f", "step": "b", "action": "b",
         "attempt": 1, "round": 1, "resumedBy": null, "worker": "w", "incarnation": 1, "token": "TOKEN",
         "input": 7, "deadline": "2027-01-15T09:00:00Z", "previous": null,
-        "history": [{"step": "a", "attempt": 1, "state": "completed", "startedAt": at(0), "endedAt": at(0),
+        "history": [{"generation": 1, "step": "a", "attempt": 1, "state": "completed", "startedAt": at(0), "endedAt": at(0),
                      "worker": "w", "error": null}],
     });
     assert_eq!(product_of(&world, first, "w"), expected);
@@ -214,7 +214,7 @@ fn a_product_tells_what_came_before() {
     let error = json!({"cause": "reset", "reason": "processing"});
     assert_eq!(
         product["previous"],
-        json!({"attempt": 25, "state": "stalled", "error": error, "progress": null})
+        json!({"generation": 1, "attempt": 25, "state": "stalled", "error": error, "progress": null})
     );
     let told: Vec<&Value> =
         product["history"].as_array().expect("a list").iter().map(|one| &one["attempt"]).collect();
@@ -237,6 +237,54 @@ fn the_last_attempt_of_a_step_comes_with_its_progress() {
 }
 
 #[test]
+fn a_rerun_that_continues_is_told_of_the_generations_before_and_one_that_starts_over_is_not() {
+    let jobs = |what: Rerun| {
+        let mut world = World::new(vec![flow("f", vec![step("a"), step("b").retry(None, 1)])]);
+        let run = world.start("f");
+        world.attempt(run, "a", done());
+        let first = world.begin(run, "b");
+        world.say(first, Says::Heartbeat { progress: Json::parse("{\"page\":4}").ok() }).expect("heard");
+        let details = Json::parse("{\"jobId\":17}").expect("valid");
+        let error = Box::new(Error { details, ..Error::new("gone") });
+        world.say(first, Says::Fail { error, fatal: true }).expect("heard");
+        world.rerun(run, what).expect("reran");
+        (world, run)
+    };
+    let (mut world, run) = jobs(Rerun::Continue);
+    let again = world.begin(run, "b");
+    let product = product_of(&world, again, "w");
+    let error = json!({"cause": "gone", "reason": "processing", "details": {"jobId": 17}});
+    assert_eq!((&product["generation"], &product["attempt"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        product["previous"],
+        json!({"generation": 1, "attempt": 1, "state": "failed", "error": error, "progress": {"page": 4}})
+    );
+    let told: Vec<(&Value, &Value)> = product["history"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (&one["step"], &one["error"]["details"]["jobId"]))
+        .collect();
+    assert_eq!(told, [(&json!("a"), &Value::Null), (&json!("b"), &json!(17))]);
+    // However many there are, no more than 20 are kept.
+    world.say(again, stall("x")).expect("heard");
+    for _ in 0..24 {
+        world.pass(Millis::seconds(1));
+        world.attempt(run, "b", stall("x"));
+    }
+    let unit = world.unit(run, "b");
+    assert_eq!((unit.earlier.len(), unit.past.len()), (0, 20));
+
+    for (what, step, known) in [(Rerun::All, "a", 0), (Rerun::Steps(vec![StepIx(1)]), "b", 1)] {
+        let (mut world, run) = jobs(what.clone());
+        let again = world.begin(run, step);
+        let product = product_of(&world, again, "w");
+        let history = product["history"].as_array().map(Vec::len);
+        assert_eq!((&product["previous"], history), (&Value::Null, Some(known)), "{what:?}");
+    }
+}
+
+#[test]
 fn an_explanation_travels() {
     let mut world = World::new(vec![flow("f", vec![step("a").retry(Some(2), 9)])]);
     let run = world.start("f");
@@ -256,6 +304,7 @@ fn an_explanation_travels() {
                      "why": "attempt 1 stalled: reset; tried again by its retry strategy in 9s"}],
         "next": [{"at": at(9), "what": "`a` is tried again, as attempt 2"}],
         "can": [
+            {"command": format!("unstuck resume {run} a"), "what": "tries it now, in a new round, with every budget anew"},
             {"command": format!("unstuck pause {run}"),
              "what": "attempts under way finish, nothing more is dispatched"},
             {"command": format!("unstuck cancel {run}"),

@@ -45,6 +45,19 @@ impl Query {
         }
     }
 
+    /// What is known by this action: the step's, or the engine-made one that found it, which only the body names.
+    fn action(&mut self, action: Option<&Arc<str>>) {
+        let Some(action) = action else { return };
+        if is_engine_made(action) {
+            self.add(
+                " AND (action = ? OR instr(body, ?) > 0)",
+                [Value::from(action.to_string()), found_by(action)],
+            );
+        } else {
+            self.text(" AND action = ?", Some(action));
+        }
+    }
+
     pub(crate) fn limit(&mut self, clause: &str, limit: usize) {
         self.add(clause, [Value::from(i64::try_from(limit).unwrap_or(i64::MAX))]);
     }
@@ -64,6 +77,16 @@ impl Query {
     }
 }
 
+/// Whether an action is of no flow: then it is a name that the engine gave.
+fn is_engine_made(action: &str) -> bool {
+    !action.contains('.')
+}
+
+/// What the body of an error has in it if this engine-made action found it. Quotes in other texts are escaped there.
+fn found_by(action: &str) -> Value {
+    format!("\"foundBy\":{}", serde_json::Value::from(action)).into()
+}
+
 /// Recorded errors, oldest first.
 pub(crate) fn list(
     connection: &Connection,
@@ -80,7 +103,7 @@ pub(crate) fn list(
     query.values.extend([next.max(first).into(), end.into()]);
     query.text(" AND grp = ?", group.as_ref());
     query.text(" AND flow = ?", flow.as_ref());
-    query.text(" AND action = ?", action.as_ref());
+    query.action(action.as_ref());
     query.limit(" ORDER BY id LIMIT ?", limit);
     query.rows(connection, |row| {
         let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
@@ -114,7 +137,7 @@ pub(crate) fn open(
     }
     query.text(" AND grp = ?", group.as_ref());
     query.text(" AND flow = ?", flow.as_ref());
-    query.text(" AND action = ?", action.as_ref());
+    query.action(action.as_ref());
     query.text(" AND policy = ?", policy.as_ref());
     query.limit(" ORDER BY run, step, item LIMIT ?", limit);
     query.rows(connection, |row| body(row, 0, "an open error"))
@@ -129,7 +152,13 @@ pub(crate) fn groups(
     let GroupFilter { group, flow, action, since } = filter;
     let mut query = Query::new("SELECT id, action, pattern, first, last, count FROM error_group WHERE true");
     query.text(" AND id = ?", group.as_ref());
-    query.text(" AND action = ?", action.as_ref());
+    match action.as_ref().filter(|action| is_engine_made(action)) {
+        None => query.text(" AND action = ?", action.as_ref()),
+        Some(action) => query.add(
+            " AND (action = ? OR id IN (SELECT grp FROM error WHERE instr(body, ?) > 0))",
+            [Value::from(action.to_string()), found_by(action)],
+        ),
+    }
     query.text(" AND id IN (SELECT grp FROM error_group_flow WHERE flow = ?)", flow.as_ref());
     if let Some(since) = since {
         query.add(" AND last >= ?", [since.0.into()]);

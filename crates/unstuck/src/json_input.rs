@@ -16,6 +16,20 @@ pub(crate) fn parse(given: &str, what: &str) -> Result<Json, Failure> {
     }
 }
 
+/// The texts of `--input` and `--step-input`, checked to be JSON.
+pub(crate) fn changes(
+    input: Option<String>,
+    step_input: Option<String>,
+) -> Result<(Option<String>, Option<String>), Failure> {
+    if [&input, &step_input].iter().all(|given| given.as_deref() == Some(STDIN)) {
+        return Err(Failure::new("only one of --input and --step-input can come from stdin"));
+    }
+    let json = |given: Option<String>, what| -> Result<Option<String>, Failure> {
+        given.map(|given| Ok(parse(&given, what)?.text().to_owned())).transpose()
+    };
+    Ok((json(input, "--input")?, json(step_input, "--step-input")?))
+}
+
 fn json(text: &str, whence: &str) -> Result<Json, Failure> {
     if text.trim().is_empty() {
         return Err(Failure::new(format!("{whence} is empty; give JSON, such as {{\"n\": 1}}")));

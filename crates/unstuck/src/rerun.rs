@@ -2,12 +2,13 @@
 
 use crate::desk::asked::{Again, What};
 use crate::place::StoreArgument;
-use crate::{Done, Format, changed};
+use crate::{Done, Format, changed, json_input};
 
 /// Start the next generation of a final run.
 ///
 /// It goes on from the point of failure: what is completed is not run again. The generation before it is kept. The
-/// steps are executed by `unstuck run --continue RUN`.
+/// steps are executed by `unstuck run --continue RUN`. Where the data was at fault, give it another input. An exception
+/// handler that failed can be rerun by itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -22,6 +23,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     steps: Vec<String>,
 
+    /// Change the input of the run to this: JSON, `@FILE`, or `-` for stdin. It is checked as at the start. What is
+    /// completed keeps the output that it has; with --all everything is made from the new input.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    input: Option<String>,
+
+    /// Give the step that failed, or the one of --steps, this instead: JSON, `@FILE`, or `-` for stdin.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    step_input: Option<String>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
@@ -29,7 +39,8 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck rerun @latest
-  unstuck rerun run_0s86mke080000 --steps encode,upload";
+  unstuck rerun run_0s86mke080000 --steps encode,upload
+  unstuck rerun @latest --input '{\"file\": \"corrected.csv\"}'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
@@ -38,7 +49,8 @@ impl Arguments {
             (false, steps) if steps.is_empty() => Again::Continue,
             (false, steps) => Again::Steps(steps),
         };
-        let answer = self.store.place()?.change(&self.run, What::Rerun(again))?;
+        let (input, step_input) = json_input::changes(self.input, self.step_input)?;
+        let answer = self.store.place()?.change(&self.run, What::Rerun { again, input, step_input })?;
         let done = "The next generation has started.";
         changed::tell(&answer, format, done, done)
     }

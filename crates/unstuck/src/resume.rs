@@ -1,15 +1,14 @@
-//! `unstuck resume`: steps in error are tried again.
+//! `unstuck resume`: steps in error are tried again, and those that wait for a retry are tried now.
 
 use crate::bulk::begin::{self, Errors, Named};
 use crate::desk::asked::{BulkAct, What};
-use crate::failure::Failure;
 use crate::place::StoreArgument;
-use crate::source::STDIN;
 use crate::{Done, Format, changed, json_input};
 
 /// Try a step in error again, or all of them.
 ///
-/// It starts a new round, with every budget anew. A held step has a choice instead. Several runs, or what they have in
+/// It starts a new round, with every budget anew. A step that waits for a retry or a deferral is tried now. A held step
+/// has a choice instead. Several runs, or what they have in
 /// common, are resumed by a bulk action, which is kept in the store: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -54,13 +53,7 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
-        if [&self.input, &self.step_input].iter().all(|given| given.as_deref() == Some(STDIN)) {
-            return Err(Failure::new("only one of --input and --step-input can come from stdin"));
-        }
-        let json = |given: Option<String>, what| -> Result<Option<String>, Failure> {
-            given.map(|given| Ok(json_input::parse(&given, what)?.text().to_owned())).transpose()
-        };
-        let (input, step_input) = (json(self.input, "--input")?, json(self.step_input, "--step-input")?);
+        let (input, step_input) = json_input::changes(self.input, self.step_input)?;
         let place = self.store.place()?;
         let (run, step) = match Named::of(self.names) {
             Named::One { run, step } if !self.errors.is_given() && self.canary.is_none() => (run, step),
@@ -72,7 +65,7 @@ impl Arguments {
         };
         let done = match &step {
             Some(step) => format!("`{step}` is tried again, in a new round."),
-            None => "Every step in error is tried again, in a new round.".to_owned(),
+            None => "The run is resumed: its steps are tried again, in a new round.".to_owned(),
         };
         let answer = place.change(&run, What::Resume { step, reason: self.reason, input, step_input })?;
         changed::tell(&answer, format, &done, &done)

@@ -203,6 +203,15 @@ fn resumed(run: &RunLine) -> String {
     }
 }
 
+/// That it will be failed, and what comes first.
+fn failing(run: &RunLine) -> String {
+    match (run.failing, &run.handler) {
+        (false, _) => String::new(),
+        (true, None) => "failing: ".to_owned(),
+        (true, Some(handler)) => format!("failing (handler {handler}): "),
+    }
+}
+
 fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let ago = who::now().since(Time(run.updated_at.as_millisecond()));
     let state = shown_state(&run.state, run.idle);
@@ -214,7 +223,7 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     cells.extend(has_keys.then(|| Cell::new(run.key.as_deref().unwrap_or("-"))));
     let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
         (Some(why), ..) => format!("set aside: {why}"),
-        (None, Some(cause), ..) => format!("{cause}{}", resumed(run)),
+        (None, Some(cause), ..) => format!("{}{cause}{}", failing(run), resumed(run)),
         (None, None, Some(go_on), _) => format!("continue with: {go_on}"),
         (None, None, None, Some(parent)) => format!("a part of {parent}"),
         (None, None, None, None) => String::new(),

@@ -91,6 +91,8 @@ fn head(run: &api::Run, stdout: &mut Output) {
         let whose = error.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
         ("error", format!("{whose}{}", error.cause))
     }));
+    fields.extend(run.failing.then(|| ("failing", failing(run.handler.as_ref()))));
+    fields.extend(run.handler.as_ref().filter(|_| !run.failing).map(|handler| ("handler", handled(handler))));
     fields.extend(run.next_auto_resume.as_ref().map(|at| {
         let policy = run.next_auto_resume_reason.as_ref();
         let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
@@ -101,6 +103,28 @@ fn head(run: &api::Run, stdout: &mut Output) {
     for (name, value) in fields {
         stdout.field(name, 10, &value);
     }
+}
+
+/// What a failing run waits for before it is failed.
+fn failing(handler: Option<&api::Handler>) -> String {
+    match handler {
+        None => "it is failed once what is under way has ended".to_owned(),
+        Some(handler) if handler.run.is_none() => {
+            let flow = handler.flow.as_deref().unwrap_or_default();
+            format!("exception handler `{flow}` runs next, and then it is failed")
+        }
+        Some(handler) => {
+            format!("exception handler {}; when it has ended, this run is failed", handled(handler))
+        }
+    }
+}
+
+/// The handler's run, and how it is.
+fn handled(handler: &api::Handler) -> String {
+    let run = handler.run.as_deref().unwrap_or_default();
+    let state = handler.state.as_deref().unwrap_or_default();
+    let error = handler.error.as_ref().map_or_else(String::new, |error| format!(" ({})", error.cause));
+    format!("{run} is {state}{error}")
 }
 
 fn steps(run: &api::Run, stdout: &mut Output) {

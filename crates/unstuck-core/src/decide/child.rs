@@ -16,7 +16,7 @@ use crate::schedule::{advance_after, is_failing};
 /// A child that cannot be started has failed: what its parent is told.
 pub fn refuse_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice> {
     let error = Error::found_by(CHILD_ACTION, cause);
-    let how = ChildEnd::Failed(Box::new(RunError { unit: None, fatal: true, error }));
+    let how = ChildEnd::Failed(Box::new(RunError::of_run(error)));
     let parent = child.origin.parent()?;
     let child = ChildRef { run: to, origin: child.origin.clone() };
     Some(Notice { to: parent, body: NoticeBody::ChildEnded { child, how } })
@@ -82,7 +82,7 @@ fn unit_ended(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: Child
 }
 
 fn cancelled_error(cause: &str) -> RunError {
-    RunError { unit: None, fatal: true, error: Error::found_by(CHILD_ACTION, cause) }
+    RunError::of_run(Error::found_by(CHILD_ACTION, cause))
 }
 
 /// Where a run keeps a child.

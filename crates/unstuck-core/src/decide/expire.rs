@@ -5,7 +5,7 @@ use crate::downtime::reached;
 use crate::event::UnitFact;
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Outcome, StuckLimit};
-use crate::model::error::{Error, TIMEOUT_ACTION};
+use crate::model::error::{Error, Reason, TIMEOUT_ACTION};
 use crate::model::run::Phase;
 use crate::model::unit::{Doing, Live, Queued, UnitRef, UnitState, Waiting};
 use crate::recovery::ladder::{self, Verdict};
@@ -142,7 +142,8 @@ fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queued) ->
         return Answer::Done;
     }
     let cause = format!("nobody took it within queueTimeout {limit}");
-    let outcome = Outcome::Stalled(Box::new(Error::found_by(TIMEOUT_ACTION, cause)));
+    let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
+    let outcome = Outcome::Stalled(Box::new(error));
     end_by_engine(draft, unit, outcome);
     ladder::climb(draft, unit, Verdict::Stalled);
     Answer::Done
@@ -165,7 +166,8 @@ fn waited(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer
         }
         Waiting::Signal { name, since, .. } => {
             let cause = format!("signal `{name}` did not come within {}", draft.now().since(*since));
-            let outcome = Outcome::Stalled(Box::new(Error::found_by(TIMEOUT_ACTION, cause)));
+            let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
+            let outcome = Outcome::Stalled(Box::new(error));
             end_by_engine(draft, unit, outcome);
             ladder::climb(draft, unit, Verdict::Stalled);
         }

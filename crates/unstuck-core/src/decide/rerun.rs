@@ -2,32 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::Rerun;
+use crate::command::{Changes, Rerun};
+use crate::decide::resume::check_inputs;
 use crate::decide::start::{kept_input, limit, next_deadline};
 use crate::decide::{Answer, Draft, cancel};
-use crate::event::Fact;
+use crate::event::{Fact, UnitFact};
 use crate::model::flow::{Flow, StepIx};
-use crate::model::run::{Run, RunState, Serves};
+use crate::model::run::{End, Ended, Phase, Run, RunState, Serves};
 use crate::model::unit::{StepRun, UnitRef};
 use crate::refusal::Refusal;
 use crate::schedule::advance_all;
 use crate::time::Time;
 
-/// Starts the next generation.
-pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun) -> Result<Answer, Refusal> {
+/// Starts the next generation, with another input where one is given: the way out for bad data.
+pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
     let deadline = next_deadline(draft);
-    rerun_for(draft, what, None, deadline)
+    rerun_for(draft, what, changes, None, deadline)
 }
 
 /// A start of a key whose run is final: all of it again, with the deadline that the start gives.
 pub(crate) fn restart(draft: &mut Draft<'_, '_>, deadline: Option<Time>) -> Result<Answer, Refusal> {
     let deadline = deadline.or_else(|| next_deadline(draft));
-    rerun_for(draft, &Rerun::All, None, deadline)
+    rerun_for(draft, &Rerun::All, Changes::default(), None, deadline)
 }
 
 fn rerun_for(
     draft: &mut Draft<'_, '_>,
     what: &Rerun,
+    changes: Changes,
     serves: Option<Serves>,
     deadline: Option<Time>,
 ) -> Result<Answer, Refusal> {
@@ -39,7 +41,12 @@ fn rerun_for(
         return Err(Refusal::WrongRunState { is: state, asked: "be rerun", hint });
     }
     let id = run.id;
-    let limit = limit(draft, &kept_input(draft, &run.input)?)?;
+    check_inputs(draft, changes.input.as_ref(), changes.step_input.as_ref())?;
+    let rebound = changes.step_input.as_ref().map(|_| step_to_change(draft, what)).transpose()?;
+    let limit = match &changes.input {
+        Some(input) => limit(draft, &input.value())?,
+        None => limit(draft, &kept_input(draft, &run.input)?)?,
+    };
     let (run, flow) = (draft.run(), draft.flow());
     let keep = match what {
         Rerun::All => Vec::new(),
@@ -66,8 +73,37 @@ fn rerun_for(
         limit,
     };
     draft.emit(reran);
+    if let Some(input) = changes.input {
+        let input = draft.keep(input);
+        draft.emit(Fact::InputChanged { input });
+    }
+    if let (Some(step), Some(input)) = (rebound, changes.step_input) {
+        let input = draft.keep(input);
+        draft.emit_unit(UnitRef::step(step), UnitFact::Bound { input });
+    }
     advance_all(draft);
     Ok(Answer::Started(id))
+}
+
+/// The step that an input for one step is for: the one that is chosen, or else the one that the run failed of.
+fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIx, Refusal> {
+    let failed = match &draft.run().phase {
+        Phase::Ended(Ended { how: End::Failed { error, .. }, .. }) => error.unit,
+        Phase::Ended(_) | Phase::Going | Phase::Failing(_) => None,
+    };
+    let step = match (what, failed) {
+        (Rerun::Steps(steps), _) if steps.len() == 1 => Some(steps[0]),
+        (Rerun::Continue, Some(UnitRef { step, item: None })) => Some(step),
+        (Rerun::Steps(_) | Rerun::Continue | Rerun::All, _) => None,
+    };
+    let is_fan_out = |step: &StepIx| {
+        draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.for_each.is_some())
+    };
+    step.filter(|step| !is_fan_out(step)).ok_or_else(|| {
+        let problem = "an input for a step is given, and it is not clear for which; choose one step, which has no \
+                       `forEach`, or change the input of the run";
+        Refusal::BadInput(vec![problem.to_owned()])
+    })
 }
 
 /// A parent tries its step again: this run goes on as its next generation, for that attempt.
@@ -80,7 +116,7 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Resul
         cancel::cancel(draft, Some("its parent tries again".into()))?;
     }
     let deadline = next_deadline(draft);
-    rerun_for(draft, &Rerun::Continue, Some(serves), deadline)
+    rerun_for(draft, &Rerun::Continue, Changes::default(), Some(serves), deadline)
 }
 
 /// Whether a step has something that the next generation can reuse: completed steps are never run again, and a

@@ -1,4 +1,4 @@
-//! A manual resume of steps in error, with or without changes to what failed.
+//! A manual resume of steps in error, or of those that wait to be tried again, with or without changes to what failed.
 
 use std::sync::Arc;
 
@@ -7,20 +7,28 @@ use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
 use crate::event::{Fact, UnitFact};
 use crate::json::Json;
 use crate::model::attempt::ResumedBy;
-use crate::model::unit::{QueuePlace, Unit, UnitRef, UnitState};
+use crate::model::unit::{QueuePlace, Unit, UnitRef, UnitState, Waiting};
 use crate::refusal::Refusal;
-use crate::schedule::{advance_after, begin, rebind};
+use crate::schedule::{advance_after, begin, is_failing, rebind};
 
-/// Starts a new round of the given step, or of every step in error.
+/// Starts a new round of the given step, or of every step in error; where none is, of every one that waits for a retry
+/// or a deferral.
 pub(crate) fn resume(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
     reason: Option<&Arc<str>>,
     changes: Changes,
 ) -> Result<Answer, Refusal> {
-    let units = in_error(draft, unit, "be resumed")?;
     let Changes { input, step_input, bulk } = changes;
-    check_changes(draft, &units, input.as_ref(), step_input.as_ref())?;
+    // A bulk action is about errors: what has gone on since is none of its business.
+    let units = if bulk.is_some() { in_error(draft, unit, "be resumed")? } else { to_resume(draft, unit)? };
+    check_inputs(draft, input.as_ref(), step_input.as_ref())?;
+    if step_input.is_some() && units.len() > 1 {
+        return Err(Refusal::BadInput(vec![format!(
+            "{} steps are to be resumed, and an input for the step is given: name the step",
+            units.len()
+        )]));
+    }
     let input_changed = input.is_some();
     if let Some(input) = input {
         let input = draft.keep(input);
@@ -39,6 +47,22 @@ pub(crate) fn resume(
         advance_after(draft, unit.step);
     }
     Ok(Answer::Done)
+}
+
+/// The given step, or every one, which must be in error or wait to be tried again.
+fn to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<UnitRef>, Refusal> {
+    draft.open_run()?;
+    let waits = |unit: &Unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. }));
+    match unit {
+        Some(unit) if waits(draft.existing_unit(unit)?) => Ok(vec![unit]),
+        Some(_) => in_error(draft, unit, "be resumed"),
+        None => {
+            let waiting = draft.run().units_where(waits);
+            in_error(draft, None, "be resumed").or_else(|refusal| {
+                if waiting.is_empty() || is_failing(draft.run()) { Err(refusal) } else { Ok(waiting) }
+            })
+        }
+    }
 }
 
 /// The given step, or every one, which must be in error.
@@ -70,9 +94,8 @@ pub(super) fn in_error(
 }
 
 /// A changed input must fit, as the first one had to.
-fn check_changes(
+pub(super) fn check_inputs(
     draft: &Draft<'_, '_>,
-    units: &[UnitRef],
     input: Option<&Json>,
     step_input: Option<&Json>,
 ) -> Result<(), Refusal> {
@@ -84,12 +107,6 @@ fn check_changes(
     }
     if let (Some(json), Some(check)) = (input, &draft.flow().input) {
         check.check(&json.value()).map_err(Refusal::BadInput)?;
-    }
-    if step_input.is_some() && units.len() > 1 {
-        return Err(Refusal::BadInput(vec![format!(
-            "{} steps are in error, and an input for the step is given: name the step",
-            units.len()
-        )]));
     }
     Ok(())
 }

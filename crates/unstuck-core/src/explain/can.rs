@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::explain::next::running_handler;
 use crate::explain::{Possible, SHOWN, SlotHolder, View, reads};
+use crate::id::RunId;
+use crate::model::error::Reason;
 use crate::model::flow::Step;
 use crate::model::run::{End, Origin, PausedBy, Phase, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
@@ -11,6 +13,9 @@ use crate::reason::words;
 
 /// More steps in error than this are resumed together, and of more held ones some are shown.
 const ONE_BY_ONE: usize = 3;
+
+/// So many steps that wait for a retry are offered one by one.
+const RETRIED: usize = 3;
 
 /// Everything that would help, or could be wanted.
 pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
@@ -37,6 +42,7 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
             all.extend(for_unit(view, unit, state));
         }
     }
+    all.extend(retry_now(view, in_error));
     all.extend(view.holders.iter().map(for_slot));
     all.extend(instead(view));
     if let Some((handler, state)) = running_handler(view) {
@@ -59,21 +65,45 @@ fn possible(command: impl Into<String>, what: impl Into<String>) -> Possible {
 }
 
 fn for_ended(view: &View<'_>, how: &End) -> Vec<Possible> {
-    match (how, view.run.origin.parent()) {
-        (End::Failed { .. } | End::Cancelled { .. }, None) => vec![possible(
-            format!("unstuck rerun {}", view.run.id),
-            "starts the next generation from the point of failure; what is completed is not run again",
-        )],
-        (End::Failed { .. } | End::Cancelled { .. }, Some(parent)) => {
-            vec![possible(
-                format!("unstuck explain {parent}"),
-                "explains its parent, which decides what follows",
-            )]
+    let run = view.run.id;
+    let explain = |run: RunId, what: &str| possible(format!("unstuck explain {run}"), what);
+    match (how, &view.run.origin) {
+        (End::Failed { .. } | End::Cancelled { .. }, Origin::Root) => {
+            let again =
+                "starts the next generation from the point of failure; what is completed is not run again";
+            let mut all =
+                vec![possible(format!("unstuck rerun {run}"), format!("{again}{}", correct_input(how)))];
+            if let End::Failed { handler: Some((handler, Some(_))), .. } = how {
+                let what = "runs the exception handler that failed again, by itself; this run stays failed";
+                all.push(possible(format!("unstuck rerun {handler}"), what));
+            }
+            all
         }
-        (End::Superseded { by }, _) => {
-            vec![possible(format!("unstuck explain {by}"), "explains the run that took its place")]
+        (End::Failed { .. } | End::Cancelled { .. }, Origin::Handler { parent, .. }) => vec![
+            possible(
+                format!("unstuck rerun {run}"),
+                format!(
+                    "runs this handler again from the point of failure; its parent stays failed{}",
+                    correct_input(how)
+                ),
+            ),
+            explain(*parent, "explains the run that it handles the error of"),
+        ],
+        (End::Failed { .. } | End::Cancelled { .. }, Origin::Child { parent, .. }) => {
+            vec![explain(*parent, "explains its parent, which decides what follows")]
         }
+        (End::Superseded { by }, _) => vec![explain(*by, "explains the run that took its place")],
         (End::Completed { .. }, _) => Vec::new(),
+    }
+}
+
+/// What to do where the data is at fault, which would fail again as it is.
+fn correct_input(how: &End) -> &'static str {
+    match how {
+        End::Failed { error, .. } if error.error.reason == Reason::Data => {
+            ". The data is at fault: --input gives the run a corrected input"
+        }
+        End::Failed { .. } | End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => "",
     }
 }
 
@@ -123,6 +153,25 @@ fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
         format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))),
         what,
     )
+}
+
+/// What waits for a retry or a deferral can be tried at once: one by one beside steps in error, else all together.
+fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
+    let run = view.run.id;
+    let waiting = view.units(|unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. })));
+    if view.run.paused.is_some() {
+        return Vec::new();
+    }
+    if waiting.len() > 1 && in_error == 0 {
+        let what = format!("tries every step that waits for that now ({}), in a new round", waiting.len());
+        return vec![possible(format!("unstuck resume {run}"), what)];
+    }
+    let one = |(unit, _): &(UnitRef, &Unit)| {
+        let word = shell_word(&words::name(view.flow, *unit));
+        let what = "tries it now, in a new round, with every budget anew";
+        possible(format!("unstuck resume {run} {word}"), what)
+    };
+    waiting.iter().take(RETRIED).map(one).collect()
 }
 
 /// What can be done about a run that has the slot.

@@ -4,7 +4,7 @@ use crate::event::{Actor, Fact};
 use crate::explain::View;
 use crate::explain::next::running_handler;
 use crate::model::error::RunError;
-use crate::model::run::{End, Ended, Failing, PausedBy, Phase, RunState, Slot};
+use crate::model::run::{End, Ended, Failing, Limit, PausedBy, Phase, RunState, Slot};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words::{ago, cause, clock, count, first_of, in_their_words, until, who};
 use crate::time::{Millis, Time};
@@ -295,12 +295,25 @@ fn waiting_child(view: &View<'_>) -> String {
 }
 
 fn queued(view: &View<'_>) -> String {
-    match &view.run.slot {
-        Slot::Wanted(limit) => {
-            let runs = count(limit.max as usize, "run", "runs");
-            let held = view.held_by().unwrap_or_else(|| "has no slot for it yet".to_owned());
-            format!("is queued: limit `{}` lets {runs} go on at once, and {held}", limit.name)
+    match (&view.run.slot, view.queued_below) {
+        (Slot::Wanted(limit), _) => format!("is queued: {}", no_slot(view, limit)),
+        (Slot::Unlimited | Slot::Taken(_), Some((child, limit))) => {
+            format!("is queued: child {child} waits for a slot: {}", no_slot(view, limit))
         }
-        Slot::Unlimited | Slot::Taken(_) => "is queued: nothing of it has begun yet".to_owned(),
+        (Slot::Unlimited | Slot::Taken(_), None) => {
+            let children = view.units(|unit| view.child_of(unit).is_some());
+            match children.first().and_then(|(unit, state)| Some((unit, view.child_of(state)?))) {
+                Some((unit, (child, state))) => {
+                    format!("is queued: child {child} of {} is {}", view.quoted(*unit), state.word())
+                }
+                None => "is queued: nothing of it has begun yet".to_owned(),
+            }
+        }
     }
+}
+
+fn no_slot(view: &View<'_>, limit: &Limit) -> String {
+    let runs = count(limit.max as usize, "run", "runs");
+    let held = view.held_by().unwrap_or_else(|| "has no slot for it yet".to_owned());
+    format!("limit `{}` lets {runs} go on at once, and {held}", limit.name)
 }

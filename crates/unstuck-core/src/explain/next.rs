@@ -13,7 +13,7 @@ use crate::wakeup::{lease, queue_limit, spared};
 /// What comes next: in order of time, then what has no time.
 pub(super) fn next(view: &View<'_>) -> Vec<Next> {
     let mut all = match &view.run.phase {
-        Phase::Ended(ended) => vec![untimed(ended_text(&ended.how))],
+        Phase::Ended(ended) => vec![untimed(ended_text(&ended.how, &view.run.origin))],
         Phase::Failing(failing) => of_failing(view, failing),
         Phase::Going => of_going(view),
     };
@@ -66,9 +66,13 @@ fn timed(at: Time, what: impl Into<String>) -> Next {
     Next { at: Some(at), what: what.into() }
 }
 
-fn ended_text(how: &End) -> &'static str {
+fn ended_text(how: &End, origin: &Origin) -> &'static str {
+    let is_child = matches!(origin, Origin::Child { .. });
     match how {
         End::Completed { .. } => "nothing: a completed run never changes",
+        End::Failed { .. } | End::Cancelled { .. } if is_child => {
+            "nothing in this run: its parent decides what follows"
+        }
         End::Failed { .. } => "nothing: a failed run never changes, but a rerun starts its next generation",
         End::Cancelled { .. } => {
             "nothing: a cancelled run never changes, but a rerun starts its next generation"
@@ -140,6 +144,13 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
         let held = view.held_by().map_or_else(String::new, |held| format!("; {held} now"));
         all.push(untimed(format!(
             "when limit `{}` has a free slot (at most {runs} on at once{held}), the run goes on",
+            limit.name
+        )));
+    }
+    if let Some((child, limit)) = view.queued_below {
+        let held = view.held_by().map_or_else(String::new, |held| format!(" ({held} now)"));
+        all.push(untimed(format!(
+            "when limit `{}` has a free slot{held}, child {child} goes on",
             limit.name
         )));
     }

@@ -16,6 +16,25 @@ pub enum Reason {
     Processing,
     /// The input is at fault, so no service is blamed.
     Data,
+    /// Nobody had room for it: queued or deferred for too long.
+    Capacity,
+    /// A limit or a deadline passed.
+    Time,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 4] = [Reason::Processing, Reason::Data, Reason::Capacity, Reason::Time];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Processing => "processing",
+            Reason::Data => "data",
+            Reason::Capacity => "capacity",
+            Reason::Time => "time",
+        }
+    }
 }
 
 /// The error of an attempt.
@@ -43,9 +62,14 @@ impl Error {
         Error { cause: cause.into(), ..Error::default() }
     }
 
-    /// What the engine itself finds wrong, under an engine-made action name.
+    /// What the engine itself finds wrong with the data, under an engine-made action name.
     pub fn found_by(action: &str, cause: impl Into<Arc<str>>) -> Error {
-        Error { reason: Reason::Data, found_by: Some(action.into()), ..Error::new(cause) }
+        Error::found_with(action, Reason::Data, cause)
+    }
+
+    /// What the engine itself finds, under an engine-made action name.
+    pub fn found_with(action: &str, reason: Reason, cause: impl Into<Arc<str>>) -> Error {
+        Error { reason, found_by: Some(action.into()), ..Error::new(cause) }
     }
 }
 
@@ -57,6 +81,8 @@ pub const OUTPUT_ACTION: &str = "RecordOutputAction";
 pub const CHILD_ACTION: &str = "StartChildAction";
 /// The engine-made action of a queue or signal that nobody answered in time.
 pub const TIMEOUT_ACTION: &str = "AwaitAction";
+/// The engine-made action of an attempt that was deferred for too long.
+pub const DEFER_ACTION: &str = "DeferAction";
 /// The engine-made action of a run over its deadline.
 pub const DEADLINE_ACTION: &str = "DeadlineAction";
 
@@ -69,4 +95,24 @@ pub struct RunError {
     pub fatal: bool,
     /// What went wrong.
     pub error: Error,
+    /// The step or item that the run was waiting for when its deadline passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<UnitRef>,
+}
+
+impl RunError {
+    /// The error of a step or item.
+    pub fn of_unit(unit: UnitRef, fatal: bool, error: Error) -> RunError {
+        RunError { unit: Some(unit), fatal, error, waiting: None }
+    }
+
+    /// A fatal error of the run itself.
+    pub fn of_run(error: Error) -> RunError {
+        RunError { unit: None, fatal: true, error, waiting: None }
+    }
+
+    /// Where it arose: the step at fault, or the one that was waited for.
+    pub fn place(&self) -> Option<UnitRef> {
+        self.unit.or(self.waiting)
+    }
 }

@@ -538,10 +538,9 @@ impl Failing {
     fn state(&self) -> RunState {
         match &self.handler {
             Some(Handler { run: Some(_), state, .. }) => match state {
-                RunState::Held | RunState::Error | RunState::Waiting => *state,
+                RunState::Held | RunState::Error | RunState::Waiting | RunState::Queued => *state,
                 RunState::Paused => RunState::Waiting,
-                RunState::Queued
-                | RunState::Running
+                RunState::Running
                 | RunState::Completed
                 | RunState::Failed
                 | RunState::Cancelled

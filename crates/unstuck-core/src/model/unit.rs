@@ -15,7 +15,7 @@ use crate::model::run::RunState;
 use crate::policy::PolicyRef;
 use crate::time::{Millis, Time};
 
-/// So many ended attempts are kept with a unit; the history has them all.
+/// So many ended attempts are kept with a unit, over the generations; the history has them all.
 pub const KEPT_ATTEMPTS: usize = 20;
 
 /// The list of a fan-out is kept in parts of so many items.
@@ -114,8 +114,9 @@ impl Tally {
                     RunState::Held => Some(&mut self.held),
                     RunState::Error => Some(&mut self.error),
                     RunState::Waiting | RunState::Paused => Some(&mut self.waiting),
-                    RunState::Queued
-                    | RunState::Running
+                    // It waits for a slot, and so does its parent: what is counted nowhere is queued.
+                    RunState::Queued => None,
+                    RunState::Running
                     | RunState::Completed
                     | RunState::Failed
                     | RunState::Cancelled
@@ -196,13 +197,33 @@ pub struct Unit {
     pub attempts: u32,
     /// The budgets of the current round.
     pub round: Round,
-    /// The last ended attempts, in order.
+    /// The last ended attempts of this generation, in order.
     pub past: Vec<PastAttempt>,
+    /// Those of the generations that this one continues, in order; with `past` at most [`KEPT_ATTEMPTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierAttempt>,
     /// The child run of a `flow` step, kept over its attempts.
     pub child: Option<RunId>,
 }
 
+/// An attempt of a generation before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierAttempt {
+    /// Which generation.
+    pub generation: u32,
+    /// The attempt.
+    pub past: PastAttempt,
+}
+
 impl Unit {
+    /// What the next generation is told of the attempts so far.
+    pub(crate) fn told_later(&mut self, generation: u32) -> Vec<EarlierAttempt> {
+        let mut all = std::mem::take(&mut self.earlier);
+        let past = std::mem::take(&mut self.past).into_iter();
+        all.extend(past.map(|past| EarlierAttempt { generation, past }));
+        all
+    }
+
     /// The error of the last attempt, if that is how it ended.
     pub fn last_error(&self) -> Option<&Error> {
         self.past.last().and_then(|past| past.outcome.error())

@@ -112,6 +112,7 @@ impl Policies {
         };
         let mut lists = [
             of(&self.by_action, Some(failure.action)),
+            of(&self.by_action, failure.found_by),
             of(&self.by_flow, Some(failure.root_flow)),
             of(&self.by_type, failure.action_type),
             self.by_text.as_slice(),

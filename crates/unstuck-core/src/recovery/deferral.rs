@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::decide::Draft;
 use crate::event::UnitFact;
 use crate::model::attempt::Outcome;
-use crate::model::error::Error;
+use crate::model::error::{DEFER_ACTION, Error, Reason};
 use crate::model::unit::UnitRef;
 use crate::recovery::ladder::{self, Verdict};
 use crate::recovery::{backoff, failing};
@@ -26,7 +26,7 @@ pub(crate) fn defer(
     if left == Millis::ZERO && !is_failing(draft.run()) {
         let what = lacking.map_or(String::new(), |lacking| format!(": {lacking}"));
         let cause = format!("deferred for longer than defer.limit {}{what}", step.defer.limit);
-        let outcome = Outcome::Stalled(Box::new(Error::found_by("DeferAction", cause)));
+        let outcome = Outcome::Stalled(Box::new(Error::found_with(DEFER_ACTION, Reason::Capacity, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
         ladder::climb(draft, unit, Verdict::Stalled);
         return;

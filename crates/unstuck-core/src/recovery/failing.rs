@@ -13,8 +13,8 @@ use crate::model::attempt::{Cancelled, Outcome};
 use crate::model::error::{CHILD_ACTION, DEADLINE_ACTION, Error, Reason, RunError};
 use crate::model::flow::StepIx;
 use crate::model::nesting::Nesting;
-use crate::model::run::{Failing, Handler, Origin, Phase, Serves};
-use crate::model::unit::{Doing, ItemsEnd, Live, StepRun, UnitRef, UnitState};
+use crate::model::run::{Failing, Handler, Origin, Phase, Serves, Slot};
+use crate::model::unit::{Doing, ItemsEnd, Live, StepRun, UnitRef, UnitState, Waiting};
 
 /// Rung 4 where the step has a handler, else rung 5: the run fails.
 pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepIx) {
@@ -27,9 +27,11 @@ pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepIx)
 /// The run is over its deadline: straight to rung 4, else `failed`; its attempts are void, its children cancelled.
 pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
     let deadline = draft.run().deadline.unwrap_or(draft.now());
-    let error = Error::found_by(DEADLINE_ACTION, format!("the run was over its deadline, {deadline}"));
+    let (waiting, doing) = waited_for(draft);
+    let cause = format!("the run was over its deadline, {deadline}, while {doing}");
+    let error = Error::found_with(DEADLINE_ACTION, Reason::Time, cause);
     let handler = open_handler(draft);
-    begin(draft, RunError { unit: None, fatal: true, error }, handler);
+    begin(draft, RunError { waiting, ..RunError::of_run(error) }, handler);
     cancel_children(draft);
     void_attempts(draft, Cancelled::Deadline);
     go_on(draft);
@@ -39,6 +41,52 @@ pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
 pub(crate) fn stop_draining(draft: &mut Draft<'_, '_>) {
     void_attempts(draft, Cancelled::Deadline);
     go_on(draft);
+}
+
+/// What the run is waiting for: the unit that is furthest on its way, and what that is doing.
+fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
+    let run = draft.run();
+    let mut found: Option<(u8, UnitRef, String)> = None;
+    run.each_unit(|unit, state| {
+        if let Some((rank, doing)) = open_state(&state.state)
+            && found.as_ref().is_none_or(|(known, _, _)| rank < *known)
+        {
+            found = Some((rank, unit, format!("`{}` {doing}", draft.name(unit))));
+        }
+    });
+    // A paused run may have nothing left to do but to complete.
+    let next = || draft.flow().places().find(|step| !run.step(*step).is_final());
+    let next = || next().or_else(|| draft.flow().places().last()).map(UnitRef::step);
+    let waiting = found.as_ref().map(|(_, unit, _)| *unit).or_else(next);
+    let doing = match (found, &run.slot) {
+        (Some((1, _, _)) | None, Slot::Wanted(limit)) => {
+            format!("it waited for a slot of limit `{}`", limit.name)
+        }
+        (Some((_, _, doing)), _) => doing,
+        (None, _) => "its next step had not begun".to_owned(),
+    };
+    let doing = if run.paused.is_some() { format!("it was paused and {doing}") } else { doing };
+    (waiting, doing)
+}
+
+/// What an open unit is doing, and how far it is on its way: what is under way comes first.
+fn open_state(state: &UnitState) -> Option<(u8, String)> {
+    Some(match state {
+        UnitState::Active(Live { doing: Doing::Child { .. }, .. }) => (0, "waited for its child".to_owned()),
+        UnitState::Active(live) => (0, format!("was active (attempt {})", live.attempt)),
+        UnitState::Ready(queued) => (1, format!("was queued (attempt {})", queued.attempt)),
+        UnitState::Waiting(Waiting::Signal { name, .. }) => (2, format!("waited for signal `{name}`")),
+        UnitState::Waiting(Waiting::Timer { .. }) => (2, "waited".to_owned()),
+        UnitState::Waiting(Waiting::Again { .. }) => (2, "waited to be tried again".to_owned()),
+        UnitState::Held { .. } => (3, "was held".to_owned()),
+        UnitState::Error { .. } => (3, "was in error".to_owned()),
+        UnitState::Pending
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => return None,
+    })
 }
 
 /// The handler of the first step that has been reached and is not done; else of one that has not been reached.
@@ -146,7 +194,7 @@ fn start_handler(draft: &mut Draft<'_, '_>, flow: Arc<str>, error: &RunError) {
     if let Err(cause) = nesting.check(&flow, draft.context.max_nesting) {
         let error = Error::found_by(CHILD_ACTION, cause);
         draft.emit(Fact::HandlerStarted { run: handler });
-        let handler_error = Some(Box::new(RunError { unit: None, fatal: true, error }));
+        let handler_error = Some(Box::new(RunError::of_run(error)));
         return draft.emit(Fact::RunFailed { handler_error });
     }
     let input = handler_input(draft, error);
@@ -168,8 +216,9 @@ fn start_handler(draft: &mut Draft<'_, '_>, flow: Arc<str>, error: &RunError) {
 /// What a handler is told: the run, the step and its error.
 fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
     let (run, flow) = (draft.run(), draft.flow());
-    let step = failed.unit.map(|unit| flow.step(unit.step));
-    let attempts = failed.unit.and_then(|unit| run.unit(unit)).map_or(0, |unit| unit.attempts);
+    let place = failed.place();
+    let step = place.map(|unit| flow.step(unit.step));
+    let attempts = place.and_then(|unit| run.unit(unit)).map_or(0, |unit| unit.attempts);
     let details = &failed.error.details;
     // What is nested so deep that it could not be read inside of this is told as a text.
     let is_deep = details.depth() > MAX_DEPTH;
@@ -179,14 +228,15 @@ fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
         "generation": run.generation,
         "key": run.key.as_deref(),
         "flow": &*flow.name,
-        "step": failed.unit.map(|unit| draft.name(unit)),
+        "step": place.map(|unit| draft.name(unit)),
         "error": {
-            "step": failed.unit.map(|unit| draft.name(unit)),
-            "action": failed.error.found_by.as_deref().or(step.map(|step| &*step.full_action)),
+            "step": place.map(|unit| draft.name(unit)),
+            "action": step.map(|step| &*step.full_action),
+            "foundBy": failed.error.found_by.as_deref(),
             "actionType": step.and_then(|step| step.action_type.as_deref()),
             "cause": &*failed.error.cause,
             "context": failed.error.context.as_deref(),
-            "reason": match failed.error.reason { Reason::Processing => "processing", Reason::Data => "data" },
+            "reason": failed.error.reason.word(),
             "details": details,
             "fatal": failed.fatal,
             "attempts": attempts,

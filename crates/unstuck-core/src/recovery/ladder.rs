@@ -82,5 +82,5 @@ fn without_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict, 
     let error = draft.unit(unit).last_error().cloned().unwrap_or_else(|| Error::new("unknown error"));
     let fatal = verdict == Verdict::Failed;
     draft.emit_unit(unit, UnitFact::Failed);
-    failing::fail_run(draft, RunError { unit: Some(unit), fatal, error }, unit.step);
+    failing::fail_run(draft, RunError::of_unit(unit, fatal, error), unit.step);
 }

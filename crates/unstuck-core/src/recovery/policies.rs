@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::decide::Draft;
-use crate::errors::{action_of, rounds_of};
+use crate::errors::rounds_of;
 use crate::event::UnitFact;
 use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::run::Phase;
@@ -53,7 +53,8 @@ pub(crate) fn find(draft: &Draft<'_, '_>, unit: UnitRef, only: Option<&[Arc<str>
     let failure = Failure {
         cause: &error.cause,
         root_flow: &draft.run().root_flow,
-        action: action_of(step, error),
+        action: &step.full_action,
+        found_by: error.found_by.as_deref(),
         action_type: step.action_type.as_deref(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
         rounds: rounds_of(state),

@@ -131,7 +131,7 @@ fn a_changed_input_must_fit_and_must_be_clear() {
         (
             None,
             Some("1"),
-            "the input does not fit the flow: 2 steps are in error, and an input for the step is given: name the step",
+            "the input does not fit the flow: 2 steps are to be resumed, and an input for the step is given: name the step",
         ),
     ];
     for (input, step_input, wanted) in cases {

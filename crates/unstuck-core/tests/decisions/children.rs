@@ -33,7 +33,8 @@ fn clean(world: &mut World, child: RunId) {
 #[test]
 fn how_a_child_ends_is_how_its_parents_step_ends() {
     // What the child's step says, if not its deadline or an operator end it; then the outcome for its parent.
-    let late = "failed: the run was over its deadline, 2027-01-15T09:00:00.000Z";
+    let late =
+        "failed: the run was over its deadline, 2027-01-15T09:00:00.000Z, while `x` was queued (attempt 1)";
     let cancelled = "failed: the child run was cancelled";
     let cases = [
         ("says", Some(output("5")), "completed", ("completed", RunState::Running)),

@@ -1,6 +1,6 @@
 //! Concurrency: how many runs of a flow go on at once, who gives a slot back, and who takes it again.
 
-use crate::flows::{StepBuilder, expression, flow, flow_with, reads_input, step, step_of};
+use crate::flows::{StepBuilder, child, expression, flow, flow_with, reads_input, step, step_of};
 use crate::support::{World, done, fatal, lacking, stall};
 use unstuck_core::command::{Command, Rerun};
 use unstuck_core::decide::Answer;
@@ -227,4 +227,27 @@ fn a_parents_slot_follows_its_child() {
     world.cancel(second).expect("cancelled");
     world.admit();
     assert_eq!(world.state(first), RunState::Completed);
+}
+
+#[test]
+fn a_parent_whose_children_all_wait_for_a_slot_is_queued_and_not_running() {
+    let one = |flow: &mut unstuck_core::model::flow::Flow| {
+        flow.concurrency = Some(Concurrency { limit: 1, key: None, strict: true });
+    };
+    let inner = flow_with("inner", vec![step("x").hold(None)], one);
+    let each = child("c", "inner").for_each("[1,2]", 2);
+    let mut world = World::new(vec![flow("outer", vec![each]), inner]);
+    let holder = world.start("inner");
+    world.admit();
+    world.attempt(holder, "x", stall("a person must look"));
+    assert_eq!(world.state(holder), RunState::Held);
+    let parent = world.start("outer");
+    world.admit();
+    world.pass(Millis(1));
+    assert_eq!((world.state(parent), world.step(parent, "c[0]")), (RunState::Queued, "active"));
+    // Once somebody has freed the slot, one of them goes on, and so does the parent.
+    world.cancel(holder).expect("cancelled");
+    world.admit();
+    world.pass(Millis(1));
+    assert_eq!(world.state(parent), RunState::Running);
 }

@@ -96,7 +96,7 @@ fn over_the_limit_it_goes_on_as_stalled_and_nobody_is_blamed() {
         let unit = world.unit(run, "a");
         let Some(Outcome::Stalled(error)) = unit.last_outcome() else { panic!("stalled: {unit:?}") };
         assert_eq!(&*error.cause, "deferred for longer than defer.limit 50s: GPU");
-        assert_eq!((error.reason, unit.round.stalled), (Reason::Data, 1), "{name}");
+        assert_eq!((error.reason, unit.round.stalled), (Reason::Capacity, 1), "{name}");
     }
 }
 

@@ -2,14 +2,14 @@
 
 use crate::flows::{flow, flow_with, step, step_of};
 use crate::support::{BEGIN, World, done, fatal, lacking, local, operator, output, stall};
-use unstuck_core::command::{Command, Rerun};
+use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::{Answer, MAX_PAYLOAD_BYTES};
-use unstuck_core::event::Choice;
+use unstuck_core::event::{Choice, Fact, UnitFact};
 use unstuck_core::id::RunId;
-use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome};
+use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy};
 use unstuck_core::model::flow::{Deadline, Kind, StepIx, WaitFor};
 use unstuck_core::model::run::{End, Ended, KEPT_SIGNALS, Phase, RunState};
-use unstuck_core::model::unit::UnitRef;
+use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::wakeups;
 
@@ -245,7 +245,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     let resume =
         |unit| Command::Resume { unit: Some(unit), by: operator(), reason: None, changes: Box::default() };
     let choose = |unit| Command::Choose { unit, choice: Choice::Retry, by: operator() };
-    let rerun = |what| Command::Rerun { what, by: operator() };
+    let rerun = |what| Command::rerun(what, operator());
     let open = [
         (
             resume(unit(0)),
@@ -312,4 +312,66 @@ fn a_run_with_no_step_in_error_cannot_be_resumed() {
         refusal.to_string(),
         "the run is running, so it cannot be resumed; none of its steps is in error"
     );
+}
+
+#[test]
+fn a_resume_tries_what_waits_for_a_retry_or_a_deferral_now_in_a_new_round() {
+    type Bring = fn(&mut World, RunId);
+    let stalls: Bring = |world, run| {
+        world.attempt(run, "a", stall("x"));
+    };
+    let defers: Bring = |world, run| {
+        world.attempt(run, "a", lacking());
+    };
+    let gone: Bring = |world, run| {
+        let attempt = world.begin(run, "a");
+        world.ask(run, Command::Lost { attempt, with_others: false }).expect("lost");
+    };
+    let cases: [(&str, Bring); 3] = [("a retry", stalls), ("a deferral", defers), ("stuck", gone)];
+    for (name, bring) in cases {
+        for named in [false, true] {
+            let mut world = World::new(vec![flow("f", vec![step("a").retry(Some(2), 3_600)])]);
+            let run = world.start("f");
+            bring(&mut world, run);
+            assert_eq!(world.step(run, "a"), "waiting", "{name}");
+            let (unit, reason) = (named.then(|| world.unit_ref(run, "a")), Some("it is back".into()));
+            let resume = Command::Resume { unit, by: operator(), reason, changes: Box::default() };
+            assert_eq!(world.ask(run, resume), Ok(Answer::Done), "{name}");
+            let unit = world.unit(run, "a");
+            let UnitState::Ready(queued) = &unit.state else { panic!("{name}: {unit:?}") };
+            assert_eq!((queued.attempt, queued.resumed_by), (2, Some(ResumedBy::Operator)), "{name}");
+            assert_eq!((unit.round.number, unit.round.stalled, unit.round.deferrals), (2, 0, 0), "{name}");
+            let last = world.history[&run].last().expect("an event");
+            assert_eq!(last.by, operator(), "{name}");
+            let said = |fact: &Fact| matches!(fact, Fact::Unit { fact: UnitFact::Resumed { reason: Some(said), .. }, .. } if **said == *"it is back");
+            assert!(last.facts.iter().any(said), "{name}: {last:?}");
+            world.attempt(run, "a", done());
+            assert_eq!(world.state(run), RunState::Completed, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_resume_of_a_run_takes_what_is_in_error_before_what_waits_and_a_bulk_action_only_that() {
+    let steps = vec![step("a").needs(&[]), step("b").needs(&[]).retry(Some(2), 3_600)];
+    let mut world = World::new(vec![flow("f", steps)]);
+    let run = world.start("f");
+    world.attempt(run, "a", stall("x"));
+    world.attempt(run, "b", stall("x"));
+    let resume = |changes: Changes| Command::Resume {
+        unit: None,
+        by: operator(),
+        reason: None,
+        changes: Box::new(changes),
+    };
+    world.ask(run, resume(Changes::default())).expect("resumed");
+    assert_eq!(world.steps(run, ["a", "b"]), ["ready", "waiting"]);
+    let bulk = Some(unstuck_core::bulk::BulkRef { bulk: unstuck_core::id::BulkId(1), place: 0 });
+    let refused = world.ask(run, resume(Changes { bulk, ..Changes::default() })).expect_err("refused");
+    assert!(refused.to_string().ends_with("none of its steps is in error"), "{refused}");
+    // What waits for a timer or a signal of the flow waits for that.
+    let mut world = World::new(vec![flow("f", vec![step_of("w", Kind::Signal("go".into()))])]);
+    let run = world.start("f");
+    let refused = world.ask(run, resume(Changes::default())).expect_err("refused");
+    assert!(refused.to_string().ends_with("none of its steps is in error"), "{refused}");
 }

@@ -307,3 +307,30 @@ fn what_goes_wrong_in_a_run_that_is_failing_says_nothing_about_policies() {
     assert_eq!(led_to, [LedTo::Failed, LedTo::Nothing]);
     assert!(!LedTo::Nothing.was_judged());
 }
+
+#[test]
+fn what_the_engine_found_keeps_the_action_of_its_step_and_is_matched_by_either_name() {
+    let late = |step: StepBuilder| step.change(|step| step.limits.queue_timeout = Some(Millis::seconds(10)));
+    let by = |action: &str| {
+        let criteria = Criteria { action: Some(action.into()), ..Criteria::default() };
+        Policy { criteria, ..policy("p", "x", 5, 60) }
+    };
+    for (action, taken) in [("f.a", true), ("AwaitAction", true), ("f.b", false), ("DeferAction", false)] {
+        let (mut world, run) = world(vec![late(step("a"))], vec![by(action)]);
+        world.pass(Millis::seconds(10));
+        assert_eq!(scheduled(&world, run, "a").is_some(), taken, "{action}");
+        let [error] = &world.errors[..] else { panic!("{:?}", world.errors) };
+        assert_eq!((&*error.action, error.found_by.as_deref()), ("f.a", Some("AwaitAction")));
+        assert!(error.is_of_action("f.a") && error.is_of_action("AwaitAction") && !error.is_of_action("f"));
+    }
+    // So each flow has a group of its own.
+    let mut worlds = ["f", "g"].map(|name| {
+        let mut world = World::new(vec![flow(name, vec![late(step("a"))])]);
+        world.start(name);
+        world.pass(Millis::seconds(10));
+        world
+    });
+    let [f, g] = &mut worlds;
+    assert_ne!(f.errors[0].group, g.errors[0].group);
+    assert_eq!(f.errors[0].pattern, g.errors[0].pattern);
+}

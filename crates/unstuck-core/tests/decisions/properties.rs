@@ -203,7 +203,7 @@ fn act(world: &mut World, random: &mut Random) {
         }
         17 => zombie(world, random),
         18 => repeat_notice(world, random, run),
-        _ => world.ask(run, Command::Rerun { what: some_rerun(random), by: operator() }),
+        _ => world.ask(run, Command::rerun(some_rerun(random), operator())),
     };
     world.admit();
 }

@@ -3,13 +3,14 @@
 use crate::flows::{
     StepBuilder, child, expression, flow, flow_with, reads_input, reads_steps, step, step_of,
 };
-use crate::support::{BEGIN, World, done, fatal, lacking, output, stall};
-use unstuck_core::command::Rerun;
+use crate::support::{BEGIN, World, done, fatal, lacking, operator, output, stall};
+use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
+use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::ResumedBy;
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Concurrency, Deadline, Kind, StepIx};
+use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Kind, StepIx};
 use unstuck_core::model::run::{RunState, Serves};
 use unstuck_core::model::unit::UnitState;
 use unstuck_core::time::Millis;
@@ -232,4 +233,142 @@ fn a_handler_runs_in_every_generation_that_fails() {
         world.rerun(run, Rerun::Continue).expect("reran");
         world.attempt(run, "b", fatal("broken"));
     }
+}
+
+type Bring = fn(&mut World, RunId);
+
+/// What depends on the chosen step, in every state that it can be left in.
+#[test]
+fn a_rerun_of_a_chosen_step_runs_what_depends_on_it_whatever_its_state() {
+    let no = || expression(reads_input(), |_| Ok(false.into()));
+    let complete: Bring = |world, run| {
+        world.attempt(run, "b", done());
+    };
+    let fail: Bring = |world, run| {
+        world.attempt(run, "b", fatal("x"));
+    };
+    let skip: Bring = |world, run| {
+        let unit = world.unit_ref(run, "b");
+        world.ask(run, Command::Skip { unit, by: operator(), reason: None }).expect("skipped");
+    };
+    let by_hand: Bring = |world, run| {
+        let (unit, output) = (world.unit_ref(run, "b"), unstuck_core::json::Json::NULL);
+        world.ask(run, Command::Complete { unit, output, by: operator(), reason: None }).expect("done");
+    };
+    let items: Bring = |world, run| {
+        world.attempt(run, "b[0]", done());
+        world.attempt(run, "b[1]", fatal("x"));
+    };
+    let cancel: Bring = |world, run| {
+        world.cancel(run).expect("cancelled");
+    };
+    let cases: [(&str, StepBuilder, Bring, &str); 8] = [
+        ("completed", step("b"), complete, "completed"),
+        ("failed, and the flow went on", step("b").goes_on(), fail, "failed"),
+        ("failed", step("b"), fail, "failed"),
+        ("dropped", step("b").handler("h"), fail, "failed"),
+        ("skipped by an operator", step("b"), skip, "skipped"),
+        ("done by hand", step("b"), by_hand, "completed"),
+        ("items", step("b").for_each("[1,2]", 2), items, "failed"),
+        ("cancelled", step("b"), cancel, "cancelled"),
+    ];
+    for (name, b, bring, state) in cases {
+        let steps = vec![step("a"), b, step("c").when(no())];
+        let mut world = World::new(vec![flow("f", steps), flow("h", vec![step("clean")])]);
+        let run = world.start("f");
+        world.attempt(run, "a", done());
+        bring(&mut world, run);
+        if name == "dropped" {
+            let handler = world.child(run);
+            world.attempt(handler, "clean", done());
+        }
+        assert!(world.runs[&run].is_final(), "{name}: {:?}", world.state(run));
+        assert_eq!(world.runs[&run].step(StepIx(1)).word(), state, "{name}");
+        world.rerun(run, Rerun::Steps(vec![StepIx(0)])).expect("reran");
+        assert_eq!(world.steps(run, ["a", "b", "c"]), ["ready", "pending", "pending"], "{name}");
+        world.attempt(run, "a", done());
+        let again = if name == "items" { world.step(run, "b[0]") } else { world.step(run, "b") };
+        assert_eq!(again, "ready", "{name}");
+    }
+}
+
+#[test]
+fn a_rerun_may_correct_the_input_of_the_run_or_of_the_step_that_failed() {
+    let reads = || Template::Computed(expression(reads_input(), |scope| Ok(scope.input.clone())));
+    let json = |text: &str| unstuck_core::json::Json::parse(text).expect("valid");
+    let steps = |steps: &[u16]| Rerun::Steps(steps.iter().copied().map(StepIx).collect());
+    // What runs again, the changes; what `b` gets then.
+    let cases = [
+        (Rerun::Continue, Some("2"), None, "2"),
+        (Rerun::All, Some("2"), None, "2"),
+        (Rerun::Continue, None, Some("3"), "3"),
+        (steps(&[1]), None, Some("3"), "3"),
+        (Rerun::Continue, None, None, "1"),
+    ];
+    for (what, input, step_input, wanted) in cases {
+        let mut world = World::new(vec![flow("f", vec![step("a"), step("b").with(reads())])]);
+        let run = world.start_with("f", None, "1").expect("starts");
+        world.attempt(run, "a", done());
+        world.attempt(run, "b", fatal("bad data"));
+        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let rerun = Command::Rerun { what: what.clone(), changes: Box::new(changes), by: operator() };
+        assert_eq!(world.ask(run, rerun), Ok(Answer::Started(run)), "{what:?}");
+        if what == Rerun::All {
+            world.attempt(run, "a", done());
+        }
+        let got = world.unit(run, "b").input.clone();
+        assert_eq!(got, Some(unstuck_core::json::Payload::Inline(json(wanted))), "{what:?}");
+        let facts = &world.history[&run].iter().flat_map(|event| &event.facts).collect::<Vec<_>>();
+        let is_change = |fact: &&&Fact| matches!(fact, Fact::InputChanged { .. });
+        assert_eq!(facts.iter().filter(is_change).count(), usize::from(input.is_some()), "it is recorded");
+        world.attempt(run, "b", done());
+        assert_eq!(world.state(run), RunState::Completed);
+    }
+}
+
+#[test]
+fn an_input_for_a_rerun_must_fit_and_it_must_be_clear_whose_it_is() {
+    struct Number;
+    impl CheckInput for Number {
+        fn check(&self, input: &serde_json::Value) -> Result<(), Vec<String>> {
+            if input.is_number() { Ok(()) } else { Err(vec!["it is no number".to_owned()]) }
+        }
+    }
+    let json = |text: &str| unstuck_core::json::Json::parse(text).expect("valid");
+    let steps = vec![step("a"), step("b").for_each("[1]", 1)];
+    let mut world = World::new(vec![flow_with("f", steps, |flow| {
+        flow.input = Some(std::sync::Arc::new(Number));
+    })]);
+    let run = world.start_with("f", None, "1").expect("starts");
+    world.attempt(run, "a", done());
+    world.attempt(run, "b[0]", fatal("x"));
+    let unclear = "the input does not fit the flow: an input for a step is given, and it is not clear for which; \
+                   choose one step, which has no `forEach`, or change the input of the run";
+    let both = Rerun::Steps(vec![StepIx(0), StepIx(1)]);
+    let cases = [
+        (Rerun::Continue, Some("\"no\""), None, "the input does not fit the flow: it is no number"),
+        (Rerun::Continue, None, Some("1"), unclear),
+        (Rerun::All, None, Some("1"), unclear),
+        (both, None, Some("1"), unclear),
+        (Rerun::Steps(vec![StepIx(1)]), None, Some("1"), unclear),
+        (Rerun::Steps(vec![StepIx(9)]), None, Some("1"), "the run has no step `#9`"),
+    ];
+    for (what, input, step_input, wanted) in cases {
+        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let rerun = Command::Rerun { what: what.clone(), changes: Box::new(changes), by: operator() };
+        assert_eq!(world.ask(run, rerun).expect_err("refused").to_string(), wanted, "{what:?}");
+    }
+}
+
+#[test]
+fn a_handler_that_failed_is_rerun_by_itself_and_its_run_stays_failed() {
+    let (mut world, run) = failed(step("b").handler("h"));
+    let handler = world.child(run);
+    world.attempt(handler, "clean", fatal("no room"));
+    assert_eq!((world.state(run), world.state(handler)), (RunState::Failed, RunState::Failed));
+    let before = world.runs[&run].clone();
+    assert_eq!(world.rerun(handler, Rerun::Continue), Ok(Answer::Started(handler)));
+    world.attempt(handler, "clean", done());
+    assert_eq!(world.state(handler), RunState::Completed);
+    assert_eq!(world.runs[&run], before, "a final generation never changes");
 }

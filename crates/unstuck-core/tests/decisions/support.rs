@@ -381,7 +381,7 @@ impl World {
     }
 
     pub(crate) fn rerun(&mut self, run: RunId, what: Rerun) -> Result<Answer, Refusal> {
-        self.ask(run, Command::Rerun { what, by: operator() })
+        self.ask(run, Command::rerun(what, operator()))
     }
 
     /// The worker of this attempt is gone.

@@ -4,6 +4,7 @@ use crate::flows::{StepBuilder, child, expression, flow, flow_with, reads_input,
 use crate::support::{BEGIN, World, done, fatal, local, remote, stall};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::decide::Answer;
+use unstuck_core::errors::{ErrorRecord, LedTo};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{Cancelled, Outcome};
 use unstuck_core::model::error::Reason;
@@ -154,7 +155,7 @@ fn what_nobody_takes_within_queue_timeout_is_stalled_and_nobody_is_blamed() {
         let unit = world.unit(run, "a");
         let Some(Outcome::Stalled(error)) = unit.last_outcome() else { panic!("{unit:?}") };
         assert_eq!(&*error.cause, "nobody took it within queueTimeout 10s");
-        assert_eq!((error.reason, error.found_by.as_deref()), (Reason::Data, Some("AwaitAction")));
+        assert_eq!((error.reason, error.found_by.as_deref()), (Reason::Capacity, Some("AwaitAction")));
         assert!(unit.past[0].worker.is_none());
     }
     // Once taken, it is not queued any more.
@@ -166,24 +167,24 @@ fn what_nobody_takes_within_queue_timeout_is_stalled_and_nobody_is_blamed() {
     assert_eq!(world.step(run, "a"), "active");
 }
 
-/// A state of the run, and how it comes to that.
-fn late_cases() -> [(&'static str, Bring); 9] {
+/// A state of the run, what it is doing in it, and how it comes to that.
+fn late_cases() -> [(&'static str, &'static str, Bring); 9] {
     [
-        ("running", nothing),
-        ("running", is_taken),
-        ("running", is_handed_out),
-        ("waiting", is_deferred),
-        ("held", stalls),
-        ("error", |world, run| {
+        ("running", "`a` was queued (attempt 1)", nothing),
+        ("running", "`a` was active (attempt 1)", is_taken),
+        ("running", "`a` was active (attempt 1)", is_handed_out),
+        ("waiting", "`a` waited to be tried again", is_deferred),
+        ("held", "`a` was held", stalls),
+        ("error", "`b` was in error", |world, run| {
             completes(world, run);
             world.attempt(run, "b", stall("x"));
         }),
-        ("paused", is_paused),
-        ("paused", |world, run| {
+        ("paused", "it was paused and `a` was queued (attempt 1)", is_paused),
+        ("paused", "it was paused and `a` was active (attempt 1)", |world, run| {
             is_taken(world, run);
             is_paused(world, run);
         }),
-        ("waiting", |world, run| {
+        ("waiting", "`w` waited", |world, run| {
             completes(world, run);
             world.attempt(run, "b", done());
         }),
@@ -194,10 +195,20 @@ fn late(flow: &mut Flow) {
     flow.deadline = Some(Deadline::After(Millis::seconds(20)));
 }
 
+/// A deadline is recorded as an error of the step that was waited for, whose action it keeps.
+fn check_recorded(world: &World, cause: &str, doing: &str) {
+    let recorded = world.errors.iter().filter(|error| error.led_to == LedTo::Deadline);
+    let recorded: Vec<&ErrorRecord> = recorded.collect();
+    let [recorded] = recorded[..] else { panic!("{recorded:?}") };
+    assert_eq!((&*recorded.cause, recorded.found_by.as_deref()), (cause, Some("DeadlineAction")));
+    assert_eq!(*recorded.action, format!("f.{}", recorded.step));
+    assert!(doing.contains(&format!("`{}`", recorded.step)), "{recorded:?}");
+}
+
 #[test]
 fn a_run_over_its_deadline_goes_straight_to_rung_four_whatever_it_is_doing() {
     for handler in [None, Some("h")] {
-        for (state, bring) in late_cases() {
+        for (state, doing, bring) in late_cases() {
             let last = step_of("w", Kind::Wait(WaitFor::Span(Millis::hours(1))))
                 .change(|step| step.exception_handler = handler.map(Into::into));
             let steps = vec![step("a").hold(None), step("b"), last];
@@ -210,11 +221,10 @@ fn a_run_over_its_deadline_goes_straight_to_rung_four_whatever_it_is_doing() {
             assert_eq!(world.state(run).word(), state, "not before");
             world.pass(Millis(1));
             let error = world.error(run);
-            assert_eq!(
-                &*error.error.cause, "the run was over its deadline, 2027-01-15T08:00:20.000Z",
-                "{state}"
-            );
-            assert_eq!((error.unit, error.fatal), (None, true));
+            let cause = format!("the run was over its deadline, 2027-01-15T08:00:20.000Z, while {doing}");
+            assert_eq!(*error.error.cause, cause, "{state}");
+            assert_eq!((error.unit, error.fatal, error.error.reason), (None, true, Reason::Time));
+            check_recorded(&world, &cause, doing);
             if active {
                 assert_eq!(world.interrupted()[0].1, "the run was over its deadline");
                 let outcome = world.unit(run, "a").last_outcome();

@@ -93,7 +93,7 @@ fn operators_decide_too() {
         world.ask(run, Command::Pause { by: operator(), reason }).expect("paused");
         world.ask(run, Command::Unpause { by: operator() }).expect("unpaused");
         world.ask(run, Command::Cancel { by: operator(), reason: None }).expect("cancelled");
-        world.ask(run, Command::Rerun { what: Rerun::Continue, by: operator() }).expect("reran");
+        world.ask(run, Command::rerun(Rerun::Continue, operator())).expect("reran");
         run
     });
     assert_eq!(
@@ -127,7 +127,7 @@ fn what_a_parent_does_to_its_child_is_told_as_such() {
         world.ask(run, Command::Pause { by: operator(), reason: None }).expect("paused");
         world.ask(run, Command::Unpause { by: operator() }).expect("unpaused");
         world.ask(run, Command::Cancel { by: operator(), reason: None }).expect("cancelled");
-        world.ask(run, Command::Rerun { what: Rerun::Continue, by: operator() }).expect("reran");
+        world.ask(run, Command::rerun(Rerun::Continue, operator())).expect("reran");
         child
     });
     assert_eq!(
@@ -195,14 +195,20 @@ fn a_deadline_ends_the_run() {
     };
     assert_eq!(
         told(flows(false), late),
-        ["run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z: its \
-          attempts are void, its children are cancelled, and the run is failed",]
+        [
+            "run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z, while `a` was queued \
+          (attempt 1): its \
+          attempts are void, its children are cancelled, and the run is failed",
+        ]
     );
     assert_eq!(
         told(flows(true), late),
-        ["run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z: its \
+        [
+            "run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z, while `a` was queued \
+          (attempt 1): its \
           attempts are void, its children are cancelled, the remaining steps are dropped, `clean` runs, \
-          and then the run is failed",]
+          and then the run is failed",
+        ]
     );
 }
 

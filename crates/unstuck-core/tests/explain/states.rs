@@ -173,6 +173,7 @@ fn waiting_for_a_retry_a_deferral_and_after_being_stuck() {
             "> in 1s: `stuck` is tried again, as attempt 2",
             "> in 30s: `deferred` is tried again, as attempt 2",
             "> in 1m: `retried` is tried again, as attempt 2",
+            "$ unstuck resume FIRST: tries every step that waits for that now (3), in a new round",
             "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
             "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
              cancelled",
@@ -435,7 +436,8 @@ fn final_states_without_completion() {
     assert_eq!(
         failed,
         [
-            "= FIRST of flow `f` failed 1h ago: the run was over its deadline, 2027-01-15T09:00:00.000Z",
+            "= FIRST of flow `f` failed 1h ago: the run was over its deadline, 2027-01-15T09:00:00.000Z, \
+             while `a` was queued (attempt 1)",
             "a cancelled: its run ended 1h ago",
             "> nothing: a failed run never changes, but a rerun starts its next generation",
             "$ unstuck rerun FIRST: starts the next generation from the point of failure; what is \

@@ -115,7 +115,7 @@ fn typed(world: &World, run: RunId, words: &[String]) -> Option<Command> {
         "pause" => Command::Pause { by, reason: None },
         "unpause" => Command::Unpause { by },
         "cancel" => Command::Cancel { by, reason: None },
-        "rerun" => Command::Rerun { what: Rerun::Continue, by },
+        "rerun" => Command::rerun(Rerun::Continue, by),
         other => panic!("what is `{other}`?"),
     })
 }
@@ -237,7 +237,7 @@ fn operate(world: &mut World, random: &mut Random, run: &Run) {
         0 => Command::Pause { by, reason: None },
         1 => Command::Unpause { by },
         2 => Command::Resume { unit: None, by, reason: Some("try".into()), changes: Box::default() },
-        3 => Command::Rerun { what: Rerun::Continue, by },
+        3 => Command::rerun(Rerun::Continue, by),
         4 => Command::Acknowledge { unit: None, by, reason: Some("known".into()) },
         _ => Command::Cancel { by, reason: None },
     };

@@ -2,7 +2,7 @@
 
 use unstuck_api as api;
 use unstuck_core::model::attempt::{Outcome, PastAttempt};
-use unstuck_core::model::error::{Error, Reason};
+use unstuck_core::model::error::Error;
 use unstuck_core::model::unit::{Doing, Live, Queued, Unit, UnitState};
 use unstuck_core::time::Time;
 
@@ -87,17 +87,14 @@ pub(super) fn outcome_error(outcome: &Outcome) -> Option<api::Error> {
 
 /// An error by itself.
 pub(super) fn error_document(error: &Error) -> api::Error {
-    let reason = match error.reason {
-        Reason::Processing => "processing",
-        Reason::Data => "data",
-    };
     api::Error {
         step: None,
-        action: error.found_by.as_deref().map(str::to_owned),
+        action: None,
+        found_by: error.found_by.as_deref().map(str::to_owned),
         action_type: None,
         cause: error.cause.to_string(),
         context: error.context.as_deref().map(str::to_owned),
-        reason: reason.to_owned(),
+        reason: error.reason.word().to_owned(),
         details: (!error.details.is_null()).then(|| raw(&error.details)),
         attempts: None,
     }

@@ -43,7 +43,10 @@ pub fn product(
         input: raw(input),
         deadline: run.deadline.map(Time::timestamp),
         history: history(run, flow),
-        previous: unit.and_then(|unit| unit.past.last()).map(|past| previous(past, payload)),
+        previous: unit.and_then(|unit| {
+            let (generation, past) = attempts(run, unit).last()?;
+            Some(previous(generation, past, payload))
+        }),
     }
 }
 
@@ -76,14 +79,24 @@ fn resumed_by(unit: &Unit) -> Option<ResumedBy> {
     }
 }
 
-/// The attempts of the run that ended last, oldest first.
+/// The attempts of a unit with their generations, oldest first.
+fn attempts<'a>(run: &Run, unit: &'a Unit) -> impl Iterator<Item = (u32, &'a PastAttempt)> + use<'a> {
+    let generation = run.generation;
+    let earlier = unit.earlier.iter().map(|earlier| (earlier.generation, &earlier.past));
+    earlier.chain(unit.past.iter().map(move |past| (generation, past)))
+}
+
+/// The attempts of the run that ended last, oldest first; over the generations, where this one continues them.
 fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
-    let mut all: Vec<(UnitRef, &PastAttempt)> = Vec::new();
-    run.each_unit(|unit, state| all.extend(state.past.iter().map(|past| (unit, past))));
+    let mut all: Vec<(UnitRef, u32, &PastAttempt)> = Vec::new();
+    run.each_unit(|unit, state| {
+        all.extend(attempts(run, state).map(|(generation, past)| (unit, generation, past)));
+    });
     // Units come in order and attempts by number, so a stable sort keeps both where times are equal.
-    all.sort_by_key(|(_, past)| past.ended_at);
+    all.sort_by_key(|(_, generation, past)| (*generation, past.ended_at));
     let last = all.len().saturating_sub(HISTORY);
-    let told = all[last..].iter().map(|(unit, past)| api::PastAttempt {
+    let told = all[last..].iter().map(|(unit, generation, past)| api::PastAttempt {
+        generation: *generation,
         step: unit_name(flow, *unit),
         attempt: past.attempt,
         state: past.outcome.word().to_owned(),
@@ -95,8 +108,9 @@ fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
     told.collect()
 }
 
-fn previous(past: &PastAttempt, payload: Loading<'_>) -> api::Previous {
+fn previous(generation: u32, past: &PastAttempt, payload: Loading<'_>) -> api::Previous {
     api::Previous {
+        generation,
         attempt: past.attempt,
         state: past.outcome.word().to_owned(),
         error: outcome_error(&past.outcome),

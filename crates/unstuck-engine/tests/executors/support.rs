@@ -177,9 +177,9 @@ pub(crate) fn line(word: &Word) -> String {
         Word::Says(_, Says::Complete { output }) => format!("completed {output}"),
         Word::Says(_, Says::Fail { error, fatal }) => {
             let outcome = if *fatal { "failed" } else { "stalled" };
-            match error.reason {
-                unstuck_core::model::error::Reason::Processing => format!("{outcome} {}", error.cause),
-                unstuck_core::model::error::Reason::Data => format!("{outcome} (data) {}", error.cause),
+            match error.reason.word() {
+                "processing" => format!("{outcome} {}", error.cause),
+                reason => format!("{outcome} ({reason}) {}", error.cause),
             }
         }
         Word::Says(_, Says::Defer { asked, lacking }) => {

@@ -78,7 +78,12 @@ impl Act {
     }
 }
 
-const REASONS: [(&str, Reason); 2] = [("processing", Reason::Processing), ("data", Reason::Data)];
+const REASONS: [(&str, Reason); 4] = [
+    ("processing", Reason::Processing),
+    ("data", Reason::Data),
+    ("capacity", Reason::Capacity),
+    ("time", Reason::Time),
+];
 
 /// A list of what attempts do, one after the other.
 pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Act>> {

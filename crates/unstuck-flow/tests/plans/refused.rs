@@ -158,7 +158,7 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: {reason: bad luck, sequence: [stall]}}}",
-        &["1:26: steps.fetch.reason: expected `processing` or `data`, not `bad luck`"],
+        &["1:26: steps.fetch.reason: expected `processing`, `data`, `capacity` or `time`, not `bad luck`"],
     ),
     ("{steps: {fetch: {cause: '', sequence: [stall]}}}", &["1:25: steps.fetch.cause: must not be empty"]),
     (

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use rusqlite::{Connection, Row};
-use unstuck_core::errors::{ErrorRecord, OpenError, open_error};
+use unstuck_core::errors::{ErrorRecord, LedTo, OpenError, open_error};
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::Outcome;
@@ -22,19 +22,25 @@ use crate::error::store_error;
 use crate::rows::{self, unit, unsigned};
 use crate::sums;
 
-/// The attempts of a run that ended in error, and whether each must be recorded: those from before errors were kept
-/// need not be.
+/// The attempts of a run that ended in error, or that its deadline met, and whether each must be recorded: those from
+/// before errors were kept need not be.
 #[derive(Debug, Default)]
-pub(crate) struct EndedInError(BTreeMap<(u32, UnitRef, u32), bool>);
+pub(crate) struct EndedInError(BTreeMap<(u32, UnitRef, u32, bool), bool>);
 
 impl EndedInError {
-    /// Takes in an event of the run.
-    pub(crate) fn follow(&mut self, event: &Event, is_recorded: bool) {
+    /// Takes in an event of the run, which is as the event leaves it.
+    pub(crate) fn follow(&mut self, event: &Event, run: Option<&Run>, is_recorded: bool) {
         for fact in &event.facts {
             if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact
                 && matches!(outcome, Outcome::Stalled(_) | Outcome::Failed(_))
             {
-                self.0.insert((event.generation, *unit, *attempt), is_recorded);
+                self.0.insert((event.generation, *unit, *attempt, false), is_recorded);
+            }
+            if let Fact::Failing { error, .. } = fact
+                && let Some(unit) = error.waiting
+            {
+                let attempt = run.and_then(|run| run.unit(unit)).map_or(0, |unit| unit.attempts);
+                self.0.insert((event.generation, unit, attempt, true), is_recorded);
             }
         }
     }
@@ -54,14 +60,15 @@ impl EndedInError {
             if !is_found {
                 add(format!("error {id} of it would be found by what is not so"));
             }
-            if self.0.remove(&(error.generation, error.unit, error.attempt)).is_none() {
+            let is_deadline = error.led_to == LedTo::Deadline;
+            if self.0.remove(&(error.generation, error.unit, error.attempt, is_deadline)).is_none() {
                 let ErrorRecord { step, attempt, .. } = error;
                 add(format!(
                     "error {id} is of attempt {attempt} of step `{step}`, which did not end so, or is recorded twice"
                 ));
             }
         }
-        for ((_, unit, attempt), _) in self.0.into_iter().filter(|(_, must)| *must) {
+        for ((_, unit, attempt, _), _) in self.0.into_iter().filter(|(_, must)| *must) {
             let step = unit.step.0;
             add(format!(
                 "attempt {attempt} of its step number {step} ended in error, which is not recorded: a backtest would not see it"
@@ -145,6 +152,11 @@ pub(crate) fn compare_open(
                     let ErrorRecord { group, pattern, reason, fingerprint_version, .. } = kept.record.clone();
                     wanted.record =
                         ErrorRecord { group, pattern, reason, fingerprint_version, ..wanted.record };
+                }
+                // Those who recorded before knew an error that the engine found by the engine's name alone.
+                if kept.record.found_by.is_none() && wanted.record.found_by.is_some() {
+                    let ErrorRecord { group, action, .. } = kept.record.clone();
+                    wanted.record = ErrorRecord { group, action, found_by: None, ..wanted.record };
                 }
                 if kept != wanted || !is_found {
                     let step = &kept.record.step;

@@ -195,7 +195,7 @@ impl<'c> RunChecks<'c> {
                 }
             };
             history.follow(&record.event, findings);
-            ended.follow(&record.event, pos > self.snapshot.errors_from);
+            ended.follow(&record.event, history.run(), pos > self.snapshot.errors_from);
             record.event.payloads(|payload| {
                 payloads.insert(payload);
             });

@@ -62,7 +62,7 @@ pub fn a_rerun_keeps_its_key<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start_with(&flow, key("k"));
     driver.act(run, Command::Cancel { by: user(), reason: None });
-    driver.act(run, Command::Rerun { what: unstuck_core::command::Rerun::All, by: user() });
+    driver.act(run, Command::rerun(unstuck_core::command::Rerun::All, user()));
     assert_eq!(driver.run(run).generation, 2);
     assert_eq!(driver.store.run_of_key("f", "k"), Ok(Some(run)));
     assert_taken(&mut driver, run);

@@ -43,7 +43,7 @@ pub fn a_history_is_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) {
         driver.work(run, step);
         driver.say(run, step, Says::Complete { output: large("output") });
     }
-    driver.act(run, Command::Rerun { what: unstuck_core::command::Rerun::All, by: user() });
+    driver.act(run, Command::rerun(unstuck_core::command::Rerun::All, user()));
     let all = driver.store.history(run, 0, usize::MAX).expect("reads");
     assert!(all.iter().map(|event| event.seq).eq(1..=8));
     assert_eq!(all.last().map(|event| event.generation), Some(2));

@@ -208,8 +208,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             (2 | 3, _) => Command::Resume { unit: None, by, reason: None, changes: Box::default() },
             (4, _) => Command::Pause { by, reason: None },
             (5, _) => Command::Unpause { by },
-            (6, _) => Command::Rerun { what: Rerun::Continue, by },
-            (_, _) => Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by },
+            (6, _) => Command::rerun(Rerun::Continue, by),
+            (_, _) => Command::rerun(Rerun::Steps(vec![StepIx(0)]), by),
         }
     }
 

@@ -105,7 +105,7 @@ impl Errors {
                 && until.is_none_or(|until| record.at < until)
                 && is(group.as_ref(), &record.group)
                 && is(flow.as_ref(), &record.root_flow)
-                && is(action.as_ref(), &record.action)
+                && action.as_ref().is_none_or(|action| record.is_of_action(action))
         };
         let found = self.records.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
         let found = found.filter(|(_, record)| wanted(record)).take(limit);
@@ -123,7 +123,7 @@ impl Errors {
             let scheduled = error.resume.as_ref().map(|(_, policy)| &policy.id);
             is(group.as_ref(), &error.record.group)
                 && is(flow.as_ref(), &error.record.root_flow)
-                && is(action.as_ref(), &error.record.action)
+                && action.as_ref().is_none_or(|action| error.record.is_of_action(action))
                 && policy.as_ref().is_none_or(|policy| Some(policy) == scheduled)
                 && run.is_none_or(|run| error.record.run == run)
         };
@@ -136,12 +136,18 @@ impl Errors {
         let mut found: Vec<(&Arc<str>, &Group)> = self.groups.iter().collect();
         found.retain(|(name, found)| {
             is(group.as_ref(), name)
-                && is(action.as_ref(), &found.action)
+                && action.as_ref().is_none_or(|action| self.is_of_action(name, found, action))
                 && flow.as_ref().is_none_or(|flow| found.flows.contains_key(flow))
                 && since.is_none_or(|since| found.last >= since)
         });
         found.sort_by_key(|(_, group)| std::cmp::Reverse(group.last));
         found.into_iter().take(limit).map(|(name, group)| self.group(name, group)).collect()
+    }
+
+    /// Whether a group is of this action, or has an error that an engine-made action of this name found.
+    fn is_of_action(&self, name: &Arc<str>, group: &Group, action: &Arc<str>) -> bool {
+        let mut records = self.records.values().filter(|record| record.group == *name);
+        group.action == *action || records.any(|record| record.is_of_action(action))
     }
 
     fn group(&self, name: &Arc<str>, group: &Group) -> ErrorGroup {

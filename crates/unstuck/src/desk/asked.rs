@@ -263,7 +263,14 @@ pub(crate) enum What {
         name: String,
         payload: String,
     },
-    Rerun(Again),
+    /// Inputs are the texts of some JSON.
+    Rerun {
+        again: Again,
+        #[serde(default)]
+        input: Option<String>,
+        #[serde(default)]
+        step_input: Option<String>,
+    },
     Forget,
 }
 
@@ -310,7 +317,7 @@ impl Asked {
                 What::Choose { .. }
                 | What::Resume { .. }
                 | What::Signal { .. }
-                | What::Rerun(_)
+                | What::Rerun { .. }
                 | What::Forget => false,
             },
         }

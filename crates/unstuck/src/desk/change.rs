@@ -8,7 +8,7 @@ use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
-use unstuck_core::model::run::RunState;
+use unstuck_core::model::run::{Origin, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::flows::Flows;
@@ -78,7 +78,9 @@ pub(super) fn change(desk: &Desk, handle: &Handle, change: Change) -> Result<Don
 
 /// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
 fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), Unanswered> {
-    let Command::Resume { changes, .. } = command else { return Ok(()) };
+    let (Command::Resume { changes, .. } | Command::Rerun { changes, .. }) = command else {
+        return Ok(());
+    };
     let Some(input) = &changes.input else { return Ok(()) };
     let flow = handle.read(move |store, flows| -> Result<_, Unanswered> {
         let found = store.run(run)?.ok_or_else(|| Unanswered::Refused(format!("there is no run {run}")))?;
@@ -100,12 +102,8 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
         }
         What::Resume { step, reason, input, step_input } => {
             let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
-            let changes = Changes {
-                input: input.map(|input| json(&input, "the input")).transpose()?,
-                step_input: step_input.map(|input| json(&input, "the input of the step")).transpose()?,
-                ..Changes::default()
-            };
-            Command::Resume { unit, by, reason: words(reason), changes: Box::new(changes) }
+            let changes = Box::new(changes(input, step_input)?);
+            Command::Resume { unit, by, reason: words(reason), changes }
         }
         What::Acknowledge { step, reason } => {
             let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
@@ -124,10 +122,22 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
         What::Signal { name, payload } => {
             Command::Signal { name: name.into(), payload: json(&payload, "what the signal carries")?, by }
         }
-        What::Rerun(again) => Command::Rerun { what: rerun(store, flows, id, again)?, by },
+        What::Rerun { again, input, step_input } => {
+            let what = rerun(store, flows, id, again)?;
+            Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
+        }
         What::Forget => return Err(Unanswered::refused("to forget is no command of a run")),
     };
     Ok((id, command))
+}
+
+/// Inputs, from the texts of some JSON.
+fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes, Unanswered> {
+    Ok(Changes {
+        input: input.map(|input| json(&input, "the input")).transpose()?,
+        step_input: step_input.map(|input| json(&input, "the input of the step")).transpose()?,
+        ..Changes::default()
+    })
 }
 
 fn json(text: &str, what: &str) -> Result<Json, Unanswered> {
@@ -152,7 +162,8 @@ fn with_run<T>(
 
 fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> Result<Rerun, Unanswered> {
     with_run(store, flows, run, |run, flow| {
-        if let Some(parent) = run.origin.parent() {
+        // A handler is the last thing that its run does, so nobody else runs it again.
+        if let Origin::Child { parent, .. } = &run.origin {
             return Err(Unanswered::Refused(format!(
                 "{} is a part of {parent}, which decides when it runs again; rerun that one",
                 run.id

@@ -91,6 +91,9 @@ pub(crate) struct ErrorLine {
     pub(crate) flow: String,
     #[serde(default)]
     pub(crate) action_type: Option<String>,
+    /// The engine-made action that found it, where it was no worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found_by: Option<String>,
     pub(crate) cause: String,
     pub(crate) fatal: bool,
     /// Who is to blame.
@@ -209,6 +212,7 @@ fn error_line(record: &ErrorRecord) -> ErrorLine {
         at: record.at.timestamp(),
         flow: record.root_flow.to_string(),
         action_type: record.action_type.as_deref().map(str::to_owned),
+        found_by: record.found_by.as_deref().map(str::to_owned),
         cause: record.cause.to_string(),
         fatal: record.fatal,
         reason: record.reason,

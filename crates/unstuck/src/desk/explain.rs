@@ -63,8 +63,23 @@ pub(crate) fn of_run(
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         let now = who::now().max(run.updated_at);
         let why = if run.is_final() { None } else { aside::why_aside(store, flows, run)? };
-        let holders = holders(desk, store, run, HOLDERS)?;
-        let surroundings = Surroundings { children: &states, is_idle: go_on.is_some(), holders: &holders };
+        // One that has its slot, or needs none, may wait for a run below it that does not.
+        let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
+        let queued = match &run.slot {
+            Slot::Wanted(_) => None,
+            Slot::Unlimited | Slot::Taken(_) => all.iter().filter(waits).find_map(|run| match &run.slot {
+                Slot::Wanted(limit) => Some((run, limit)),
+                Slot::Unlimited | Slot::Taken(_) => None,
+            }),
+        };
+        let queued = queued.filter(|_| run.state() == RunState::Queued);
+        let holders = holders(desk, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
+        let surroundings = Surroundings {
+            children: &states,
+            is_idle: go_on.is_some(),
+            holders: &holders,
+            queued_below: queued.map(|(below, limit)| (below.id, limit)),
+        };
         let mut told = match flows.get(store, run.flow) {
             Ok(flow) => explain_among(run, &flow, history, now, surroundings),
             Err(error) => unexplained(run, now, &error),

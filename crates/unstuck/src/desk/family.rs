@@ -44,12 +44,17 @@ pub(crate) fn needs_a_person(run: &Run) -> bool {
     !run.is_final() && !run.units_where(rests).is_empty()
 }
 
-/// The run that somebody started, of which this one is a part.
+/// The run that somebody started, of which this one is a part; or the handler that was rerun by itself, after the run
+/// that it belongs to had ended.
 pub(crate) fn root(store: &mut dyn Store, run: &Run) -> Result<RunId, StoreError> {
-    let (mut root, mut parent) = (run.id, run.origin.parent());
+    let (mut root, mut is_final, mut parent) = (run.id, run.is_final(), run.origin.parent());
     while let Some(id) = parent {
-        root = id;
-        parent = store.run(id)?.and_then(|run| run.origin.parent());
+        let found = store.run(id)?;
+        if found.as_ref().is_some_and(Run::is_final) && !is_final {
+            break;
+        }
+        (root, is_final) = (id, found.as_ref().is_none_or(Run::is_final));
+        parent = found.and_then(|run| run.origin.parent());
     }
     Ok(root)
 }

@@ -47,6 +47,12 @@ pub(crate) struct RunLine {
     /// The command that goes on with it, where it is idle.
     #[serde(default)]
     pub(crate) go_on: Option<String>,
+    /// Whether it will be failed, and only its exception handler, or what is under way, comes first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) failing: bool,
+    /// The run of its exception handler, while that is at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) handler: Option<String>,
     /// The run that this is a child or handler of.
     pub(crate) parent: Option<String>,
     pub(crate) created_at: Timestamp,
@@ -102,6 +108,8 @@ pub(super) fn list(
             has: has.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_owned()).collect(),
             idle: go_on.is_some(),
             go_on,
+            failing: matches!(run.phase, Phase::Failing(_)),
+            handler: handler(&run).map(|handler| handler.to_string()),
             parent: run.origin.parent().map(|parent| parent.to_string()),
             created_at: run.created_at.timestamp(),
             updated_at: run.updated_at.timestamp(),
@@ -168,6 +176,12 @@ fn next_resume(run: &Run) -> Option<AutoResume> {
         }
     });
     first
+}
+
+/// The exception handler of a failing run, once started.
+fn handler(run: &Run) -> Option<RunId> {
+    let Phase::Failing(failing) = &run.phase else { return None };
+    failing.handler.as_ref()?.run
 }
 
 /// What it fails of, or why its first step that needs a person does.

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use unstuck_api as api;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
-use unstuck_core::model::run::RunState;
-use unstuck_engine::document::run_document;
+use unstuck_core::model::run::{Failing, Phase, RunState};
+use unstuck_engine::document::{open_error, run_document};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
@@ -68,9 +69,23 @@ fn with_go_on(
     let go_on = desk.go_on(store, &run, &below)?;
     let mut document =
         run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+    if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
+        handler.error = handler_error(store, flows, failing)?;
+    }
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
     serde_json::value::to_raw_value(&document)
         .map(|document| (document, go_on))
         .map_err(|error| Unanswered::Refused(format!("{} cannot be written as JSON: {error}", run.id)))
+}
+
+/// What is wrong with the handler of a failing run, which that run does not know.
+fn handler_error(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    failing: &Failing,
+) -> Result<Option<api::Error>, Unanswered> {
+    let Some(id) = failing.handler.as_ref().and_then(|handler| handler.run) else { return Ok(None) };
+    let Some(run) = store.run(id)? else { return Ok(None) };
+    Ok(flows.get(store, run.flow).ok().and_then(|flow| open_error(&run, &flow)))
 }

@@ -252,7 +252,8 @@ impl Climb<'_> {
         Erred {
             cause: &error.cause,
             root_flow: &self.before.root_flow,
-            action: error.found_by.as_ref().unwrap_or(&step.full_action),
+            action: &step.full_action,
+            found_by: error.found_by.as_deref(),
             action_type: step.action_type.as_deref(),
             fatal,
             rounds,

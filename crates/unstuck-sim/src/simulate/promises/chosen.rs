@@ -10,6 +10,7 @@ pub(super) struct Erred<'a> {
     pub(super) cause: &'a str,
     pub(super) root_flow: &'a str,
     pub(super) action: &'a str,
+    pub(super) found_by: Option<&'a str>,
     pub(super) action_type: Option<&'a str>,
     pub(super) fatal: bool,
     pub(super) rounds: u32,
@@ -74,7 +75,10 @@ fn takes(policy: &Policy, erred: &Erred<'_>) -> bool {
         && (policy.include_fatal || !erred.fatal)
         && criteria.error_substring.as_ref().is_none_or(|text| erred.cause.contains(&**text))
         && criteria.flow.as_ref().is_none_or(|flow| **flow == *erred.root_flow)
-        && criteria.action.as_ref().is_none_or(|action| **action == *erred.action)
+        && criteria
+            .action
+            .as_ref()
+            .is_none_or(|action| [Some(erred.action), erred.found_by].contains(&Some(&**action)))
         && criteria.action_type.as_ref().is_none_or(|kind| Some(&**kind) == erred.action_type)
         && erred.rounds < policy.max_attempts
 }

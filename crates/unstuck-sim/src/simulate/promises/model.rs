@@ -67,6 +67,7 @@ enum Put {
 /// An attempt that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Past {
+    pub(super) generation: u32,
     pub(super) unit: UnitRef,
     pub(super) attempt: u32,
     pub(super) state: &'static str,
@@ -157,7 +158,7 @@ impl RunModel {
                 self.end();
             }
             Fact::RunFailed { .. } | Fact::RunCancelled { .. } => self.end(),
-            Fact::Reran { generation, keep, .. } => self.rerun(*generation, keep),
+            Fact::Reran { .. } => self.rerun(fact),
             Fact::ItemsKnown { step, values, total } => {
                 // From here on its items are told of: what the step itself had tried is in the history alone.
                 self.past.retain(|past| past.unit != UnitRef::step(*step));
@@ -183,8 +184,9 @@ impl RunModel {
         self.paused = None;
     }
 
-    fn rerun(&mut self, generation: u32, keep: &[StepIx]) {
-        self.generation = generation;
+    fn rerun(&mut self, fact: &Fact) {
+        let Fact::Reran { generation, keep, keep_children: continues, .. } = fact else { return };
+        self.generation = *generation;
         let fan_outs = &self.fan_outs;
         self.done.retain(|unit, put| {
             let is_whole = unit.item.is_none() || fan_outs.contains_key(&unit.step);
@@ -193,7 +195,8 @@ impl RunModel {
         self.bound.retain(|unit, _| self.done.contains_key(unit));
         self.fan_outs.retain(|step, _| keep.contains(step));
         self.lists.retain(|step, _| keep.contains(step));
-        self.past.clear();
+        // Whoever continues is told of what was before; what starts over is not.
+        self.past.retain(|past| *continues || keep.contains(&past.unit.step));
         self.progress.clear();
         self.errors.clear();
         self.why.clear();
@@ -294,6 +297,7 @@ impl RunModel {
         let error = outcome.error();
         self.past.push(Past {
             unit,
+            generation: self.generation,
             attempt,
             state: state_word(outcome),
             cause: cause_of(outcome),

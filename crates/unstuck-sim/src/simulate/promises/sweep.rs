@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::errors::LedTo;
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
-use unstuck_core::model::attempt::{AttemptId, Outcome};
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::error::DEADLINE_ACTION;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
@@ -204,25 +206,33 @@ fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
 
 /// Every error is recorded once, and what is open of errors is what the runs are in.
 fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>) -> Checked {
-    let mut recorded: BTreeMap<AttemptId, u32> = BTreeMap::new();
+    // By attempt; the deadline of a generation ends none.
+    let mut recorded: BTreeMap<_, u32> = BTreeMap::new();
     for (_, record) in store.errors(&ErrorFilter::default(), None, usize::MAX)? {
-        let (run, generation, unit, attempt) = (record.run, record.generation, record.unit, record.attempt);
-        *recorded.entry(AttemptId { run, generation, unit, attempt }).or_default() += 1;
+        let attempt = (record.led_to != LedTo::Deadline).then_some((record.unit, record.attempt));
+        *recorded.entry((record.run, record.generation, attempt)).or_default() += 1;
     }
     for (id, book) in books.iter().filter(|(id, _)| all.contains_key(id)) {
-        for event in &book.events {
-            for fact in &event.facts {
-                let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact else { continue };
-                if !matches!(outcome, Outcome::Stalled(_) | Outcome::Failed(_)) {
-                    continue;
+        for (event, fact) in
+            book.events.iter().flat_map(|event| event.facts.iter().map(move |fact| (event, fact)))
+        {
+            let attempt = match fact {
+                Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } }
+                    if outcome.error().is_some() =>
+                {
+                    Some((*unit, *attempt))
                 }
-                let attempt =
-                    AttemptId { run: *id, generation: event.generation, unit: *unit, attempt: *attempt };
-                let times = recorded.remove(&attempt).unwrap_or(0);
-                if times != 1 {
-                    let what = format!("the error of event {} is recorded {times} times", event.seq);
-                    return Ok(Err(Broken::of(Promise::Errors, *id, what)));
+                Fact::Failing { error, .. }
+                    if error.error.found_by.as_deref() == Some(DEADLINE_ACTION) && error.unit.is_none() =>
+                {
+                    None
                 }
+                _ => continue,
+            };
+            let times = recorded.remove(&(*id, event.generation, attempt)).unwrap_or(0);
+            if times != 1 {
+                let what = format!("the error of event {} is recorded {times} times", event.seq);
+                return Ok(Err(Broken::of(Promise::Errors, *id, what)));
             }
         }
     }

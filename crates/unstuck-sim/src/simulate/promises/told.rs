@@ -119,7 +119,8 @@ impl Promises {
             return Err(Broken::of(Promise::Values, id.run, what));
         }
         // What has ended since in the same batch is told too.
-        if model.past.iter().any(|past| past.unit == id.unit && past.attempt >= id.attempt) {
+        let is_later = |past: &Past| (past.generation, past.attempt) >= (id.generation, id.attempt);
+        if model.past.iter().any(|past| past.unit == id.unit && is_later(past)) {
             return Ok(());
         }
         let repeats = model.repeats(id.unit).map(ResumedBy::word);
@@ -147,7 +148,7 @@ fn wrong_product(store: &mut dyn Store, job: &Job, past: &[Past], repeats: Optio
                 .progress
                 .as_ref()
                 .and_then(|progress| serde_json::from_str::<Value>(progress.get()).ok());
-            told.attempt == last.attempt
+            (told.generation, told.attempt) == (last.generation, last.attempt)
                 && told.state == last.state
                 && last
                     .cause
@@ -161,12 +162,12 @@ fn wrong_product(store: &mut dyn Store, job: &Job, past: &[Past], repeats: Optio
         return Some(format!("the attempt before was {last:?}, and {told:?} is told"));
     }
     let mut all: Vec<&Past> = past.iter().collect();
-    all.sort_by_key(|past| (past.at, past.unit, past.attempt));
+    all.sort_by_key(|past| (past.generation, past.at, past.unit, past.attempt));
     let wanted = &all[all.len().saturating_sub(HISTORY)..];
     let is_same = wanted.len() == product.history.len()
         && wanted.iter().zip(&product.history).all(|(past, told)| {
             told.step == unit_name(&job.flow, past.unit)
-                && told.attempt == past.attempt
+                && (told.generation, told.attempt) == (past.generation, past.attempt)
                 && told.state == past.state
                 && told.ended_at == Time::timestamp(past.at)
         });

@@ -145,9 +145,9 @@ impl<S: TestStore> World<'_, S> {
                     self.signal_wanted(run, unit).unwrap_or_else(|| SIGNALS[usize::from(whole)].into());
                 Command::Signal { name, payload: input(nth % 3), by }
             }
-            Deed::Continue => Command::Rerun { what: Rerun::Continue, by },
-            Deed::RunAll => Command::Rerun { what: Rerun::All, by },
-            Deed::RunStep => Command::Rerun { what: Rerun::Steps(self.steps_of(run, nth)), by },
+            Deed::Continue => rerun(Rerun::Continue, nth, by),
+            Deed::RunAll => rerun(Rerun::All, nth, by),
+            Deed::RunStep => Command::rerun(Rerun::Steps(self.steps_of(run, nth)), by),
             Deed::Forget => return self.forget(run),
         };
         let ticket = self.ticket(Asked::Act(deed.words()));
@@ -329,9 +329,10 @@ fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
     };
     match deed {
         Deed::ChooseRetry | Deed::ChooseNone => units(|state| matches!(state, UnitState::Held { .. })),
-        Deed::Resume | Deed::ResumeChanged | Deed::Acknowledge | Deed::Apply => {
-            units(|state| matches!(state, UnitState::Error { .. }))
-        }
+        Deed::Resume | Deed::ResumeChanged => units(|state| {
+            matches!(state, UnitState::Error { .. } | UnitState::Waiting(Waiting::Again { .. }))
+        }),
+        Deed::Acknowledge | Deed::Apply => units(|state| matches!(state, UnitState::Error { .. })),
         Deed::Complete | Deed::Skip => units(|state| {
             matches!(
                 state,
@@ -350,6 +351,12 @@ fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
         Deed::Continue | Deed::RunAll | Deed::RunStep => itself(run.is_final()),
         Deed::Forget => itself(run.is_final() && run.origin == Origin::Root),
     }
+}
+
+/// A rerun, now and then with another input.
+fn rerun(what: Rerun, nth: u64, by: Actor) -> Command {
+    let changed = (nth % 4 == 1).then(|| input(nth % 3));
+    Command::Rerun { what, changes: Box::new(Changes { input: changed, ..Changes::default() }), by }
 }
 
 fn nth_of<T: Copy>(of: &[T], nth: u64) -> Option<T> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::errors::{ErrorRecord, OpenError, open_error};
+use unstuck_core::errors::{ErrorRecord, LedTo, OpenError, open_error};
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::Outcome;
@@ -68,7 +68,9 @@ impl ErrorContents {
     /// than there is.
     pub(super) fn check(&self) {
         let place = |error: &ErrorRecord| (error.run, error.generation, error.unit, error.attempt);
-        let mut recorded: Vec<Ended> = self.recorded.iter().map(|(_, error)| place(error)).collect();
+        // A missed deadline ends no attempt.
+        let recorded = self.recorded.iter().filter(|(_, error)| error.led_to != LedTo::Deadline);
+        let mut recorded: Vec<Ended> = recorded.map(|(_, error)| place(error)).collect();
         recorded.sort_unstable();
         assert_eq!(recorded, self.ended, "every error is recorded once");
         assert!(self.recorded.is_sorted_by(|(a, earlier), (b, later)| a < b && earlier.at <= later.at));

@@ -133,7 +133,7 @@ fn dependent_kept() -> Result<(), Broken> {
         complete(&mut life, "1");
         life.step()?;
     }
-    life.command(run, Command::Rerun { what: Rerun::Steps(vec![StepIx(0)]), by: ada() });
+    life.command(run, Command::rerun(Rerun::Steps(vec![StepIx(0)]), ada()));
     life.change_facts(|fact| {
         if let Fact::Reran { keep, .. } = fact {
             keep.push(StepIx(1));
