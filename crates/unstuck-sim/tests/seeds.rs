@@ -8,14 +8,19 @@ use unstuck_store::memory::MemoryStore;
 const SEEDS: u64 = 20_000;
 
 /// Every fault that must have fired.
-const FAULTS: [&str; 36] = [
+const FAULTS: [&str; 43] = [
+    "a sync takes seconds",
     "answer late",
     "answer lost",
     "answer repeated",
     "answer repeated later",
     "answers reordered",
     "clock jumps ahead",
+    "clock jumps ahead by years",
     "clock jumps back",
+    "clock jumps back by years",
+    "clock set right",
+    "clock set while there is no engine",
     "crash before anybody is told",
     "crash before the stage",
     "crash right after the start",
@@ -35,7 +40,9 @@ const FAULTS: [&str; 36] = [
     "stage refused: conflict",
     "stage refused: full",
     "stop in good order",
+    "stopped for seconds",
     "store away for a while",
+    "work ended in a stop",
     "worker cut off",
     "worker deaf",
     "worker dies",

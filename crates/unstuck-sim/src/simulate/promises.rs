@@ -11,6 +11,7 @@ mod budgets;
 pub(crate) mod bulks;
 mod chosen;
 mod claims;
+mod dues;
 mod family;
 mod hands;
 mod leases;
@@ -26,9 +27,11 @@ mod stopped;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod told;
 mod unheard;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -55,6 +58,8 @@ use leases::Leases;
 use ledger::{Ledger, Meaning};
 pub use promise::{Broken, Promise};
 use shown::Notices;
+pub use timeline::Moment;
+use timeline::{Timeline, clock_after};
 
 /// So many looks, and everything is looked at.
 const LOOKS_PER_SWEEP: u32 = 64;
@@ -91,11 +96,11 @@ pub struct Promises {
     forgotten: BTreeSet<RunId>,
     /// What was heard and not looked at yet.
     heard: Vec<Heard>,
-    /// The latest time that an engine can know of, and the time that it must know of.
-    clock: Time,
-    stepped: Time,
-    /// The time of the last event that became durable.
-    last_event: Time,
+    timeline: Timeline,
+    /// The uptime at which the process died, until the next one is there.
+    died_at: Option<Millis>,
+    /// Since when there was no engine, until the next one looks at its clocks.
+    away_since: Option<Time>,
     looks: u32,
     checked: BTreeMap<Promise, u64>,
 }
@@ -146,9 +151,9 @@ impl Promises {
             bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
             heard: Vec::new(),
-            clock: Time(i64::MIN),
-            stepped: Time(i64::MIN),
-            last_event: Time(i64::MIN),
+            timeline: Timeline::new(),
+            died_at: None,
+            away_since: None,
             looks: 0,
             checked: BTreeMap::new(),
         }
@@ -160,15 +165,15 @@ impl Promises {
     }
 
     /// Somebody asks: before it is submitted.
-    pub fn asked(&mut self, request: &Request, now: Time) {
-        self.clock = self.clock.max(now);
+    pub fn asked(&mut self, request: &Request, at: impl Into<Moment>) {
+        let at = self.timeline.paced_at(at.into().uptime);
         match request {
             Request::Word(word) => {
                 if let Some(attempt) = word.ends() {
                     self.hands.let_go(attempt);
                 }
                 match word {
-                    Word::Says(attempt, says) => self.leases.said(*attempt, says),
+                    Word::Says(attempt, says) => self.leases.said(*attempt, says, at),
                     Word::Lost(attempt) => self.leases.lost(*attempt),
                     Word::Freed(_) => {}
                 }
@@ -180,7 +185,7 @@ impl Promises {
             Request::Command {
                 command: unstuck_core::command::Command::Answer { attempt, says }, ..
             } => {
-                self.leases.said(*attempt, says);
+                self.leases.said(*attempt, says, at);
             }
             Request::Start { .. }
             | Request::Command { .. }
@@ -191,16 +196,13 @@ impl Promises {
     }
 
     /// The engine wants something done: everything in it is durable.
-    pub fn heard(&mut self, output: &Output, now: Time) -> Result<(), Broken> {
-        self.clock = self.clock.max(now);
+    pub fn heard(&mut self, output: &Output, now: impl Into<Moment>) -> Result<(), Broken> {
+        self.woke(now);
         let heard = match output {
             Output::Reply { ticket, result } => Heard::Reply(*ticket, result.clone()),
             Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), Box::new(job.clone())),
             Output::Interrupt { worker, attempt, .. } => Heard::Interrupt(worker.clone(), *attempt),
-            Output::Happened { run, event } => {
-                self.check_time(*run, event)?;
-                Heard::Event(*run, event.clone())
-            }
+            Output::Happened { run, event } => Heard::Event(*run, event.clone()),
         };
         self.heard.push(heard);
         Ok(())
@@ -213,26 +215,30 @@ impl Promises {
 
     /// Policies were changed and that was acknowledged.
     pub fn policies(&mut self, policies: &Policies) {
-        self.in_force.change(policies, self.stepped);
+        self.in_force.change(policies, self.timeline.paced());
     }
 
     /// After every step: looks at the runs that something has happened to (their state may not be durable yet).
-    pub fn look<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        self.time_is(now);
-        self.leases.stepped(self.stepped);
+    pub fn look<S: Store>(&mut self, engine: &mut Engine<S>, now: impl Into<Moment>) -> Result<(), Broken> {
+        self.woke(now);
+        self.leases.stepped(self.timeline.paced());
         self.looks += 1;
         if engine.is_stopped() {
             return Ok(());
         }
         let is_quiet = is_quiet(engine);
         // A batch that the store has refused is tried again in a moment.
-        let is_at_rest = is_quiet && !matches!(engine.what_next(), Next::At(at) if at <= now + STORE_RETRY);
+        let soon = self.timeline.clock() + STORE_RETRY;
+        let next = engine.what_next();
+        let is_at_rest = is_quiet && !matches!(next, Next::At(at) if at <= soon);
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
         if is_quiet {
-            self.leases.all_known(self.stepped);
+            self.leases.all_known(self.timeline.paced());
         }
         if is_at_rest && result.is_ok() {
+            self.timeline.all_durable();
+            self.check_sleep(next)?;
             unless_away(self.check_at_rest(store, flows))?;
         }
         if result.is_ok() && self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
@@ -241,18 +247,22 @@ impl Promises {
         unless_away(result)
     }
 
+    /// Something has become durable while the engine waited for it: it has decided nothing since.
+    pub fn settled_meanwhile<S: Store>(&mut self, engine: &mut Engine<S>) -> Result<(), Broken> {
+        let (store, flows) = engine.reader();
+        unless_away(self.look_at(store, flows))
+    }
+
     /// The process died and another one has opened the store: before it does anything.
-    pub fn after_crash<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
+    pub fn after_crash<S: Store>(
+        &mut self,
+        engine: &mut Engine<S>,
+        now: impl Into<Moment>,
+    ) -> Result<(), Broken> {
+        let now = now.into();
         let (store, flows) = engine.reader();
         let result = self.take_heard(store, flows).map(drop);
         unless_away(result)?;
-        let last = store.last_time().ok().flatten().unwrap_or(Time(i64::MIN));
-        // The store may know that it was alive a little longer, before its clock was set back.
-        let seen = store.last_seen().ok().flatten().unwrap_or(last);
-        self.leases.was_away(self.clock.max(seen), last.max(now));
-        // An engine knows no time but that of its store, which may have been alive after its last stage, and its clock.
-        self.clock = seen.max(last).max(now);
-        self.stepped = last;
         self.ledger.crashed();
         for (bulk, deed) in self.ledger.unknown_deeds() {
             self.bulks.may_have_changed(bulk, deed);
@@ -260,6 +270,7 @@ impl Promises {
         self.hands.crashed();
         let result = self.find_unheard(store, flows);
         unless_away(result)?;
+        self.reopen(store, now)?;
         self.in_force.restart();
         self.ledger.give_up_unknown();
         self.hands.crashed();
@@ -268,16 +279,65 @@ impl Promises {
         unless_away(result)
     }
 
-    /// It is this time, and the engine is told so or could have been: when it dies, or when it is ordered something.
-    pub fn time_is(&mut self, now: Time) {
-        self.clock = self.clock.max(now);
-        self.stepped = self.stepped.max(now);
+    /// The engine wakes up, or is told the time.
+    pub fn woke(&mut self, now: impl Into<Moment>) {
+        self.timeline.wake(now.into());
+        if let Some(died) = self.away_since.take() {
+            self.leases.was_away(died, self.timeline.paced());
+        }
+    }
+
+    /// Nobody has taken answers between these two, and the engine has to know.
+    pub fn stopped(&mut self, from: Millis, to: Millis) {
+        let (from, to) = (self.timeline.paced_at(from), self.timeline.paced_at(to));
+        self.leases.was_stopped(from, to);
+    }
+
+    /// The process of an attempt had ended by then, and the engine has to ask before it looks at a limit.
+    pub fn had_ended(&mut self, attempt: AttemptId, at: Millis) {
+        self.leases.had_ended(attempt, self.timeline.paced_at(at));
+    }
+
+    /// The dead engine's time goes over into that of the next.
+    fn reopen(&mut self, store: &mut dyn Store, now: Moment) -> Result<(), Broken> {
+        let (Ok(clock), Ok(seen), Ok(last)) = (store.clock(), store.last_seen(), store.last_time()) else {
+            return Ok(());
+        };
+        let died = self.died_at.take().map_or(self.timeline.paced(), |died| self.timeline.paced_at(died));
+        // What may have been told by a clock before it was set back is no sign of life.
+        let is_old = |seen: Time| clock.corrections.iter().any(|set| set.to < seen && seen <= set.from);
+        let seen = seen.filter(|seen| Some(*seen) == last || !is_old(*seen)).or(last);
+        self.leases.crashed(died);
+        self.away_since = Some(died);
+        self.timeline.reopen(died, clock.shift, seen, now)
+    }
+
+    /// The process dies.
+    pub fn died(&mut self, now: impl Into<Moment>) {
+        self.died_at = Some(now.into().uptime);
+    }
+
+    /// An engine that sleeps wakes up for the first thing that anybody waits for.
+    fn check_sleep(&mut self, next: Next) -> Result<(), Broken> {
+        self.count(Promise::Time);
+        let shift = self.timeline.shift();
+        let dues = self.books.iter().filter_map(|(id, book)| Some((dues::first_due(book, shift)?, *id)));
+        let Some((due, run)) = dues.min() else { return Ok(()) };
+        if matches!(next, Next::At(at) if at <= due) {
+            return Ok(());
+        }
+        let what = format!("something is due {due} by the clock of the engine, which sleeps: {next:?}");
+        Err(Broken::of(Promise::Time, run, what))
     }
 
     /// Faults have stopped, workers do their work, people answer: everything must have come to its end.
-    pub fn settled<S: Store>(&mut self, engine: &mut Engine<S>, now: Time) -> Result<(), Broken> {
-        self.time_is(now);
-        self.leases.stepped(self.stepped);
+    pub fn settled<S: Store>(
+        &mut self,
+        engine: &mut Engine<S>,
+        now: impl Into<Moment>,
+    ) -> Result<(), Broken> {
+        self.woke(now);
+        self.leases.stepped(self.timeline.paced());
         let is_quiet = is_quiet(engine);
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
@@ -285,7 +345,7 @@ impl Promises {
         let result = self.sweep(store, flows, is_quiet);
         unless_away(result)?;
         self.count(Promise::Moved);
-        let result = settled::check(store, flows, &self.books, self.clock);
+        let result = settled::check(store, flows, &self.books, self.timeline.clock());
         unless_away(result)
     }
 
@@ -296,27 +356,6 @@ impl Promises {
 
     fn count(&mut self, promise: Promise) {
         *self.checked.entry(promise).or_default() += 1;
-    }
-
-    /// Over all events in the order in which they became durable.
-    fn check_time(&mut self, run: RunId, event: &Event) -> Result<(), Broken> {
-        self.count(Promise::Time);
-        if event.at < self.last_event {
-            let what = format!(
-                "event {} is of {}, and {} was recorded before it",
-                event.seq, event.at, self.last_event
-            );
-            return Err(Broken::of(Promise::Time, run, what));
-        }
-        if event.at > self.clock {
-            let what = format!(
-                "event {} is of {}, and no clock has been later than {}",
-                event.seq, event.at, self.clock
-            );
-            return Err(Broken::of(Promise::Time, run, what));
-        }
-        self.last_event = event.at;
-        Ok(())
     }
 
     fn look_at(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
@@ -349,11 +388,12 @@ impl Promises {
                         }
                         Meaning::Bulk(bulk, deed) => self.bulks.changed(bulk, deed),
                         Meaning::Unheard(attempt) => self.leases.refused(attempt),
+                        Meaning::UnheardEnd(attempt) => self.leases.end_refused(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
                 }
                 Heard::Event(run, event) => {
-                    self.write(store, flows, run, event)?;
+                    self.write(store, flows, run, event, true)?;
                     touched.insert(run);
                 }
                 Heard::Dispatch(worker, job) => {
@@ -381,11 +421,15 @@ impl Promises {
         flows: &mut Flows,
         id: RunId,
         event: Event,
+        is_ordered: bool,
     ) -> Result<(), Trouble> {
         for promise in OF_EVENTS {
             self.count(promise);
         }
         let book = self.books.entry(id).or_insert_with(|| Book::new(id));
+        let clock = clock_after(book.clock, &event);
+        let at = self.timeline.place(id, &event, clock, is_ordered)?;
+        book.clock = clock;
         let Some(flow) = flow_of(store, flows, &event, book.run().map(|run| run.flow))? else {
             return Err(Broken::of(
                 Promise::Replayed,
@@ -394,7 +438,7 @@ impl Promises {
             )
             .into());
         };
-        let request = self.ledger.attribute(id, &event, book.run())?;
+        let request = self.ledger.attribute(id, &uncorrected(&event), book.run())?;
         asked::check(request.as_ref(), &event, &flow, book.run(), &book.model)?;
         if let Some(before) = book.run() {
             stopped::check(before, &event)?;
@@ -413,17 +457,20 @@ impl Promises {
             let attempt = attempt_of(fact, book.history.run(), &event, *unit);
             let attempt = AttemptId { run: id, generation, unit: *unit, attempt };
             if let Some(before) = before {
-                let climb = Climb { before, flow: &flow, event: &event, in_force: &self.in_force };
+                let climb = Climb { before, flow: &flow, event: &event, at, clock, in_force: &self.in_force };
                 climb.check(place, *unit, fact, recount)?;
                 if let UnitFact::Ended { outcome, .. } = fact {
                     let step = flow.step(unit.step);
-                    self.leases.check_end(attempt, before, step, &event, outcome, recount)?;
+                    self.leases.check_end(attempt, before, step, (&event, at), outcome, recount)?;
                 }
             }
+            dues::check_wait(id, recount.waits, &event, (*unit, fact), at)?;
             self.hands.fact(book.history.run(), &flow, &event, *unit, fact, attempt);
-            recount.count(fact, event.at);
+            recount.count(fact, at);
+            recount.waits = dues::waits_after(recount.waits, fact, clock);
         }
-        book.model.follow(id, &flow, &event, &mut |payload| told::value(store, payload))?;
+        dues::check_deadline(book, &event, &flow, at)?;
+        book.model.follow(id, &flow, (&event, at), &mut |payload| told::value(store, payload))?;
         let before = book.run().cloned();
         let book_event = event.clone();
         book.write(event)?;
@@ -432,7 +479,7 @@ impl Promises {
             let reran = book_event.facts.iter().any(|fact| matches!(fact, Fact::Reran { .. }));
             rest::check_slot(&flow, before.as_ref(), after, reran)?;
         }
-        self.bulks.follow(id, &book_event, !self.family.is_unordered())?;
+        self.bulks.follow(id, (&book_event, at), !self.family.is_unordered())?;
         self.check_family_values(store, id, &book_event, before.as_ref())?;
         Ok(())
     }
@@ -473,11 +520,21 @@ impl Promises {
         if book.looks % LOOKS_PER_EXPLANATION == 1 {
             let mut history = book.events.clone();
             history.extend(shown.tail);
-            shown::check_explained(&shown.run, &flow, &history, self.clock)?;
+            shown::check_explained(&shown.run, &flow, &history, self.timeline.clock())?;
             self.count(Promise::Explained);
         }
         Ok(())
     }
+}
+
+/// An event without what it says about the clock: nobody has asked for that.
+fn uncorrected(event: &Event) -> Cow<'_, Event> {
+    let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
+    let mut event = Cow::Borrowed(event);
+    if event.facts.iter().any(is_clock) {
+        event.to_mut().facts.retain(|fact| !is_clock(fact));
+    }
+    event
 }
 
 /// A store that is full, away or broken cannot be asked, and promises nothing meanwhile.

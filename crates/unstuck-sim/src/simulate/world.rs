@@ -3,6 +3,7 @@
 mod contention;
 mod ending;
 mod faults;
+mod host;
 mod operators;
 mod words;
 mod workers;
@@ -15,7 +16,9 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::Policies;
 use unstuck_core::reason;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::clock::Wake;
+use unstuck_engine::drive::{Drive, Rest};
+use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::flows::Compile;
 use unstuck_engine::policies::PolicyOrder;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
@@ -23,13 +26,13 @@ use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::FlowRecord;
 
 use crate::agenda::Agenda;
-use crate::machine::Machine;
 use crate::simulate::chance::Chance;
 use crate::simulate::plan::{Plan, PlannedFlow, Trouble};
-use crate::simulate::promises::{Broken, Promise, Promises};
+use crate::simulate::promises::{Broken, Moment, Promise, Promises};
 use crate::simulate::tally::Tally;
 use crate::simulate::trace::{BEGIN, Trace};
 
+use self::host::{Clocks, Host};
 use self::workers::{Letter, WorkerLife};
 
 /// So long after the last act faults stop.
@@ -47,10 +50,15 @@ pub(crate) struct World<'a, S> {
     /// What is to come, by the time of the world, which never goes back.
     agenda: Agenda<Coming>,
     now: Time,
-    /// How far the clock of the machine is off.
+    /// How far the wall is off.
     skew: i64,
-    /// Since when nobody steps the engine, if nobody does.
+    /// What the machine shows of both.
+    clocks: Clocks,
+    /// Since when the process is stopped, if it is.
     frozen: Option<Time>,
+    /// Since when the engine waits for its disk, and until when that takes its time.
+    blocked: Option<Time>,
+    slow_until: Time,
     /// No stage is taken.
     outage: Option<Trouble>,
     /// The stage of the batch that hears the next word fails, and whether there is such a word in line.
@@ -78,7 +86,7 @@ pub(crate) struct World<'a, S> {
 
 #[expect(clippy::large_enum_variant, reason = "there is one, and it is up nearly all the time")]
 enum Process<S> {
-    Up(Machine<S>),
+    Up(Host<S>),
     Down(S),
     /// Between the two.
     Changing,
@@ -95,7 +103,7 @@ enum Coming {
     Step,
     /// The process is there again; the number of times that it dies again.
     Open(u64),
-    /// The engine is stepped again after a long pause.
+    /// The process goes on after it was stopped.
     Thaw,
     /// The store takes stages again.
     OutageEnds,
@@ -130,7 +138,10 @@ impl<'a, S: TestStore> World<'a, S> {
             agenda,
             now: BEGIN,
             skew: 0,
+            clocks: Clocks::new(BEGIN),
             frozen: None,
+            blocked: None,
+            slow_until: BEGIN,
             outage: None,
             fails_hearing: None,
             is_word_in_line: false,
@@ -167,7 +178,7 @@ impl<'a, S: TestStore> World<'a, S> {
         self.step()?;
         let last = self.plan.acts.last().map_or(BEGIN, |(at, _)| BEGIN + *at);
         while let Some(at) = self.next_moment().filter(|at| *at <= last + TAIL) {
-            self.advance(at);
+            self.advance(at)?;
             self.happen()?;
         }
         self.come_to_an_end()
@@ -175,33 +186,64 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// When something comes next, by the time of the world.
     fn next_moment(&mut self) -> Option<Time> {
-        let (skew, frozen) = (self.skew, self.frozen.is_some());
-        let due = match &mut self.process {
-            Process::Up(machine) if !frozen => match machine.engine.what_next() {
-                Next::At(at) => Some(Time(at.0.saturating_sub(skew)).max(self.now)),
-                Next::Now if !self.step_is_planned => Some(self.now),
-                Next::Now | Next::Settling | Next::Idle => None,
-            },
-            Process::Up(_) | Process::Down(_) | Process::Changing => None,
-        };
+        let (now, is_planned) = (self.now, self.step_is_planned);
+        let due = if self.is_up() { self.up().and_then(|host| host.due(now, is_planned)) } else { None };
         due.into_iter().chain(self.agenda.next_at()).min()
     }
 
-    /// Time passes.
-    fn advance(&mut self, to: Time) {
+    /// Time passes, and an engine that sleeps wakes up now and then.
+    fn advance(&mut self, to: Time) -> Result<(), Broken> {
+        while let Some(at) = self.up().and_then(|host| host.wakes_at).filter(|at| *at < to && self.is_up()) {
+            self.set_time(at);
+            self.wake_by_itself()?;
+        }
+        self.set_time(to);
+        Ok(())
+    }
+
+    fn set_time(&mut self, to: Time) {
         self.now = self.now.max(to);
-        let (clock, frozen) = (self.clock(), self.frozen.is_some());
-        if let Process::Up(machine) = &mut self.process {
-            machine.set_clock(clock);
-            if !frozen {
-                machine.engine.alive(clock);
-            }
+        self.clocks.set(self.moment());
+    }
+
+    /// What the clocks of the machine say.
+    fn moment(&self) -> Moment {
+        Moment { wall: self.now.shifted(self.skew), uptime: self.now.since(BEGIN) }
+    }
+
+    /// What the machine takes the time to be, or will when it next looks.
+    fn clock(&mut self) -> Time {
+        let wall = self.moment().wall;
+        self.up().map_or(wall, |host| host.clock(wall))
+    }
+
+    /// The process, if there is one.
+    fn up(&mut self) -> Option<&mut Host<S>> {
+        match &mut self.process {
+            Process::Up(host) => Some(host),
+            Process::Down(_) | Process::Changing => None,
         }
     }
 
-    /// What the machine thinks that the time is.
-    fn clock(&self) -> Time {
-        Time(self.now.0.saturating_add(self.skew))
+    /// Whether there is a process that does something.
+    fn is_up(&self) -> bool {
+        matches!(self.process, Process::Up(_)) && self.frozen.is_none() && self.blocked.is_none()
+    }
+
+    /// The engine wakes up though nothing has come; most of the time there is nothing to do.
+    fn wake_by_itself(&mut self) -> Result<(), Broken> {
+        let (now, moment) = (self.now, self.moment());
+        let Process::Up(host) = &mut self.process else { return Ok(()) };
+        self.promises.woke(moment);
+        let wake = host.keeper().wake();
+        if host.dozes_off(wake, now) {
+            return Ok(());
+        }
+        if self.step_once(Some(wake))? {
+            return self.step();
+        }
+        self.plan_disk();
+        Ok(())
     }
 
     /// The next thing that comes at this moment.
@@ -214,9 +256,16 @@ impl<'a, S: TestStore> World<'a, S> {
             None => return self.step(),
             Some(Coming::Act(place)) => {
                 let act = &self.plan.acts[place].1;
+                if act.needs_the_time() {
+                    self.step()?;
+                }
                 self.act(act)?;
+                // Nobody tells the engine that its clock is set.
+                if act.sets_the_clock() {
+                    return Ok(());
+                }
             }
-            Some(Coming::Disk) => self.disk(),
+            Some(Coming::Disk) => self.disk()?,
             Some(Coming::Step) => {
                 self.step_is_planned = false;
                 return self.step();
@@ -246,7 +295,7 @@ impl<'a, S: TestStore> World<'a, S> {
     /// Steps the engine until it rests, and watches every step.
     fn step(&mut self) -> Result<(), Broken> {
         for _ in 0..MAX_STEPS {
-            if self.frozen.is_some() || !self.step_once()? {
+            if !self.is_up() || !self.step_once(None)? {
                 self.plan_disk();
                 return Ok(());
             }
@@ -254,36 +303,54 @@ impl<'a, S: TestStore> World<'a, S> {
         Err(never_rests("the engine has more to do at this moment, however often it is stepped"))
     }
 
-    /// One step; gives whether there is more to do at once.
-    fn step_once(&mut self) -> Result<bool, Broken> {
-        let (outage, now) = (self.outage, self.clock());
-        let Process::Up(machine) = &mut self.process else { return Ok(false) };
+    /// One turn, of an engine that wakes up now or is awake already; gives whether there is more to do at once.
+    fn step_once(&mut self, awake: Option<Wake>) -> Result<bool, Broken> {
+        let (outage, moment, now) = (self.outage, self.moment(), self.now);
+        let Process::Up(host) = &mut self.process else { return Ok(false) };
         if let Some(trouble) = outage {
-            machine.engine.store().refuse_stage(faults::error(trouble));
+            host.engine.store().refuse_stage(faults::error(trouble));
         }
         self.before_step();
-        let Process::Up(machine) = &mut self.process else { return Ok(false) };
-        let outputs = machine.step();
+        let Process::Up(host) = &mut self.process else { return Ok(false) };
+        self.promises.woke(moment);
+        let outputs = match awake {
+            Some(wake) => host.turn_after(wake),
+            None => host.turn(),
+        };
+        // Who was not asked speaks up by itself.
+        host.speak_up();
+        for word in std::mem::take(&mut host.passed_on) {
+            self.promises.asked(&Request::Word(word), moment);
+        }
         self.after_step();
-        self.hear(outputs)?;
-        let Process::Up(machine) = &mut self.process else { return Ok(false) };
-        if machine.engine.store().has_crashed() {
+        self.hear(outputs.unwrap_or_default())?;
+        if self.has_died() {
+            return Ok(false);
+        }
+        let Process::Up(host) = &mut self.process else { return Ok(false) };
+        self.promises.look(&mut host.engine, moment)?;
+        let rest = host.rests(now);
+        self.waits_for_disk(rest == Rest::Settle);
+        Ok(rest == Rest::Again)
+    }
+
+    /// Whether the process has gone down with its store.
+    fn has_died(&mut self) -> bool {
+        let Process::Up(host) = &mut self.process else { return true };
+        let (has_crashed, has_stopped) = (host.engine.store().has_crashed(), host.engine.is_stopped());
+        if has_crashed {
             self.say(format_args!("the power has gone"));
             self.crash(Millis::seconds(2), 0);
-            return Ok(false);
-        }
-        if machine.engine.is_stopped() {
+        } else if has_stopped {
             self.say(format_args!("the engine has stopped with its store"));
             self.crash(Millis(500), 0);
-            return Ok(false);
         }
-        self.promises.look(&mut machine.engine, now)?;
-        Ok(machine.engine.what_next() == Next::Now)
+        has_crashed || has_stopped
     }
 
     /// What the engine wants done is done.
     fn hear(&mut self, outputs: Vec<Output>) -> Result<(), Broken> {
-        let now = self.clock();
+        let now = self.moment();
         for output in outputs {
             self.promises.heard(&output, now)?;
             match output {
@@ -327,11 +394,21 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// Asks something of the engine. Without one, nobody answers.
     fn ask(&mut self, request: Request) {
-        let now = self.clock();
-        if let Process::Up(machine) = &mut self.process {
+        let now = self.moment();
+        if let Process::Up(host) = &mut self.process {
             self.is_word_in_line |= contention::is_word(&request);
             self.promises.asked(&request, now);
-            machine.engine.submit(request);
+            host.mailbox.push_back(request);
+        }
+    }
+
+    /// A worker beside the engine has something to say: while the process is stopped, nobody passes it on.
+    fn say_here(&mut self, word: unstuck_engine::executor::Word) {
+        let now = self.now;
+        if self.frozen.is_none() {
+            self.ask(Request::Word(word));
+        } else if let Some(host) = self.up() {
+            host.unsaid.push((now, word));
         }
     }
 
@@ -339,29 +416,6 @@ impl<'a, S: TestStore> World<'a, S> {
         self.next_ticket += 1;
         self.tickets.insert(self.next_ticket, asked);
         self.next_ticket
-    }
-
-    /// If stages are on their way to the disk, something will become of them.
-    fn plan_disk(&mut self) {
-        if let Process::Up(machine) = &mut self.process
-            && self.frozen.is_none()
-            && machine.engine.outstanding() > 0
-            && !self.disk_is_planned
-        {
-            self.disk_is_planned = true;
-            let mut chance = self.chance(8);
-            let delay = if chance.percent(60) { 0 } else { chance.between(1, 40) };
-            self.agenda.put(self.now + Millis(delay), Coming::Disk);
-        }
-    }
-
-    /// Some stages become durable.
-    fn disk(&mut self) {
-        self.disk_is_planned = false;
-        let count = self.chance(9).weighed(&[(60, usize::MAX), (25, 1), (15, 2)]);
-        if let Process::Up(machine) = &mut self.process {
-            machine.engine.store().make_durable(count);
-        }
     }
 
     fn put_flow(&mut self, flow: &PlannedFlow) {
@@ -381,9 +435,11 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// Orders something about policies. Gives whether that was done.
     fn order(&mut self, order: PolicyOrder) -> bool {
-        let now = self.clock();
+        if !self.is_up() {
+            return false;
+        }
         let Process::Up(machine) = &mut self.process else { return false };
-        self.promises.time_is(now);
+        let now = machine.keeper().now();
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
                 self.promises.policies(machine.engine.policies());
@@ -424,7 +480,7 @@ impl<'a, S: TestStore> World<'a, S> {
 
     fn engine(&mut self) -> Option<&mut Engine<S>> {
         match &mut self.process {
-            Process::Up(machine) => Some(&mut machine.engine),
+            Process::Up(host) => Some(&mut host.engine),
             Process::Down(_) | Process::Changing => None,
         }
     }

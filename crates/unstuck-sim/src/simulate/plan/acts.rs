@@ -8,6 +8,9 @@ use unstuck_core::time::Millis;
 use crate::simulate::plan::PlannedFlow;
 use crate::simulate::plan::policies::words;
 
+/// A clock that is off by more than this is off by years.
+const MONTH: Millis = Millis::hours(24 * 31);
+
 /// Something that is done. Whatever it is done to is named relatively: the `nth` of those that it fits.
 #[derive(Clone, Debug)]
 pub enum Act {
@@ -210,12 +213,16 @@ pub enum Fault {
         /// For how long.
         span: Millis,
     },
-    /// The clock jumps ahead.
+    /// The clock on the wall is set ahead.
     ClockForward(Millis),
-    /// The clock jumps back.
+    /// The clock on the wall is set back.
     ClockBack(Millis),
-    /// Nobody steps the engine for a while.
+    /// The clock on the wall is set right.
+    ClockRight,
+    /// The process is stopped for a while; whoever works for it goes on.
     LongPause(Millis),
+    /// The disk takes its time for a while.
+    SlowSync(Millis),
     /// A worker dies.
     KillWorker {
         /// Which.
@@ -277,6 +284,24 @@ pub enum Trouble {
 }
 
 impl Act {
+    /// Whether it is done by the engine's time at once, and not put in line.
+    pub(crate) fn needs_the_time(&self) -> bool {
+        matches!(
+            self,
+            Act::LoadPolicies(..)
+                | Act::EnablePolicy(_)
+                | Act::DisablePolicy(_)
+                | Act::DeletePolicy(_)
+                | Act::Bulk(..)
+                | Act::Nonsense(Nonsense::BadPolicy, _)
+        )
+    }
+
+    /// Whether it sets the clock on the wall.
+    pub(crate) fn sets_the_clock(&self) -> bool {
+        matches!(self, Act::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight))
+    }
+
     /// The words that it is counted under.
     pub fn words(&self) -> &'static str {
         match self {
@@ -315,9 +340,13 @@ impl Fault {
             Fault::FailStage(Trouble::Broken) => "stage failed: broken",
             Fault::Outage { why: Trouble::Away, .. } => "store away for a while",
             Fault::Outage { .. } => "disk full for a while",
+            Fault::ClockForward(span) if span > MONTH => "clock jumps ahead by years",
             Fault::ClockForward(_) => "clock jumps ahead",
+            Fault::ClockBack(span) if span > MONTH => "clock jumps back by years",
             Fault::ClockBack(_) => "clock jumps back",
+            Fault::ClockRight => "clock set right",
             Fault::LongPause(_) => "long pause",
+            Fault::SlowSync(_) => "the disk is slow",
             Fault::KillWorker { cut_off: false, .. } => "worker dies",
             Fault::KillWorker { cut_off: true, .. } => "worker cut off",
             Fault::Deafen { .. } => "worker deaf",

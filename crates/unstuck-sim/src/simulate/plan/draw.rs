@@ -10,6 +10,9 @@ use crate::simulate::plan::{
     Act, Crash, Deed, Fault, Nonsense, PlannedFlow, PlannedWorker, StartPlan, Trouble, flows, policies,
 };
 
+/// In milliseconds.
+const YEAR: u64 = 365 * 24 * 3_600_000;
+
 /// A few workers, so that somebody takes from every queue.
 pub(crate) fn workers(chance: &mut Chance) -> Vec<PlannedWorker> {
     let worker = |chance: &mut Chance, name: &str, local, queues: Vec<&str>| PlannedWorker {
@@ -122,7 +125,7 @@ fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
         key: chance.percent(40).then(|| chance.between(0, 2)),
         input: chance.weighed(&[(6, 0), (3, 1), (1, 2), (1, 3)]),
         priority: chance.weighed(&[(7, 0), (1, 1), (1, 5)]),
-        deadline: chance.percent(10).then(|| Millis(*chance.one(&[5_000, 60_000, 3_600_000]))),
+        deadline: chance.percent(10).then(|| Millis(*chance.one(&[5_000, 60_000, 3_000_000]))),
         restart_if_final: chance.percent(40),
     })
 }
@@ -177,7 +180,7 @@ fn bulk(chance: &mut Chance) -> Act {
 fn fault(chance: &mut Chance) -> Fault {
     let span = |chance: &mut Chance| Millis(*chance.one(&[0, 1, 200, 3_000, 45_000, 900_000]));
     let nth = chance.any() >> 32;
-    match chance.between(0, 36) {
+    match chance.between(0, 42) {
         0..=9 => {
             let at = match chance.between(0, 3) {
                 0 => Crash::BeforeStage,
@@ -191,8 +194,8 @@ fn fault(chance: &mut Chance) -> Fault {
         11..=13 => Fault::RefuseStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Conflict])),
         14..=17 => Fault::FailStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Broken])),
         18..=19 => Fault::Outage { why: *chance.one(&[Trouble::Full, Trouble::Away]), span: span(chance) },
-        20..=21 => Fault::ClockForward(Millis(*chance.one(&[500, 40_000, 7_200_000, 1_814_400_000]))),
-        22..=23 => Fault::ClockBack(Millis(*chance.one(&[100, 300, 500]))),
+        20..=21 => Fault::ClockForward(jump(chance)),
+        22..=23 => Fault::ClockBack(jump(chance)),
         24..=25 => Fault::LongPause(span(chance)),
         26..=28 => {
             let noticed = chance.percent(70).then(|| span(chance));
@@ -201,6 +204,14 @@ fn fault(chance: &mut Chance) -> Fault {
         29..=30 => Fault::Deafen { nth, span: span(chance) },
         31..=32 => Fault::FailHearing(*chance.one(&[Trouble::Full, Trouble::Away])),
         33..=35 => Fault::Busy { nth, tries: u32::try_from(chance.between(1, 6)).unwrap_or(1) },
+        36..=37 => Fault::ClockRight,
+        38..=39 => Fault::LongPause(Millis(chance.between(600, 20_000))),
+        40..=41 => Fault::SlowSync(Millis(chance.between(600, 20_000))),
         _ => Fault::Release { nth, back: span(chance) },
     }
+}
+
+/// By how much somebody sets a clock: seconds, hours, years.
+fn jump(chance: &mut Chance) -> Millis {
+    Millis(*chance.one(&[500, 40_000, 7_200_000, 4 * YEAR]))
 }

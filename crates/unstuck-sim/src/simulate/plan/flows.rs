@@ -178,7 +178,7 @@ fn kind(chance: &mut Chance, step: &mut Map<String, Value>, after: &[&str]) -> &
         "run" => json!(["work"]),
         "emulate" => emulation(chance),
         "flow" => json!(*chance.one(after)),
-        "wait" => json!(*chance.one(&["3s", "1m", "2h"])),
+        "wait" => json!(*chance.one(&["3s", "1m", "2h", "2027-01-15T08:10:00Z"])),
         "signal" => json!(*chance.one(&SIGNALS)),
         _ => json!({"n": "${input.n}"}),
     };

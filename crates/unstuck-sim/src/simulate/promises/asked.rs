@@ -34,7 +34,7 @@ pub(super) fn check(
                     None if event.by != Actor::Engine => continue,
                     _ => None,
                 };
-                let wanted = given.or_else(|| first_deadline(flow, event.at));
+                let wanted = given.or_else(|| first_deadline(flow, event.time()));
                 if started.deadline != wanted {
                     let what = format!("its deadline is {:?}, and should be {wanted:?}", started.deadline);
                     return broken(Promise::Deadlines, what);
@@ -46,7 +46,7 @@ pub(super) fn check(
                     None if event.by != Actor::Engine => continue,
                     _ => None,
                 };
-                let wanted = given.or_else(|| next_deadline(flow, event.at));
+                let wanted = given.or_else(|| next_deadline(flow, event.time()));
                 if *deadline != wanted {
                     let what = format!("its next deadline is {deadline:?}, and should be {wanted:?}");
                     return broken(Promise::Deadlines, what);
@@ -130,20 +130,22 @@ fn wrong_application(command: &Command, event: &Event, before: &Run) -> Option<S
     let UnitState::Error { acknowledged: None, .. } = &state.state else {
         return Some(format!("policies are applied to step {}, which is not open in error", unit.step.0));
     };
-    let [Fact::Unit { unit: of, fact }] = &event.facts[..] else {
+    let mut facts = event.facts.iter().filter(|fact| !matches!(fact, Fact::ClockCorrected { .. }));
+    let (Some(Fact::Unit { unit: of, fact }), None) = (facts.next(), facts.next()) else {
         return Some(format!("applying policies does more than that: {:?}", event.facts));
     };
     if of != unit {
         return Some(format!("policies are applied to step {}, and were to step {}", of.step.0, unit.step.0));
     }
-    let stopped = state.past.last()?.ended_at;
+    let stopped = state.past.last()?.ended_at.shifted(event.clock_shift());
     match fact {
         UnitFact::Scheduled { due, delay, policy, .. } => {
             if only.as_ref().is_some_and(|only| !only.contains(&policy.name)) {
                 return Some(format!("`{}` is applied, and was not asked for", policy.name));
             }
             let planned = stopped + *delay;
-            let wanted = if planned > event.at { planned } else { event.at.max(*earliest) };
+            let now = event.time();
+            let wanted = if planned > now { planned } else { now.max(*earliest) };
             (*due != wanted)
                 .then(|| format!("applied for {due}, and it stopped at {stopped}: that is {wanted}"))
         }

@@ -10,6 +10,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_store::audit::{self, history::History};
 
+use super::dues::Due;
 use super::matching::says_the_same;
 use super::model::RunModel;
 use super::recount::Recount;
@@ -26,6 +27,10 @@ pub(super) struct Book {
     pub(super) looks: u32,
     /// The run as a second model has it.
     pub(super) model: RunModel,
+    /// What it has taken in of corrections of the clock.
+    pub(super) clock: i64,
+    /// When it is given up on.
+    pub(super) deadline: Option<Due>,
 }
 
 impl Book {
@@ -36,6 +41,8 @@ impl Book {
             units: BTreeMap::new(),
             looks: 0,
             model: RunModel::default(),
+            clock: 0,
+            deadline: None,
         }
     }
 

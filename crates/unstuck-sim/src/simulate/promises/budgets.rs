@@ -20,6 +20,9 @@ pub(super) struct Climb<'a> {
     pub(super) before: &'a Run,
     pub(super) flow: &'a Flow,
     pub(super) event: &'a Event,
+    /// When it was, paced, and what its run has taken in of corrections of the clock.
+    pub(super) at: Time,
+    pub(super) clock: i64,
     pub(super) in_force: &'a InForce,
 }
 
@@ -179,7 +182,7 @@ impl Climb<'_> {
         }
         let tries = recount.erred + 1;
         let mut wanted = Vec::new();
-        for policies in self.in_force.at(self.event.at) {
+        for policies in self.in_force.at(self.at) {
             let rung = self.rung(unit, error, fatal, tries, recount.rounds(), policies);
             let fits = match (&rung, follows) {
                 (Rung::Retry, Some(UnitFact::Retry { .. }))
@@ -276,7 +279,7 @@ impl Climb<'_> {
         let minimum = step.limits.minimum_delay;
         let (least, most) =
             back_off.map_or((minimum, minimum), |back_off| delays(&back_off, recount.erred, minimum));
-        self.check_delay(unit, *due, *delay, (least, most), self.event.at)
+        self.check_delay(unit, *due, *delay, (least, most), self.event.time())
     }
 
     fn check_delay(
@@ -315,7 +318,7 @@ impl Climb<'_> {
             *due,
             limits.minimum_delay,
             (Millis::ZERO, limits.minimum_delay),
-            self.event.at,
+            self.event.time(),
         )
     }
 
@@ -338,7 +341,7 @@ impl Climb<'_> {
         let wanted = wanted.max(step.limits.minimum_delay);
         let slack = Millis(wanted.0 / 1000 + 1);
         let range = (Millis(wanted.0.saturating_sub(slack.0)), wanted.plus(slack));
-        self.check_delay(unit, *due, *delay, range, self.event.at)
+        self.check_delay(unit, *due, *delay, range, self.event.time())
     }
 
     fn check_schedule(&self, unit: UnitRef, fact: &UnitFact, recount: &Recount) -> Result<(), Broken> {
@@ -356,7 +359,7 @@ impl Climb<'_> {
         let fatal = matches!(outcome, Outcome::Failed(_));
         let erred = self.erred(unit, error, fatal, *rounds);
         let first = |set| first_match(set, &erred).filter(|policy| is_this(policy, by));
-        let Some(policy) = self.in_force.at(self.event.at).into_iter().find_map(first) else {
+        let Some(policy) = self.in_force.at(self.at).into_iter().find_map(first) else {
             return bad(format!(
                 "`{}` resumes it, and is not the first that matches and is not spent",
                 by.name
@@ -369,7 +372,7 @@ impl Climb<'_> {
                 by.name
             ));
         }
-        let now = self.event.at;
+        let (now, due) = (self.at, &due.shifted(self.clock.saturating_neg()));
         let is_right = match self.event.by {
             // Whoever applies policies spreads what would be due already, from now on.
             unstuck_core::event::Actor::User(_) => {
@@ -400,7 +403,7 @@ impl Climb<'_> {
             return self.wrong(unit, "it rests, and nothing went wrong");
         };
         let erred = self.erred(unit, error, matches!(outcome, Outcome::Failed(_)), recount.rounds());
-        if self.in_force.at(self.event.at).into_iter().any(|set| first_match(set, &erred).is_none()) {
+        if self.in_force.at(self.at).into_iter().any(|set| first_match(set, &erred).is_none()) {
             return Ok(());
         }
         self.broken(Promise::Policies, unit, "it rests in error, and a policy takes it")
@@ -415,11 +418,11 @@ impl Climb<'_> {
         if acknowledged.is_some() {
             return self.broken(Promise::Policies, unit, "a policy resumes what somebody has acknowledged");
         }
-        if resume.due > self.event.at {
+        if resume.due.shifted(self.before.clock.saturating_neg()) > self.at {
             return self.broken(Promise::Policies, unit, format!("it is resumed before {}", resume.due));
         }
         let is_on = |set: &[Policy]| set.iter().any(|policy| policy.id == resume.policy.id && policy.enabled);
-        if self.in_force.at(self.event.at).into_iter().any(is_on) {
+        if self.in_force.at(self.at).into_iter().any(is_on) {
             return Ok(());
         }
         self.broken(

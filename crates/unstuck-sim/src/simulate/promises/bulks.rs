@@ -70,15 +70,20 @@ impl Bulks {
     }
 
     /// Something happened to a run.
-    pub(super) fn follow(&mut self, run: RunId, event: &Event, is_ordered: bool) -> Result<(), Broken> {
+    pub(super) fn follow(
+        &mut self,
+        run: RunId,
+        (event, at): (&Event, Time),
+        is_ordered: bool,
+    ) -> Result<(), Broken> {
         for fact in &event.facts {
             match fact {
-                Fact::RunCancelled { .. } => self.acted_by(run, None, event, is_ordered)?,
+                Fact::RunCancelled { .. } => self.acted_by(run, None, (event, at), is_ordered)?,
                 Fact::Unit { unit, fact: UnitFact::Acknowledged { .. } } => {
-                    self.acted_by(run, Some(*unit), event, is_ordered)?;
+                    self.acted_by(run, Some(*unit), (event, at), is_ordered)?;
                 }
                 Fact::Unit { unit, fact: UnitFact::Resumed { bulk: Some(target), .. } } => {
-                    self.acted(*target, run, Some(*unit), event.at, is_ordered)?;
+                    self.acted(*target, run, Some(*unit), at, is_ordered)?;
                     self.under_way.insert((run, *unit), *target);
                 }
                 Fact::Unit { unit, fact } => self.came_out(run, *unit, fact),
@@ -114,7 +119,7 @@ impl Bulks {
         &mut self,
         run: RunId,
         unit: Option<UnitRef>,
-        event: &Event,
+        (event, at): (&Event, Time),
         is_ordered: bool,
     ) -> Result<(), Broken> {
         let Some((id, order)) = self.known.iter().find(|(_, order)| order.by == event.by) else {
@@ -126,7 +131,7 @@ impl Bulks {
             return Err(Broken::of(Promise::Bulks, run, what));
         };
         let target = BulkRef { bulk: *id, place: place as u64 };
-        self.acted(target, run, unit, event.at, is_ordered)?;
+        self.acted(target, run, unit, at, is_ordered)?;
         if let Some(order) = self.known.get_mut(&target.bulk) {
             order.results.insert(target.place, true);
         }

@@ -31,17 +31,40 @@ pub(super) struct Leases {
     gone: BTreeSet<AttemptId>,
     /// Those of them that the engine must have heard of.
     told_gone: BTreeSet<AttemptId>,
-    /// When there was no engine.
+    /// When there was no engine, or none that took answers. Times are paced.
     away: Vec<Downtime>,
+    /// When a worker has ended an attempt, and has said so or would have, had it been asked.
+    ended: BTreeMap<AttemptId, Time>,
 }
 
 impl Leases {
     /// A worker says something.
-    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says) {
-        if matches!(says, Says::Heartbeat { .. }) {
-            self.said.push((attempt, None));
-            self.fresh.insert(attempt);
+    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says, at: Time) {
+        match says {
+            Says::Heartbeat { .. } => {
+                self.said.push((attempt, None));
+                self.fresh.insert(attempt);
+            }
+            Says::Start => {}
+            Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release => {
+                self.had_ended(attempt, at);
+            }
         }
+    }
+
+    /// A worker has ended an attempt.
+    pub(super) fn had_ended(&mut self, attempt: AttemptId, at: Time) {
+        self.ended.entry(attempt).or_insert(at);
+    }
+
+    /// What a worker has said last was not taken.
+    pub(super) fn end_refused(&mut self, attempt: AttemptId) {
+        self.ended.remove(&attempt);
+    }
+
+    /// Nobody took answers in this time.
+    pub(super) fn was_stopped(&mut self, from: Time, to: Time) {
+        self.away.push(Downtime { from, to });
     }
 
     /// The engine was stepped at this time: what is in line is heard now, or later.
@@ -99,11 +122,16 @@ impl Leases {
         self.told_gone.iter().copied()
     }
 
-    /// There was no engine in this time, and what was said last may have been lost with it.
-    pub(super) fn was_away(&mut self, from: Time, to: Time) {
+    /// The engine died then, and what was said last may have been lost with it.
+    pub(super) fn crashed(&mut self, at: Time) {
         self.said.clear();
+        self.ended.clear();
         self.told_gone.clear();
-        self.all_possible(from);
+        self.all_possible(at);
+    }
+
+    /// There was no engine in this time.
+    pub(super) fn was_away(&mut self, from: Time, to: Time) {
         // The clock of the next engine may be behind: for that one, what is to come has not been.
         for down in &mut self.away {
             down.to = down.to.min(to);
@@ -121,7 +149,7 @@ impl Leases {
         id: AttemptId,
         before: &Run,
         step: &Step,
-        event: &Event,
+        (event, at): (&Event, Time),
         outcome: &Outcome,
         recount: &Recount,
     ) -> Result<(), Broken> {
@@ -134,23 +162,28 @@ impl Leases {
             let Some(limit) = step.limits.queue_timeout else {
                 return broken("there is no queueTimeout, and it was over".to_owned());
             };
-            return self.check_over("queueTimeout", recount.queued_at, limit, event.at).or_else(broken);
+            return self.check_over("queueTimeout", recount.queued_at, limit, at).or_else(broken);
         }
         let UnitState::Active(live) = state else { return Ok(()) };
         let Some(limit) = stuck_by(outcome, step, &live.doing, &event.by) else { return Ok(()) };
+        if let (Some(ended), false) = (self.ended.get(&id), limit == StuckLimit::Gone)
+            && *ended < at
+        {
+            return broken(format!("called stuck at {at}, and its worker had ended it at {ended}"));
+        }
         let heard = self.known.get(&id).map_or(recount.heard_at, |known| recount.heard_at.max(*known));
         let result = match limit {
             StuckLimit::Gone if self.gone.contains(&id) => Ok(()),
             StuckLimit::Gone => Err("its worker is called gone, and nobody has said so".to_owned()),
             StuckLimit::Start(_) => {
-                self.check_over("startTimeout", recount.dequeued_at, step.limits.start_timeout, event.at)
+                self.check_over("startTimeout", recount.dequeued_at, step.limits.start_timeout, at)
             }
             StuckLimit::Heartbeat(_) => match lease_of(step, &live.doing) {
-                Some(limit) => self.check_over("heartbeatTimeout", heard, limit, event.at),
+                Some(limit) => self.check_over("heartbeatTimeout", heard, limit, at),
                 None => Err("it holds its lease as long as it lives, and was called stuck".to_owned()),
             },
             StuckLimit::Total(_) => match step.limits.timeout {
-                Some(limit) if recount.started_at + limit <= event.at => Ok(()),
+                Some(limit) if recount.started_at + limit <= at => Ok(()),
                 Some(limit) => Err(format!("it began at {}, and {limit} is not over", recount.started_at)),
                 None => Err("it has no timeout, and was over it".to_owned()),
             },
@@ -173,7 +206,9 @@ impl Leases {
         moved: Option<Time>,
     ) -> Result<(), Broken> {
         let Some(moved) = moved else { return Ok(()) };
-        let last = self.possible.get(&id).map_or(recount.heard_at, |heard| recount.heard_at.max(*heard));
+        // Before it has begun, it was heard of when it was handed out.
+        let known = recount.heard_at.max(recount.dequeued_at);
+        let last = self.possible.get(&id).map_or(known, |heard| known.max(*heard));
         if moved <= last {
             return Ok(());
         }

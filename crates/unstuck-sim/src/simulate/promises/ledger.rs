@@ -59,6 +59,8 @@ pub(super) enum Meaning {
     Alive(AttemptId),
     /// A sign of life was not taken.
     Unheard(AttemptId),
+    /// A last word was not taken.
+    UnheardEnd(AttemptId),
     /// A bulk action was changed so.
     Bulk(BulkId, BulkDeed),
 }
@@ -154,6 +156,9 @@ impl Ledger {
         } = request
         {
             return Ok(Meaning::Unheard(*attempt));
+        }
+        if let Request::Command { command: Command::Answer { attempt, .. }, .. } = request {
+            return Ok(Meaning::UnheardEnd(*attempt));
         }
         Ok(Meaning::Nothing)
     }

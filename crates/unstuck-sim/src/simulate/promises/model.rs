@@ -80,6 +80,8 @@ pub(super) struct Past {
 struct Step<'a> {
     flow: &'a Flow,
     event: &'a Event,
+    /// When it was, paced.
+    at: Time,
     place: usize,
 }
 
@@ -89,13 +91,13 @@ impl RunModel {
         &mut self,
         id: RunId,
         flow: &Flow,
-        event: &Event,
+        (event, at): (&Event, Time),
         look: Look<'_>,
     ) -> Result<(), Broken> {
         self.id = Some(id);
         self.generation = self.generation.max(1);
         for (place, fact) in event.facts.iter().enumerate() {
-            let step = Step { flow, event, place };
+            let step = Step { flow, event, at, place };
             match fact {
                 Fact::Unit { unit, fact } => self.unit(&step, *unit, fact, look)?,
                 other => self.fact(&step, other, look)?,
@@ -302,7 +304,7 @@ impl RunModel {
             state: state_word(outcome),
             cause: cause_of(outcome),
             progress: self.progress.remove(&unit),
-            at: step.event.at,
+            at: step.at,
         });
         if let Some(error) = error {
             self.errors.insert(unit, error.clone());

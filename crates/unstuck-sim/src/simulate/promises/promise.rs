@@ -110,7 +110,9 @@ impl Promise {
             Promise::Policies => {
                 "the first policy that matches and is not spent resumes a step, at the time that its backOff says"
             }
-            Promise::Time => "time never goes back: it is the later of the clock and the last commit",
+            Promise::Time => {
+                "time never goes back; lengths of time go on at their own pace whatever the wall says, and instants are the wall's"
+            }
             Promise::Leases => {
                 "no attempt is called stuck before its limit has passed, downtime apart, and none is left longer"
             }

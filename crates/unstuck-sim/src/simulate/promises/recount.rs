@@ -5,7 +5,9 @@ use unstuck_core::model::attempt::{Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::unit::Round;
 use unstuck_core::time::{Millis, Time};
 
-/// What the events of this generation say about one unit.
+use super::dues::Due;
+
+/// What the events of this generation say about one unit. Times are paced.
 #[derive(Clone, Debug)]
 pub(super) struct Recount {
     /// The round, from 1.
@@ -30,6 +32,8 @@ pub(super) struct Recount {
     pub(super) started_at: Time,
     /// The last sign of life that is in the history.
     pub(super) heard_at: Time,
+    /// What it waits for.
+    pub(super) waits: Option<Due>,
 }
 
 impl Default for Recount {
@@ -48,6 +52,7 @@ impl Default for Recount {
             dequeued_at: never,
             started_at: never,
             heard_at: never,
+            waits: None,
         }
     }
 }

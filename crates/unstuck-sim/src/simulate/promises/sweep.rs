@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::downtime::correct_clock;
 use unstuck_core::errors::LedTo;
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
@@ -90,7 +91,8 @@ impl Promises {
 
     /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
     fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), Trouble> {
-        let downtimes = store.downtimes()?;
+        let mut downtimes = store.downtimes()?;
+        correct_clock(&mut downtimes, store.clock()?.shift.saturating_neg());
         let heard: BTreeMap<(RunId, Option<UnitRef>), Option<Time>> = store
             .due(Time(i64::MAX), usize::MAX)?
             .into_iter()
@@ -104,8 +106,10 @@ impl Promises {
                     AttemptId { run: *id, generation: run.generation, unit: *unit, attempt: live.attempt };
                 let step = flow.step(unit.step);
                 let moved = heard.get(&(*id, Some(*unit))).copied().flatten();
+                let moved = moved.map(|moved| moved.shifted(run.clock.saturating_neg()));
                 self.leases.check_moved(attempt, recount, moved)?;
-                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, self.stepped)?;
+                let now = self.timeline.paced();
+                self.leases.check_live(attempt, step, &live.doing, recount, &downtimes, now)?;
             }
         }
         Ok(())

@@ -296,7 +296,8 @@ fn time_goes_back() -> Result<(), Broken> {
         by: Actor::Engine,
         facts: vec![Fact::Admitted],
     };
-    life.promises.heard(&Output::Happened { run, event }, life.now)
+    life.promises.heard(&Output::Happened { run, event }, life.now)?;
+    life.step()
 }
 
 fn heartbeat_forgotten() -> Result<(), Broken> {

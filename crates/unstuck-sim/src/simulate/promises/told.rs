@@ -124,13 +124,19 @@ impl Promises {
             return Ok(());
         }
         let repeats = model.repeats(id.unit).map(ResumedBy::word);
-        let wrong = wrong_product(store, job, &model.past, repeats);
+        let wrong = wrong_product(store, job, &model.past, book.clock, repeats);
         wrong.map_or(Ok(()), |what| Err(Broken::of(Promise::Values, id.run, what)))
     }
 }
 
 /// What is wrong with what a worker is told of the attempts before.
-fn wrong_product(store: &mut dyn Store, job: &Job, past: &[Past], repeats: Option<&str>) -> Option<String> {
+fn wrong_product(
+    store: &mut dyn Store,
+    job: &Job,
+    past: &[Past],
+    clock: i64,
+    repeats: Option<&str>,
+) -> Option<String> {
     let (id, product) = (job.attempt, job.product.as_ref()?);
     if product.attempt != id.attempt || product.resumed_by.as_deref() != repeats {
         return Some(format!(
@@ -169,7 +175,7 @@ fn wrong_product(store: &mut dyn Store, job: &Job, past: &[Past], repeats: Optio
             told.step == unit_name(&job.flow, past.unit)
                 && (told.generation, told.attempt) == (past.generation, past.attempt)
                 && told.state == past.state
-                && told.ended_at == Time::timestamp(past.at)
+                && told.ended_at == Time::timestamp(past.at.shifted(clock))
         });
     (!is_same).then(|| format!("the history is {wanted:?}, and {:?} is told", product.history))
 }

@@ -5,22 +5,27 @@ use std::collections::BTreeSet;
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
+use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
 use super::book::Book;
+use super::timeline::clock_after;
 use super::{Broken, Promise, Promises, Trouble};
 
 impl Promises {
     /// What was durable when the process died, and nobody was told of.
     pub(super) fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
-        let mut unheard: Vec<(RunId, Event)> = Vec::new();
+        let mut unheard: Vec<(Time, RunId, Event)> = Vec::new();
         let mut present = BTreeSet::new();
         for run in store.list(&Filter::default(), None, usize::MAX)? {
             present.insert(run.id);
             let known = self.books.get(&run.id).map_or(0, Book::seq);
-            unheard
-                .extend(store.history(run.id, known, usize::MAX)?.into_iter().map(|event| (run.id, event)));
+            let mut clock = self.books.get(&run.id).map_or(0, |book| book.clock);
+            for event in store.history(run.id, known, usize::MAX)? {
+                clock = clock_after(clock, &event);
+                unheard.push((event.time().shifted(clock.saturating_neg()), run.id, event));
+            }
         }
         let gone: Vec<RunId> = self.books.keys().copied().filter(|id| !present.contains(id)).collect();
         for id in gone {
@@ -32,11 +37,10 @@ impl Promises {
             self.forget(id);
         }
         // Parents before their children: the order of the same moment is not known any more.
-        unheard.sort_by_key(|(run, event)| (event.at, *run, event.seq));
+        unheard.sort_by_key(|(paced, run, event)| (*paced, *run, event.seq));
         self.family.begin_unordered();
-        for (run, event) in unheard {
-            self.check_time(run, &event)?;
-            self.write(store, flows, run, event)?;
+        for (_, run, event) in unheard {
+            self.write(store, flows, run, event, false)?;
         }
         self.family.end_unordered()?;
         Ok(())

@@ -31,10 +31,14 @@ impl<S: TestStore> World<'_, S> {
     pub(super) fn come_to_an_end(&mut self) -> Result<(), Broken> {
         self.say(format_args!("faults stop"));
         self.is_rough = false;
-        self.outage = None;
+        (self.outage, self.slow_until) = (None, self.now);
         self.agenda.retain(|coming| !matches!(coming, Coming::Open(_) | Coming::Thaw));
+        self.set_wall_right();
         self.open(0)?;
         self.thaw();
+        if self.blocked.is_some() {
+            self.disk()?;
+        }
         self.everybody_is_well();
         self.step()?;
         let begun = self.now;
@@ -55,7 +59,7 @@ impl<S: TestStore> World<'_, S> {
             if at.since(begun) > MAX_TIME {
                 break;
             }
-            self.advance(at);
+            self.advance(at)?;
             self.happen()?;
         }
         let open = self.known_runs().into_iter().find(|run| !run.is_final());
@@ -75,9 +79,9 @@ impl<S: TestStore> World<'_, S> {
             let what = format!("it is {} for good: {}", run.state().word(), units.join(", "));
             return Err(Broken::of(Promise::Moved, run.id, what));
         }
-        let now = self.clock();
-        if let Process::Up(machine) = &mut self.process {
-            self.promises.settled(&mut machine.engine, now)?;
+        let now = self.moment();
+        if let Process::Up(host) = &mut self.process {
+            self.promises.settled(&mut host.engine, now)?;
         }
         Ok(())
     }

@@ -1,13 +1,20 @@
 //! What breaks, and how it comes back.
 
-use unstuck_core::time::Millis;
+use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::Engine;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::StoreError;
 
+use super::host::Host;
 use super::{Coming, Process, World};
-use crate::machine::Machine;
 use crate::simulate::plan::{Crash, Fault, Trouble};
 use crate::simulate::promises::Broken;
+use crate::simulate::trace::BEGIN;
+
+/// A stop no longer than this may go unnoticed while somebody works for the engine, and while nobody does.
+const UNNOTICED: Millis = Millis::seconds(1);
+const UNNOTICED_ASLEEP: Millis = Millis(10_500);
 
 /// What a store says when it has this trouble.
 pub(super) fn error(trouble: Trouble) -> StoreError {
@@ -24,8 +31,9 @@ impl<S: TestStore> World<'_, S> {
     /// Something breaks. Where there is nothing to break, nothing is counted.
     pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Broken> {
         let has_fired = match fault {
-            Fault::ClockForward(span) => self.set_skew(span, 1),
-            Fault::ClockBack(span) => self.set_skew(span, -1),
+            Fault::ClockForward(span) => self.set_wall(self.skew.saturating_add_unsigned(span.0)),
+            Fault::ClockBack(span) => self.set_wall(self.skew.saturating_sub_unsigned(span.0)),
+            Fault::ClockRight => self.set_wall(0),
             Fault::KillWorker { nth, noticed, back, cut_off } => {
                 self.some_worker(nth).map(|place| self.kill(place, noticed, back, cut_off)).is_some()
             }
@@ -51,12 +59,16 @@ impl<S: TestStore> World<'_, S> {
                 true
             }
             Fault::LongPause(span) => {
-                let is_new = self.frozen.is_none();
+                let is_new = self.is_up();
                 if is_new {
-                    self.frozen = Some(self.clock());
+                    self.frozen = Some(self.now);
                     self.agenda.put(self.now + span, Coming::Thaw);
                 }
                 is_new
+            }
+            Fault::SlowSync(span) => {
+                self.slow_until = self.now + span;
+                false
             }
         };
         if has_fired && !matches!(fault, Fault::FailHearing(_)) {
@@ -65,10 +77,20 @@ impl<S: TestStore> World<'_, S> {
         Ok(())
     }
 
-    fn set_skew(&mut self, span: Millis, direction: i64) -> bool {
-        self.skew += direction * i64::try_from(span.0).unwrap_or(0);
-        self.advance(self.now);
-        true
+    /// Somebody sets the clock on the wall; nobody tells the engine.
+    fn set_wall(&mut self, skew: i64) -> bool {
+        let is_new = self.skew != skew;
+        self.skew = skew;
+        self.set_time(self.now);
+        if is_new && !matches!(self.process, Process::Up(_)) {
+            self.faults.count("clock set while there is no engine");
+        }
+        is_new
+    }
+
+    /// Somebody sets it right.
+    pub(super) fn set_wall_right(&mut self) {
+        self.set_wall(0);
     }
 
     fn some_worker(&self, nth: u64) -> Option<usize> {
@@ -95,8 +117,8 @@ impl<S: TestStore> World<'_, S> {
 
     /// A step without a disk: what is in line is on its way afterwards.
     fn stage_something(&mut self) -> Result<(), Broken> {
-        if self.frozen.is_none() {
-            self.step_once()?;
+        if self.is_up() {
+            self.step_once(None)?;
         }
         Ok(())
     }
@@ -127,13 +149,13 @@ impl<S: TestStore> World<'_, S> {
 
     /// The process dies now; another one opens the store later, and dies again so many times.
     pub(super) fn crash(&mut self, down: Millis, again: u64) {
-        self.promises.time_is(self.clock());
+        self.promises.died(self.moment());
         let process = std::mem::replace(&mut self.process, Process::Changing);
         self.process = match process {
-            Process::Up(machine) => Process::Down(machine.engine.into_store().reopen()),
+            Process::Up(host) => Process::Down(host.engine.into_store().reopen()),
             other => other,
         };
-        self.frozen = None;
+        (self.frozen, self.blocked) = (None, None);
         self.tickets.clear();
         self.forget_local_attempts();
         self.agenda.retain(|coming| !matches!(coming, Coming::Thaw | Coming::Open(_)));
@@ -147,17 +169,17 @@ impl<S: TestStore> World<'_, S> {
             self.process = process;
             return Ok(());
         };
-        let machine = Machine::start(store, self.compile(), self.settings(), self.clock());
-        let machine =
-            machine.map_err(|error| super::never_rests(&format!("the store does not open: {error}")))?;
-        self.process = Process::Up(machine);
-        let now = self.clock();
+        let engine = Engine::new(store, self.compile(), self.settings());
+        let engine =
+            engine.map_err(|error| super::never_rests(&format!("the store does not open: {error}")))?;
+        self.process = Process::Up(Host::new(engine, self.clocks.clone()));
+        let now = self.moment();
         self.say(format_args!("the process opens the store"));
         if std::mem::take(&mut self.is_unsure_of_policies) {
             self.tell_policies();
         }
-        if let Process::Up(machine) = &mut self.process {
-            self.promises.after_crash(&mut machine.engine, now)?;
+        if let Process::Up(host) = &mut self.process {
+            self.promises.after_crash(&mut host.engine, now)?;
         }
         self.find_runs();
         self.tell_policies();
@@ -172,7 +194,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// The process stops in good order: its executors give back what they have, and that is made durable.
     fn stop(&mut self, down: Millis) -> Result<bool, Broken> {
-        if self.frozen.is_some() || self.outage.is_some() {
+        if !self.is_up() || self.outage.is_some() {
             return Ok(false);
         }
         self.say(format_args!("the process stops"));
@@ -193,13 +215,72 @@ impl<S: TestStore> World<'_, S> {
         Ok(true)
     }
 
-    /// Somebody steps the engine again, who knows that nobody has.
+    /// The process goes on. Whether that is noticed is its own business; where it must be, who watches is told.
     pub(super) fn thaw(&mut self) {
-        if let Some(since) = self.frozen.take() {
-            self.say(format_args!("the process goes on after a long pause"));
-            if let Some(engine) = self.engine() {
-                engine.was_stopped(since);
+        let Some(since) = self.frozen.take() else { return };
+        self.say(format_args!("the process goes on after a stop"));
+        let (from, to) = (since.since(BEGIN), self.moment().uptime);
+        let Some(host) = self.up() else { return };
+        let is_awaited = host.engine.is_awaited();
+        let unsaid: Vec<(Time, Option<AttemptId>)> =
+            host.unsaid.iter().map(|(at, word)| (*at, word.ends())).collect();
+        let unnoticed = if is_awaited { UNNOTICED } else { UNNOTICED_ASLEEP };
+        if to.0.saturating_sub(from.0) <= unnoticed.0 {
+            return;
+        }
+        self.faults.count("stopped for seconds");
+        self.promises.stopped(from, to);
+        for (at, attempt) in unsaid {
+            if let Some(attempt) = attempt {
+                self.faults.count("work ended in a stop");
+                self.promises.had_ended(attempt, at.since(BEGIN));
             }
         }
+    }
+
+    /// If stages are on their way to the disk, something will become of them.
+    pub(super) fn plan_disk(&mut self) {
+        let is_planned = self.disk_is_planned || self.frozen.is_some();
+        if is_planned || self.engine().is_none_or(|engine| engine.outstanding() == 0) {
+            return;
+        }
+        self.disk_is_planned = true;
+        let mut chance = self.chance(8);
+        let delay = if chance.percent(60) { 0 } else { chance.between(1, 40) };
+        self.agenda.put(self.slow_until.max(self.now + Millis(delay)), Coming::Disk);
+    }
+
+    /// The engine waits for its disk, or does not. While that is quick, it is stepped for whatever comes all the same.
+    pub(super) fn waits_for_disk(&mut self, waits: bool) {
+        if waits && self.slow_until > self.now && self.is_rough {
+            self.blocked = Some(self.now);
+        }
+    }
+
+    /// Some stages become durable.
+    pub(super) fn disk(&mut self) -> Result<(), Broken> {
+        self.disk_is_planned = false;
+        if self.slow_until > self.now && self.is_rough {
+            self.plan_disk();
+            return Ok(());
+        }
+        let count = self.chance(9).weighed(&[(60, usize::MAX), (25, 1), (15, 2)]);
+        if let Some(engine) = self.engine() {
+            engine.store().make_durable(count);
+        }
+        if self.frozen.is_some() {
+            return Ok(());
+        }
+        let Some(since) = self.blocked.take() else { return Ok(()) };
+        self.say(format_args!("the disk is there again"));
+        let (from, to) = (since.since(BEGIN), self.moment().uptime);
+        if to.0.saturating_sub(from.0) > UNNOTICED.0 {
+            self.faults.count("a sync takes seconds");
+            self.promises.stopped(from, to);
+        }
+        let outputs = self.engine().map(Engine::wait).unwrap_or_default();
+        self.hear(outputs)?;
+        let Process::Up(host) = &mut self.process else { return Ok(()) };
+        self.promises.settled_meanwhile(&mut host.engine)
     }
 }

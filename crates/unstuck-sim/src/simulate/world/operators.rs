@@ -14,6 +14,7 @@ use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
 use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::drive::Drive as _;
 use unstuck_engine::policies::PolicyOrder;
 use unstuck_engine::request::{Request, StartRun};
 use unstuck_store::conformance::TestStore;
@@ -74,7 +75,8 @@ impl<S: TestStore> World<'_, S> {
 
     fn start(&mut self, start: &StartPlan) {
         let ticket = self.ticket(Asked::Act("start"));
-        let deadline = start.deadline.map(|span| self.clock() + span);
+        // Whoever gives an instant has the right time.
+        let deadline = start.deadline.map(|span| self.now + span);
         let on_duplicate =
             if start.restart_if_final { OnDuplicate::RestartIfFinal } else { OnDuplicate::Return };
         let start = StartRun {
@@ -194,7 +196,10 @@ impl<S: TestStore> World<'_, S> {
 
     /// A bulk action for all that is in error, or for all that is open.
     fn bulk(&mut self, deed: Deed, canary: Option<u32>) -> Option<()> {
-        let now = self.clock();
+        if !self.is_up() {
+            return None;
+        }
+        let now = self.up()?.keeper().now();
         let roots: Vec<RunId> =
             self.known_runs().iter().filter(|run| !run.is_final()).map(|run| run.id).collect();
         let engine = self.engine()?;
@@ -213,8 +218,6 @@ impl<S: TestStore> World<'_, S> {
             return None;
         }
         let id = engine.new_bulk_id(now);
-        self.promises.time_is(now);
-        let engine = self.engine()?;
         let total = found.len() as u64;
         let target = |(place, (run, unit))| Target { place, run, unit, result: TargetResult::Pending };
         let targets: Vec<Target> = (0..).zip(found).map(target).collect();

@@ -258,7 +258,7 @@ impl<S: TestStore> World<'_, S> {
                 self.faults.count("process gone");
             }
             self.workers[place].has.remove(&attempt);
-            self.ask(Request::Word(word));
+            self.say_here(word);
         } else if let Some(says) = last {
             let letter = self.write(place, attempt, LAST, says);
             self.send(letter);
@@ -388,7 +388,7 @@ impl<S: TestStore> World<'_, S> {
         let progress = chance.percent(30).then(|| Json::parse(&beats.to_string()).unwrap_or_default());
         let says = Says::Heartbeat { progress };
         if is_local {
-            self.ask(Request::Word(Word::Says(attempt, says)));
+            self.say_here(Word::Says(attempt, says));
         } else if rough && chance.percent(10) {
             self.faults.count("sign of life lost");
         } else {
@@ -423,7 +423,7 @@ impl<S: TestStore> World<'_, S> {
         let ends_by_itself = held.has_begun && held.conduct.last_word(0, attempt).is_some();
         if is_local {
             self.workers[place].has.remove(&attempt);
-            self.ask(Request::Word(Word::Freed(attempt)));
+            self.say_here(Word::Freed(attempt));
         } else if is_deaf {
             // It does not hear that either.
         } else if is_rough && held.conduct.is_stubborn && ends_by_itself {
@@ -512,7 +512,7 @@ impl<S: TestStore> World<'_, S> {
         if self.workers[place].is_local {
             for attempt in attempts {
                 self.workers[place].has.remove(&attempt);
-                self.ask(Request::Word(Word::Says(attempt, Says::Release)));
+                self.say_here(Word::Says(attempt, Says::Release));
             }
             return;
         }
