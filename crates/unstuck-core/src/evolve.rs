@@ -5,7 +5,7 @@ mod clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::clock::correct_clock;
+use self::clock::{correct_clock, correct_reran};
 use crate::bulk;
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
@@ -193,7 +193,8 @@ fn rerun(run: &mut Run, fact: &Fact) {
         return;
     };
     if let Fact::Reran { deadline_is_relative, clock, .. } = fact {
-        (run.deadline_is_relative, run.clock) = (*deadline_is_relative, *clock);
+        run.deadline_is_relative = *deadline_is_relative;
+        correct_reran(run, *clock);
     }
     let mut old = std::mem::take(&mut run.steps);
     run.steps = vec![StepRun::Single(Unit::default()); usize::from(*steps)];

@@ -10,20 +10,38 @@ pub(super) fn correct_clock(run: &mut Run, by: i64) {
     if run.deadline_is_relative {
         maybe(&mut run.deadline, by);
     }
+    each_unit(run, |unit| {
+        correct_ended(unit, by);
+        correct_unit(unit, by);
+    });
+}
+
+/// A rerun takes in how the clock was set since its run ended: what it is told of attempts is by the clock as it is now.
+pub(super) fn correct_reran(run: &mut Run, clock: i64) {
+    let by = clock.saturating_sub(run.clock);
+    run.clock = clock;
+    each_unit(run, |unit| correct_ended(unit, by));
+}
+
+fn each_unit(run: &mut Run, mut correct: impl FnMut(&mut Unit)) {
     for step in &mut run.steps {
         match step {
-            StepRun::Single(unit) => correct_unit(unit, by),
-            StepRun::Items(items) => items.units.values_mut().for_each(|unit| correct_unit(unit, by)),
+            StepRun::Single(unit) => correct(unit),
+            StepRun::Items(items) => items.units.values_mut().for_each(&mut correct),
         }
     }
 }
 
-fn correct_unit(unit: &mut Unit, by: i64) {
-    for past in &mut unit.past {
+fn correct_ended(unit: &mut Unit, by: i64) {
+    let earlier = unit.earlier.iter_mut().map(|earlier| &mut earlier.past);
+    for past in unit.past.iter_mut().chain(earlier) {
         shift(&mut past.queued_at, by);
         shift(&mut past.ended_at, by);
         maybe(&mut past.started_at, by);
     }
+}
+
+fn correct_unit(unit: &mut Unit, by: i64) {
     match &mut unit.state {
         UnitState::Ready(queued) => {
             shift(&mut queued.since, by);

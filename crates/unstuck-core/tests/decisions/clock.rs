@@ -2,7 +2,7 @@
 
 use crate::flows::{flow, step};
 use crate::support::{BEGIN, World, remote};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Rerun, Says};
 use unstuck_core::errors::{OpenError, open_errors};
 use unstuck_core::event::{Actor, Fact};
 use unstuck_core::evolve::replay;
@@ -179,4 +179,20 @@ fn what_is_in_error_is_listed_by_the_clock_as_it_is_now() {
     let after = open_errors(&[correction], &world.runs[&run], &world.flows["f"]);
     let at = |found: &[(UnitRef, Option<OpenError>)]| found[0].1.as_ref().expect("in error").record.at;
     assert_eq!(at(&after), at(&before).shifted(HOUR));
+}
+
+#[test]
+fn a_rerun_is_told_of_earlier_attempts_by_the_clock_as_it_is_now() {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    let run = world.start("f");
+    world.attempt(run, "a", Says::Fail { error: Box::new(Error::new("no")), fatal: true });
+    let ended = world.unit(run, "a").past[0].ended_at;
+    // Once while it is final, and once while its next generation is under way.
+    world.set_clock(HOUR);
+    world.ask(run, Command::rerun(Rerun::Continue, Actor::Engine)).expect("it begins again");
+    assert_eq!(world.unit(run, "a").earlier[0].past.ended_at, ended.shifted(HOUR));
+    world.set_clock(-4 * HOUR);
+    world.begin(run, "a");
+    assert_eq!(world.unit(run, "a").earlier[0].past.ended_at, ended.shifted(-3 * HOUR));
+    assert_eq!(replay(&world.history[&run]), world.runs.get(&run).cloned());
 }
