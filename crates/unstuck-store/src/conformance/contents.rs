@@ -5,6 +5,7 @@ mod errors;
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkRef, Counts, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
@@ -37,6 +38,7 @@ pub struct Contents {
     last_time: Option<Time>,
     last_id: u64,
     downtimes: Vec<Downtime>,
+    clock: ClockRecord,
     local_attempts: Vec<(AttemptId, Worker)>,
     errors: ErrorContents,
     bulks: Vec<(Bulk, Vec<Target>)>,
@@ -77,6 +79,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         last_time: store.last_time().expect("the time can be read"),
         last_id: store.last_id().expect("the last id can be read"),
         downtimes: store.downtimes().expect("downtimes can be read"),
+        clock: store.clock().expect("what is known of the clock can be read"),
         local_attempts: store.local_attempts().expect("attempts can be read"),
         errors: ErrorContents::read(store, &runs, &flows),
         bulks: bulks(store),

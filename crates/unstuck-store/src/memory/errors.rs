@@ -44,7 +44,8 @@ impl Errors {
             self.last += 1;
             let group = self.groups.entry(record.group.clone()).or_insert_with(|| Group::of(&record));
             group.count += 1;
-            group.last = group.last.max(record.at);
+            // A clock that once stood ahead does not keep it there.
+            group.last = record.at;
             *group.flows.entry(record.root_flow.clone()).or_default() += 1;
             self.records.insert(ErrorId(self.last), record);
         }
