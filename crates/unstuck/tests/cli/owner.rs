@@ -93,8 +93,16 @@ fn a_run_at_rest_that_is_helped_in_its_last_moment_goes_on_or_stays() {
         let store = Store::new();
         let run = UnderWay::start(&store, flow, &[]);
         run.until("held until an operator chooses");
-        ok(store.unstuck(&["choose", "@latest", "one", "retry"]));
+        let choose = || store.unstuck(&["choose", "@latest", "one", "retry"]);
+        let chosen = choose();
         let ended = run.wait();
+        if chosen.code == 7 {
+            // It left in the very moment in which it was asked, and may have done it.
+            let again = choose();
+            assert!(matches!(again.code, 0 | 5), "{}{}", again.stdout, again.stderr);
+        } else {
+            ok(chosen);
+        }
         assert!(matches!(ended.code, 0 | 3), "{}{}", ended.stdout, ended.stderr);
         let ran = store.unstuck(&["run", "--continue", "@latest"]);
         assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
