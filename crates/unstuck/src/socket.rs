@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
@@ -41,7 +41,8 @@ struct Question {
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     version: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `null` is an answer too.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     answer: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -51,6 +52,11 @@ struct Answer {
     /// What was asked was refused because of the store, and may succeed later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unavailable: bool,
+}
+
+/// What stands there, which an `Option` alone would take for nothing where it is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 impl Default for Answer {

@@ -199,6 +199,22 @@ fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
 }
 
 #[test]
+fn a_key_that_has_no_run_waits_its_turn_as_any_run_does() {
+    let store = Store::new();
+    let run = UnderWay::start(&store, APPROVAL, &["--key", "first"]);
+    run.until("waits for signal `approve`");
+    let id = store.latest();
+    let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
+    let second = UnderWay::command(&store, &["run", &file, "--key", "second"]);
+    second.until_stderr("Waiting until it ends.");
+    ok(store.unstuck(&["signal", &id, "approve", "{\"by\": \"grace\"}"]));
+    assert_eq!(run.wait().code, 0);
+    let ended = second.wait();
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(store.unstuck(&["show", "second", "-o", "json"]).json()["state"], json!("completed"));
+}
+
+#[test]
 fn a_run_that_waits_for_the_slot_of_an_idle_one_says_who_has_it_and_gives_way() {
     let flow = "flow: narrow
 concurrency: {limit: 1}
