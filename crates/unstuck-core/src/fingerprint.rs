@@ -60,7 +60,7 @@ pub fn pattern(cause: &str) -> String {
         } else {
             let end = end_of_word(&cause, at);
             let word: String = cause[at..end].iter().collect();
-            pattern.push_str(&without_ends(&word, code));
+            pattern.push_str(&without_ends(&word, code.before(&word, &cause[end..])));
             code = code.after(&word);
             at = end;
         }
@@ -113,12 +113,39 @@ fn without_ends(word: &str, announced: Code) -> String {
     format!("{shown}{}", &word[core.len()..])
 }
 
+/// What servers and clients say behind a status: `503 Service Unavailable`, `404 Client Error`.
+const PHRASES: [&str; 20] = [
+    "bad gateway",
+    "bad request",
+    "client error",
+    "conflict",
+    "forbidden",
+    "gateway time-out",
+    "gateway timeout",
+    "gone",
+    "internal server error",
+    "method not allowed",
+    "not found",
+    "not implemented",
+    "payload too large",
+    "payment required",
+    "precondition failed",
+    "request timeout",
+    "server error",
+    "service unavailable",
+    "too many requests",
+    "unauthorized",
+];
+const LONGEST_PHRASE: usize = 24;
+
 /// Which number the words so far announce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     None,
     /// The status of an answer: `HTTP 503`, `status code 404`, `code=429`.
     Status,
+    /// Perhaps one, for a count of something may follow as well: `returned error: 503`, but not `error: 503 rows are bad`.
+    Error,
     /// How a process ended, or a number of the system: `exit code 3`, `exited with status 137`, `signal 9`, `errno 28`.
     Exit,
 }
@@ -136,24 +163,46 @@ impl Code {
             // `exit code`, `exited with status` announce what `exit` does.
             "status" | "statuscode" | "code" | "response" | "http" | "https" | "httpstatus" | "httpcode"
             | "responsecode"
-                if self == Code::None =>
+                if matches!(self, Code::None | Code::Error) =>
             {
                 Code::Status
             }
+            // `requests.exceptions.HTTPError: 503`
+            name if name.ends_with("httperror") => Code::Status,
+            "error" if self == Code::None => Code::Error,
             "status" | "statuscode" | "code" | "response" | "error" | "with" | "was" | "is" | "of"
             | "returned" => self,
             _ => Code::None,
         }
     }
 
+    /// What is announced of a number that has `rest` behind it.
+    fn before(self, word: &str, rest: &[char]) -> Code {
+        let rest: String = rest.iter().take(LONGEST_PHRASE).collect();
+        let rest = rest.trim_start().to_ascii_lowercase();
+        let is_last =
+            rest.is_empty() || word.ends_with([':', '.', '!', '?']) || rest.starts_with(is_delimiter);
+        match self {
+            Code::Error if is_last => Code::Status,
+            Code::None | Code::Error if PHRASES.iter().any(|phrase| is_phrase(&rest, phrase)) => Code::Status,
+            Code::None | Code::Error => Code::None,
+            Code::Status | Code::Exit => self,
+        }
+    }
+
     fn is_kept(self, word: &str) -> bool {
         let is_short = (1..=3).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
         match self {
-            Code::None => false,
+            Code::None | Code::Error => false,
             Code::Status => is_short && (100..=599).contains(&word.parse().unwrap_or(0)),
             Code::Exit => is_short,
         }
     }
+}
+
+/// Whether a text begins with these words.
+fn is_phrase(text: &str, phrase: &str) -> bool {
+    text.strip_prefix(phrase).is_some_and(|after| !after.starts_with(char::is_alphanumeric))
 }
 
 /// `HTTP503`, `status:404`, `exit-3`: the code and what it is in one word.
@@ -361,6 +410,14 @@ mod tests {
             "Request failed with status code 404",
             "HTTP503",
             "status:404",
+            "curl: The requested URL returned error: 503",
+            "wget: server said ERROR 404: Not Found.",
+            "503 Service Unavailable",
+            "429 Too Many Requests",
+            "requests.exceptions.HTTPError: 500 Server Error: Internal Server Error",
+            "urllib.error.HTTPError: HTTP Error 502: Bad Gateway",
+            "404 Client Error: Not Found for url: http://example.org/a",
+            "an error (503) from the store",
             "the server (HTTP 503) is down",
             "exit code 3",
             "exited with code 137",
@@ -381,6 +438,10 @@ mod tests {
             ("HTTP from 10.0.0.1, 503 times", "HTTP from <address>, <n> times"),
             ("status, 503", "status, <n>"),
             ("order 503", "order <n>"),
+            ("error: 503 rows are bad", "error: <n> rows are bad"),
+            ("error 17", "error <n>"),
+            ("503 goners", "<n> goners"),
+            ("4041 not found", "<n> not found"),
             ("http://503.example.org/404", "http://<n>.example.org/*"),
             ("barcode 503", "barcode <n>"),
         ];
