@@ -303,6 +303,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             live(unit, at, doing)
         }
         UnitFact::Progress { value } => return tell_progress(unit, value, at),
+        UnitFact::ReportIgnored { .. } => return,
         UnitFact::Spared { until, heard, .. } => return spare(unit, *until, *heard),
         UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
         UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
