@@ -1,21 +1,22 @@
-//! `unstuck logs`: what the attempts of a run left behind when they did not go well.
+//! `unstuck logs`: what the attempts of a run printed.
 
 use std::process::ExitCode;
 
-use serde_json::json;
-use unstuck_api as api;
+use unstuck_core::model::log::{IgnoredLine, Tail};
+use unstuck_store::logs::{MAX_LOG_BYTES_OF_RUN, MAX_LOGS_OF_RUN};
 
-use crate::desk::Shown;
 use crate::desk::asked::Reading;
-use crate::failure::Failure;
+use crate::desk::logs::{Log, Logs};
 use crate::output::Output;
 use crate::place::StoreArgument;
+use crate::store::info::size;
 use crate::{Done, Format, style, text};
 
-/// Show the logs of a run: the end of stderr and stdout of each attempt that did not go well.
+/// Show what the attempts of a run printed: the end of stderr and stdout of each, whether it failed or completed.
 ///
-/// Of each such attempt the last 8 KiB of stderr are kept, and the last 2 KiB of stdout; of an attempt that completed, its
-/// output. Only the last attempts of a step are kept: see `unstuck show`.
+/// Of each attempt of a local process the last 64 KiB of stderr and of stdout are kept, with the lines of its report that
+/// were ignored; of a run the last 100 attempts that printed something, and 1 MiB. What is older is dropped first, and the
+/// page says so. What an attempt prints is kept when it ends. Attempts that failed are shown with their cause in any case.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -32,84 +33,97 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck logs @latest
-  unstuck logs run_0s86mke080000 'fetch[3]' -o json | jq -r '.logs[].text'";
-
-/// What one attempt left.
-struct Log<'a> {
-    step: &'a str,
-    attempt: &'a api::Attempt,
-    cause: &'a str,
-    text: &'a str,
-}
+  unstuck logs run_0s86mke080000 'fetch[3]' -o json | jq -r '.logs[].stderr.text'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let place = self.store.place()?;
-        let shown: Shown = place.read(Reading::Show { run: self.run })?.read()?;
-        let run: api::Run =
-            serde_json::from_str(shown.run.get()).map_err(|error| Failure::new(error.to_string()))?;
-        let wanted = self.step.as_deref();
-        if let Some(step) = wanted.filter(|wanted| !run.steps.iter().any(|step| is_meant(&step.id, wanted))) {
-            return Err(Failure::new(format!(
-                "{} has no step `{step}`; `unstuck show {}{}` lists its steps",
-                run.id, run.id, place.option
-            )));
-        }
-        let logs = logs(&run, wanted);
+        let answer = place.read(Reading::Logs { run: self.run, step: self.step })?;
         let mut stdout = Output::stdout();
         match format {
-            Format::Json => {
-                let logs: Vec<_> = logs.iter().map(document).collect();
-                stdout.line(&crate::json_text::pretty(&json!({ "run": run.id, "logs": logs }).to_string()));
-            }
-            Format::Text if logs.is_empty() => {
-                stdout.line("Nothing was kept: no attempt has failed and left a log.");
-            }
-            Format::Text => show(&logs, &mut stdout),
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show(&answer.read()?, &mut stdout),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Whether a step is the one that was named, or an item of it.
-fn is_meant(step: &str, wanted: &str) -> bool {
-    step.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
-}
-
-fn logs<'a>(run: &'a api::Run, wanted: Option<&str>) -> Vec<Log<'a>> {
-    let steps = run.steps.iter().filter(|step| wanted.is_none_or(|wanted| is_meant(&step.id, wanted)));
-    let attempts = steps.flat_map(|step| step.attempts.iter().map(move |attempt| (step, attempt)));
-    let logs = attempts.filter_map(|(step, attempt)| {
-        let error = attempt.error.as_ref()?;
-        let text = error.context.as_deref().unwrap_or_default();
-        Some(Log { step: &step.id, attempt, cause: &error.cause, text })
-    });
-    logs.collect()
-}
-
-fn document(log: &Log<'_>) -> serde_json::Value {
-    json!({
-        "step": log.step,
-        "attempt": log.attempt.attempt,
-        "state": log.attempt.state,
-        "cause": log.cause,
-        "text": log.text,
-    })
-}
-
-fn show(logs: &[Log<'_>], stdout: &mut Output) {
-    for (place, log) in logs.iter().enumerate() {
+fn show(logs: &Logs, stdout: &mut Output) {
+    if logs.dropped > 0 {
+        let of = if logs.dropped == 1 { "attempt" } else { "attempts" };
+        let (dropped, most) = (logs.dropped, MAX_LOGS_OF_RUN);
+        let bytes = size(MAX_LOG_BYTES_OF_RUN as u64);
+        sentence(
+            stdout,
+            &format!(
+                "Older output was dropped, of {dropped} {of}: a run keeps the output of its last {most} attempts, and {bytes} of it."
+            ),
+        );
+        stdout.line("");
+    }
+    if logs.logs.is_empty() {
+        sentence(stdout, "Nothing was kept: no attempt has failed or printed anything.");
+    }
+    let reran = logs.logs.iter().any(|log| log.generation > 1);
+    for (place, log) in logs.logs.iter().enumerate() {
         if place > 0 {
             stdout.line("");
         }
-        let head = format!("{}, attempt {}: {}", log.step, log.attempt.attempt, log.attempt.state);
-        stdout.line(&stdout.look.paint(style::BOLD, head));
-        if log.text.is_empty() {
-            stdout.line(&format!("  {}", text::visible(log.cause)));
-        }
-        for line in log.text.lines() {
-            stdout.line(&format!("  {}", text::visible(line)));
-        }
+        show_one(log, reran, stdout);
+    }
+}
+
+/// A sentence of ours, within the terminal.
+fn sentence(stdout: &mut Output, text: &str) {
+    let lines = match stdout.width() {
+        Some(width) => text::wrap(text, width),
+        None => vec![text.to_owned()],
+    };
+    for line in lines {
+        stdout.line(&line);
+    }
+}
+
+/// What a process has printed is shown line by line as it is: no line is broken, so that it can be copied.
+fn show_one(log: &Log, reran: bool, stdout: &mut Output) {
+    let Log { step, attempt, generation, .. } = log;
+    let generation = if reran { format!(" of generation {generation}") } else { String::new() };
+    let state = log.state.as_ref().map_or_else(String::new, |state| format!(": {state}"));
+    let cause = log.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+    let head = text::visible(&format!("{step}, attempt {attempt}{generation}{state}{cause}"));
+    let lines = match stdout.width() {
+        Some(width) => text::wrap(&head, width),
+        None => vec![head],
+    };
+    for line in lines {
+        stdout.line(&stdout.look.paint(style::BOLD, line));
+    }
+    for line in log.context.as_deref().unwrap_or_default().lines() {
+        stdout.line(&format!("  {}", text::visible(line)));
+    }
+    stream("stderr", log.stderr.as_ref(), stdout);
+    stream("stdout", log.stdout.as_ref(), stdout);
+    if !log.ignored.is_empty() {
+        stdout.line("  ignored in the report:");
+    }
+    for IgnoredLine { line, text, why } in &log.ignored {
+        stdout.line(&format!("    line {line}: `{}`: {}", text::visible(text), text::visible(why)));
+    }
+    if log.more_ignored > 0 {
+        stdout.line(&format!("    and {} more", log.more_ignored));
+    }
+}
+
+fn stream(name: &str, tail: Option<&Tail>, stdout: &mut Output) {
+    let Some(tail) = tail else { return };
+    if tail.cut {
+        let (kept, all) = (size(tail.text.len() as u64), size(tail.bytes));
+        stdout.line(&format!("  {name} (the last {kept} of {all}):"));
+    } else {
+        stdout.line(&format!("  {name}:"));
+    }
+    for line in tail.text.lines() {
+        stdout.line(&format!("    {}", text::visible(line)));
     }
 }

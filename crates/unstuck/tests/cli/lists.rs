@@ -224,20 +224,3 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
         assert!(said.contains(&format!("What you can do: unstuck explain {id}")), "at {width}:\n{shown}");
     }
 }
-
-#[test]
-fn logs_show_the_end_of_stderr_and_stdout_of_attempts_that_failed() {
-    let store = Store::new();
-    let flow =
-        "flow: loud\nsteps:\n  - {id: one, run: 'echo to stdout; echo first >&2; echo second >&2; exit 3'}\n";
-    store.run_flow(flow, &[]);
-    let shown = store.unstuck(&["logs", "@latest"]);
-    assert_eq!(shown.code, 0, "{}", shown.stderr);
-    let wanted =
-        "one, attempt 1: stalled\n  first\n  second\n  the end of its standard output:\n  to stdout\n";
-    assert_eq!(shown.stdout, wanted);
-    let logs = store.unstuck(&["logs", "@latest", "one", "-o", "json"]).json();
-    assert_eq!((&logs["logs"][0]["attempt"], &logs["logs"][0]["cause"]), (&json!(1), &json!("second")));
-    let none = store.unstuck(&["logs", "@latest", "two"]);
-    assert!(none.stderr.contains(" has no step `two`; `unstuck show "), "{}", none.stderr);
-}
