@@ -303,7 +303,6 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             live(unit, at, doing)
         }
         UnitFact::Progress { value } => return tell_progress(unit, value, at),
-        UnitFact::ReportIgnored { .. } => return,
         UnitFact::Spared { until, heard, .. } => return spare(unit, *until, *heard),
         UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
         UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
@@ -344,7 +343,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             }
             return;
         }
-        UnitFact::Chosen { .. } => return,
+        UnitFact::Chosen { .. } | UnitFact::ReportIgnored { .. } => return,
         UnitFact::Resumed { by, bulk, .. } => {
             // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };

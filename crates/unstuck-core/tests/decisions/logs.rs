@@ -45,9 +45,15 @@ fn a_log_is_kept_apart_from_the_run_and_is_no_event() {
 fn the_log_of_an_attempt_that_has_ended_is_kept_too() {
     type Ends = fn(&mut World, AttemptId);
     let cases: [(&str, Ends); 5] = [
-        ("completed", |world, attempt| drop(world.say(attempt, done()).expect("heard"))),
-        ("stalled", |world, attempt| drop(world.say(attempt, stall("x")).expect("heard"))),
-        ("released", |world, attempt| drop(world.say(attempt, Says::Release).expect("heard"))),
+        ("completed", |world, attempt| {
+            world.say(attempt, done()).expect("heard");
+        }),
+        ("stalled", |world, attempt| {
+            world.say(attempt, stall("x")).expect("heard");
+        }),
+        ("released", |world, attempt| {
+            world.say(attempt, Says::Release).expect("heard");
+        }),
         ("cancelled", |world, attempt| {
             let by = Actor::User("ada".into());
             world.ask(attempt.run, Command::Cancel { by, reason: None }).expect("cancelled");

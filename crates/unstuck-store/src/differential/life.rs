@@ -162,9 +162,9 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         Command::Answer { attempt, says }
     }
 
-    /// Large ones too, so that older ones are dropped.
+    /// Now and then a large one, which is more than a page.
     fn some_log(&mut self) -> AttemptLog {
-        let text = "log ".repeat(if self.chance(4) { 16_000 } else { self.below(20) });
+        let text = "log ".repeat(if self.chance(8) { 4_000 } else { self.below(20) });
         let stdout = Tail { bytes: text.len() as u64, text: text.into(), cut: self.chance(2) };
         let ignored = IgnoredLine { line: 1, text: "x".into(), why: "no JSON".into() };
         let ignored = self.chance(3).then_some(ignored).into_iter().collect();
@@ -433,6 +433,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let Life { driver, random } = self;
         let (mut twin, driver) = driver.split();
         twin.crash(&driver.flows);
+        // As an engine does, so that what was being put is gone: its id may be given out again.
+        twin.begin_life([7; 32]).expect("a life begins");
         let mut life = Life { driver: driver.continue_with(twin), random };
         life.driver.find_bulks();
         life.compare();

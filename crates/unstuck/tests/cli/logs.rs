@@ -56,11 +56,17 @@ last, attempt 1: completed
     let log = &document["logs"][2];
     assert_eq!(log["stdout"], json!({"text": "to stdout", "bytes": 10}));
     assert_eq!((&log["step"], &log["attempt"], &log["generation"]), (&json!("last"), &json!(1), &json!(1)));
-    assert_eq!((&log["state"], &log["cause"], &log["ignored"]), (&json!("completed"), &json!(null), &json!([])));
+    assert_eq!(
+        (&log["state"], &log["cause"], &log["ignored"]),
+        (&json!("completed"), &json!(null), &json!([]))
+    );
     assert!(log["endedAt"].is_string(), "{log}");
     for width in [80, 40] {
         let terminal = on_terminal(&store, &["logs", "@latest"], width);
-        assert_eq!(terminal.lines().map(str::trim_end).collect::<Vec<_>>(), wanted.lines().collect::<Vec<_>>());
+        assert_eq!(
+            terminal.lines().map(str::trim_end).collect::<Vec<_>>(),
+            wanted.lines().collect::<Vec<_>>()
+        );
     }
     let unknown = store.unstuck(&["logs", "@latest", "other"]);
     assert!(unknown.stderr.contains(" has no step `other`; `unstuck show "), "{}", unknown.stderr);
@@ -80,7 +86,11 @@ output: {log: '${steps.log.output}', line: '${steps.line.output}'}
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(ran.json()["output"], json!({"log": 7, "line": 8}));
     let shown = store.unstuck(&["logs", "@latest", "log"]).stdout;
-    assert!(shown.contains("\n  stdout (the last 63.9 KiB of 19.0 MiB):\n    chatter\n"), "{}", &shown[..200]);
+    assert!(
+        shown.contains("\n  stdout (the last 63.9 KiB of 19.0 MiB):\n    chatter\n"),
+        "{}",
+        &shown[..200]
+    );
     assert!(shown.ends_with("    chatter\n    done\n"), "{}", &shown[shown.len() - 200..]);
 }
 
@@ -94,7 +104,8 @@ fn an_output_that_is_too_large_fails_the_step_with_what_to_do() {
     let error = &store.unstuck(&["show", "@latest", "-o", "json"]).json()["error"];
     assert_eq!((&error["cause"], &error["reason"]), (&json!(wanted), &json!("data")));
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
-    let head = format!("one, attempt 1: failed: {wanted}\n  stdout (the last 63.9 KiB of 19.0 MiB):\n    y\n");
+    let head =
+        format!("one, attempt 1: failed: {wanted}\n  stdout (the last 63.9 KiB of 19.0 MiB):\n    y\n");
     assert!(shown.starts_with(&head), "{}", &shown[..400]);
     for width in [80, 40] {
         let shown = words(&on_terminal(&store, &["explain", "@latest"], width));
@@ -118,8 +129,10 @@ steps:
     store.run_flow(flow, &[]);
     let wanted = "one, attempt 1: stalled: no such order\n  order 7 of 9\n  stderr:\n    to stderr\n  stdout:\n    to stdout\n";
     assert_eq!(store.unstuck(&["logs", "@latest"]).stdout, wanted);
-    let context = &store.unstuck(&["show", "@latest", "-o", "json"]).json()["steps"][0]["attempts"][0]["error"]["context"];
-    let all = "order 7 of 9\nthe end of its standard error:\nto stderr\nthe end of its standard output:\nto stdout";
+    let context = &store.unstuck(&["show", "@latest", "-o", "json"]).json()["steps"][0]["attempts"][0]["error"]
+        ["context"];
+    let all =
+        "order 7 of 9\nthe end of its standard error:\nto stderr\nthe end of its standard output:\nto stdout";
     assert_eq!(*context, json!(all));
 }
 
@@ -151,7 +164,8 @@ steps:
         assert!(history.contains(warning.as_str()), "{warning}:\n{history}");
     }
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
-    let first = "one, attempt 1: completed\n  ignored in the report:\n    line 2: `{\"progess\": 1}`: unknown field";
+    let first =
+        "one, attempt 1: completed\n  ignored in the report:\n    line 2: `{\"progess\": 1}`: unknown field";
     assert!(shown.starts_with(first), "{shown}");
     assert!(shown.contains(&format!("    line 5: `nonsense 5`: {expected}\n    and 12 more\n")), "{shown}");
     let log = &store.unstuck(&["logs", "@latest", "many", "-o", "json"]).json()["logs"][0];
@@ -159,7 +173,8 @@ steps:
     assert_eq!((log["ignored"].as_array().map(Vec::len), &log["moreIgnored"]), (Some(5), &json!(12)));
     for width in [80, 40] {
         let shown = words(&on_terminal(&store, &["logs", "@latest"], width));
-        for part in ["one, attempt 1: completed", "line 2: `{\"progess\": 1}`: unknown field", "and 12 more"] {
+        for part in ["one, attempt 1: completed", "line 2: `{\"progess\": 1}`: unknown field", "and 12 more"]
+        {
             assert!(shown.contains(part), "{part} at {width}:\n{shown}");
         }
     }
@@ -169,7 +184,8 @@ steps:
 fn a_run_keeps_so_many_logs_and_says_that_older_ones_were_dropped() {
     let store = Store::new();
     let items: Vec<usize> = (0..103).collect();
-    let flow = format!("flow: many\nsteps:\n  - {{id: each, forEach: {items:?}, run: 'echo $UNSTUCK_STEP'}}\n");
+    let flow =
+        format!("flow: many\nsteps:\n  - {{id: each, forEach: {items:?}, run: 'echo $UNSTUCK_STEP'}}\n");
     let ran = store.run_flow(&flow, &[]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let logs = store.unstuck(&["logs", "@latest", "-o", "json"]).json();

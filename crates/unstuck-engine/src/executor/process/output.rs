@@ -183,7 +183,7 @@ mod tests {
         assert!(kept.text.starts_with("line ") && kept.text.ends_with("\nline 99999"), "{}", kept.text);
         let kept = tail(&["é".repeat(MAX_TAIL_BYTES).as_bytes(), b"x"]).text;
         assert!(kept.len() <= MAX_TAIL_BYTES && kept.starts_with('é') && kept.ends_with("éx"));
-        let kept = tail(&[&[0xff; MAX_TAIL_BYTES]]);
+        let kept = tail(&[&[0xff].repeat(MAX_TAIL_BYTES)]);
         assert!(kept.cut && kept.text.len() <= MAX_TAIL_BYTES, "{}", kept.text.len());
     }
 

@@ -142,9 +142,8 @@ fn context(left: &Left, own: Option<&str>) -> Option<Arc<str>> {
 /// What of the context of an error its log does not have: what the process has told by itself.
 pub fn own_context<'a>(context: &'a str, log: &AttemptLog) -> Option<&'a str> {
     let labels = [STDERR_LABEL, STDOUT_LABEL, IGNORED_LABEL];
-    let begins = |label: &str| match context.starts_with(label) {
-        true => Some(0),
-        false => context.find(&format!("\n{label}")),
+    let begins = |label: &str| {
+        if context.starts_with(label) { Some(0) } else { context.find(&format!("\n{label}")) }
     };
     let end = labels.into_iter().filter_map(begins).min().unwrap_or(context.len());
     let own = context[..end].trim_end();
@@ -160,6 +159,25 @@ mod tests {
         assert_eq!(shorten("", 3), "");
         assert_eq!(shorten("äöü", 3), "äöü");
         assert_eq!(shorten("äöüß", 3), "äö…");
+    }
+
+    #[test]
+    fn what_the_process_told_by_itself_is_found_in_the_context() {
+        let cases = [
+            ("", "", None),
+            ("boom\nbang", "before\nboom\nbang", None),
+            ("order 7\nthe end of its standard error:\nboom", "boom", Some("order 7")),
+            ("order 7", "", Some("order 7")),
+            ("the end of its standard output:\nout", "", None),
+            ("ignored in the report, line 1: `x`: no", "", None),
+            ("boom\nignored in the report: 3 more\nthe end of its standard output:\nout", "boom", None),
+        ];
+        for (context, stderr, own) in cases {
+            let mut kept = Stderr::new();
+            kept.add(stderr.as_bytes());
+            let log = AttemptLog { stderr: kept.tail(), ..AttemptLog::default() };
+            assert_eq!(own_context(context, &log), own, "{context}");
+        }
     }
 
     #[test]
