@@ -99,8 +99,8 @@ fn an_output_that_is_too_large_fails_the_step_with_what_to_do() {
     let store = Store::new();
     let ran = store.run_flow("flow: big\nsteps:\n  - {id: one, run: 'yes | head -c 20000000'}\n", &[]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    let wanted = "stdout has 20000000 bytes, and an output may have at most 16777216: write the result to a file and \
-                  print its path, or report it as {\"output\": ...} in $UNSTUCK_REPORT (stdout is only a log then)";
+    let wanted = "stdout has 20000000 bytes, an output at most 16777216: print the path of a file instead, or report \
+                  {\"output\": ...} in $UNSTUCK_REPORT";
     let error = &store.unstuck(&["show", "@latest", "-o", "json"]).json()["error"];
     assert_eq!((&error["cause"], &error["reason"]), (&json!(wanted), &json!("data")));
     let shown = store.unstuck(&["logs", "@latest"]).stdout;

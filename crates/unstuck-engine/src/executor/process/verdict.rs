@@ -66,9 +66,10 @@ fn completed(mut left: Left) -> Says {
     if let Some(output) = left.findings.output.take().or_else(|| left.stdout.output()) {
         return Says::Complete { output };
     }
+    // Short, so that pages show all of it.
     let cause = format!(
-        "stdout has {} bytes, and an output may have at most {MAX_PAYLOAD_BYTES}: write the result to a file and print its \
-         path, or report it as {{\"output\": ...}} in $UNSTUCK_REPORT (stdout is only a log then)",
+        "stdout has {} bytes, an output at most {MAX_PAYLOAD_BYTES}: print the path of a file instead, or report \
+         {{\"output\": ...}} in $UNSTUCK_REPORT",
         left.stdout.total()
     );
     let context = context(&left, None);
