@@ -1,5 +1,6 @@
 //! Lists of runs and errors: what is found, and what is seen of it on terminals of 80 and 40 columns.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::Store;
@@ -223,4 +224,22 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
         }
         assert!(said.contains(&format!("What you can do: unstuck explain {id}")), "at {width}:\n{shown}");
     }
+}
+
+#[test]
+fn status_counts_a_run_that_nobody_executes_as_idle_and_never_as_running() {
+    let store = Store::new();
+    let flow = "flow: stops\nsteps:\n  - {id: work, run: 'echo begun; sleep 1000', timeout: 1h}\n";
+    let under_way = UnderWay::start(&store, flow, &[]);
+    under_way.until("attempt 1 started");
+    assert!(words(&store.unstuck(&["status"]).stdout).contains("open 1 running"));
+    under_way.send(Signal::INT);
+    under_way.wait();
+    let shown = store.unstuck(&["status"]).stdout;
+    assert!(
+        words(&shown).contains("1 run is idle") && words(&shown).contains("open 1 idle last 24h"),
+        "{shown}"
+    );
+    let status = store.unstuck(&["status", "-o", "json"]).json();
+    assert_eq!((&status["open"], &status["idleStates"]), (&json!({"running": 1}), &json!({"running": 1})));
 }
