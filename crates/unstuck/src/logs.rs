@@ -104,6 +104,9 @@ fn show_one(log: &Log, reran: bool, stdout: &mut Output) {
     }
     stream("stderr", log.stderr.as_ref(), stdout);
     stream("stdout", log.stdout.as_ref(), stdout);
+    if log.state.as_deref() == Some("active") && log.stderr.is_none() && log.stdout.is_none() {
+        stdout.line("  still running: its output is kept when it ends");
+    }
     if !log.ignored.is_empty() {
         stdout.line("  ignored in the report:");
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use unstuck_api as api;
 use unstuck_core::decide::unit_name;
 use unstuck_core::json::Json;
+use unstuck_core::model::flow::Kind;
 use unstuck_core::model::log::{AttemptLog, IgnoredLine, Tail};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
@@ -37,7 +38,7 @@ pub(crate) struct Log {
     pub(crate) step: String,
     pub(crate) generation: u32,
     pub(crate) attempt: u32,
-    /// How it ended, unless the run no longer knows.
+    /// How it ended, unless the run no longer knows; `active` while it runs.
     pub(crate) state: Option<String>,
     pub(crate) ended_at: Option<Timestamp>,
     /// Of an attempt that went wrong.
@@ -87,7 +88,11 @@ pub(super) fn logs(
     places.dedup();
     let all = places.into_iter().filter_map(|place| {
         let name = unit_name(&flow, place.1);
-        log(name, place, attempts.remove(&place), printed.remove(&place))
+        let attempt = attempts.remove(&place);
+        let is_process = matches!(flow.step(place.1.step).kind, Kind::Process(_));
+        let is_running = is_process && attempt.as_ref().is_some_and(|attempt| attempt.state == "active");
+        let printed = printed.remove(&place).or_else(|| is_running.then(AttemptLog::default));
+        log(name, place, attempt, printed)
     });
     let logs = all.filter(|log| step.is_none_or(|wanted| is_meant(&log.step, wanted))).collect();
     Ok(Logs { run: id.to_string(), dropped: kept.dropped, logs })

@@ -1,8 +1,10 @@
 //! `unstuck logs`: what every attempt printed, how much of it is kept, and which lines of a report were ignored.
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::Store;
+use crate::support::under_way::UnderWay;
 use crate::terminal::on_terminal;
 
 /// What a terminal shows, as words on one line.
@@ -213,4 +215,27 @@ steps:
     store.run_flow(flow, &[]);
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
     assert!(shown.contains("  stderr:\n    still here\n  stdout:\n    half done\n"), "{shown}");
+}
+
+#[test]
+fn an_attempt_that_still_runs_is_shown_as_such() {
+    let store = Store::new();
+    let flow = r#"
+flow: long
+steps:
+  - {id: a, run: 'echo one'}
+  - id: b
+    run: |
+      echo two
+      echo '{"progress": "it has printed"}' >> "$UNSTUCK_REPORT"
+      sleep 1000
+"#;
+    let under_way = UnderWay::start(&store, flow, &[]);
+    under_way.until("b: attempt 1 reports \"it has printed\"");
+    let wanted = "a, attempt 1: completed\n  stdout:\n    one\n\nb, attempt 1: active\n  still running: its output is kept when it ends\n";
+    assert_eq!(store.unstuck(&["logs", "@latest"]).stdout, wanted);
+    under_way.send(Signal::INT);
+    under_way.wait();
+    let shown = store.unstuck(&["logs", "@latest", "b"]).stdout;
+    assert_eq!(shown, "b, attempt 1: cancelled\n  stdout:\n    two\n");
 }
