@@ -54,16 +54,14 @@ fn show(logs: &Logs, stdout: &mut Output) {
         let of = if logs.dropped == 1 { "attempt" } else { "attempts" };
         let (dropped, most) = (logs.dropped, MAX_LOGS_OF_RUN);
         let bytes = size(MAX_LOG_BYTES_OF_RUN as u64);
-        sentence(
-            stdout,
-            &format!(
-                "Older output was dropped, of {dropped} {of}: a run keeps the output of its last {most} attempts, and {bytes} of it."
-            ),
+        let said = format!(
+            "Older output was dropped, of {dropped} {of}: a run keeps that of at most {most} attempts, and at most {bytes}."
         );
+        sentence(stdout, "", &said);
         stdout.line("");
     }
     if logs.logs.is_empty() {
-        sentence(stdout, "Nothing was kept: no attempt has failed or printed anything.");
+        sentence(stdout, "", "Nothing was kept: no attempt has failed or printed anything.");
     }
     let reran = logs.logs.iter().any(|log| log.generation > 1);
     for (place, log) in logs.logs.iter().enumerate() {
@@ -74,14 +72,14 @@ fn show(logs: &Logs, stdout: &mut Output) {
     }
 }
 
-/// A sentence of ours, within the terminal.
-fn sentence(stdout: &mut Output, text: &str) {
+/// A sentence of ours, within the terminal, after an indent.
+fn sentence(stdout: &mut Output, indent: &str, text: &str) {
     let lines = match stdout.width() {
-        Some(width) => text::wrap(text, width),
+        Some(width) => text::wrap(text, width.saturating_sub(indent.len()).max(16)),
         None => vec![text.to_owned()],
     };
     for line in lines {
-        stdout.line(&line);
+        stdout.line(&format!("{indent}{line}"));
     }
 }
 
@@ -99,8 +97,8 @@ fn show_one(log: &Log, reran: bool, stdout: &mut Output) {
     for line in lines {
         stdout.line(&stdout.look.paint(style::BOLD, line));
     }
-    for line in log.context.as_deref().unwrap_or_default().lines() {
-        stdout.line(&format!("  {}", text::visible(line)));
+    for line in readable(log.context.as_deref().unwrap_or_default()) {
+        stdout.line(&format!("  {line}"));
     }
     stream("stderr", log.stderr.as_ref(), stdout);
     stream("stdout", log.stdout.as_ref(), stdout);
@@ -111,7 +109,8 @@ fn show_one(log: &Log, reran: bool, stdout: &mut Output) {
         stdout.line("  ignored in the report:");
     }
     for IgnoredLine { line, text, why } in &log.ignored {
-        stdout.line(&format!("    line {line}: `{}`: {}", text::visible(text), text::visible(why)));
+        let said = format!("line {line}: `{}`: {}", text::visible(text), text::visible(why));
+        sentence(stdout, "    ", &said);
     }
     if log.more_ignored > 0 {
         stdout.line(&format!("    and {} more", log.more_ignored));
@@ -126,7 +125,52 @@ fn stream(name: &str, tail: Option<&Tail>, stdout: &mut Output) {
     } else {
         stdout.line(&format!("  {name}:"));
     }
-    for line in tail.text.lines() {
-        stdout.line(&format!("    {}", text::visible(line)));
+    for line in readable(&tail.text) {
+        stdout.line(&format!("    {line}"));
+    }
+}
+
+/// What a program has printed for a terminal, in lines for another one: without its colours, with spaces for tabs, and with
+/// a line for each state of a progress bar. `-o json` has it as it was.
+fn readable(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let parts = line.split('\r').filter(|part| !part.is_empty() || line.is_empty());
+        lines.extend(parts.map(|part| text::visible(&without_colours(part).replace('\t', "    "))));
+    }
+    lines
+}
+
+/// The text without the sequences that steer colours and cursors: an escape, a bracket, and all up to a letter.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = after.find(|c: char| ('@'..='~').contains(&c)).map_or(after.len(), |end| end + 1);
+        rest = &after[end..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_printed_for_a_terminal_can_be_read() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            ("one\n\n  two", &["one", "", "  two"]),
+            ("\tat Main.java\r\nnext", &["    at Main.java", "next"]),
+            ("10 %\r50 %\r100 %", &["10 %", "50 %", "100 %"]),
+            ("\u{1b}[1;31merror\u{1b}[0m: no", &["error: no"]),
+            ("half \u{1b}[38;5", &["half "]),
+            ("bell \u{7} \u{1b}]0;title", &["bell \u{fffd} \u{fffd}]0;title"]),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(readable(text), wanted, "{text:?}");
+        }
     }
 }

@@ -192,7 +192,7 @@ fn a_run_keeps_so_many_logs_and_says_that_older_ones_were_dropped() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let logs = store.unstuck(&["logs", "@latest", "-o", "json"]).json();
     assert_eq!((logs["logs"].as_array().map(Vec::len), &logs["dropped"]), (Some(100), &json!(3)));
-    let said = "Older output was dropped, of 3 attempts: a run keeps the output of its last 100 attempts, and 1.0 MiB of it.";
+    let said = "Older output was dropped, of 3 attempts: a run keeps that of at most 100 attempts, and at most 1.0 MiB.";
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
     assert!(shown.starts_with(&format!("{said}\n\neach[")), "{}", &shown[..300]);
     for width in [80, 40] {
