@@ -290,6 +290,7 @@ pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
+        | UnitFact::ReportIgnored { .. }
         | UnitFact::Spared { .. }
         | UnitFact::Retry { .. }
         | UnitFact::Acknowledged { .. }

@@ -10,6 +10,7 @@ use crate::id::RunId;
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
+use crate::model::log::AttemptLog;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, RunState, Serves};
 use crate::model::unit::UnitRef;
@@ -242,6 +243,8 @@ pub enum Says {
     },
     /// The worker stops in good order and gives it back.
     Release,
+    /// What it printed: for people, and no news about how it goes. It may come after the attempt has ended.
+    Log(Box<AttemptLog>),
 }
 
 /// What a rerun of a final run does again.

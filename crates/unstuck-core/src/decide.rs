@@ -28,6 +28,7 @@ use crate::id::{Ids, PayloadId, RunId};
 use crate::json::Json;
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::flow::Flow;
+use crate::model::log::LogRecord;
 use crate::model::run::Run;
 use crate::model::unit::UnitRef;
 use crate::offer::Offers;
@@ -90,6 +91,8 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// A lease that a heartbeat has moved, which is no event.
     pub lease: Option<LeaseMove>,
+    /// What an attempt printed, which is no event.
+    pub log: Option<Box<LogRecord>>,
     /// What is due waits until the home of the run is driven, and is not due for this engine.
     pub is_for_another: bool,
     /// What went wrong, to be recorded apart from the run.

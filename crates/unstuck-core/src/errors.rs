@@ -267,6 +267,7 @@ fn concerns_errors(fact: &UnitFact) -> bool {
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
+        | UnitFact::ReportIgnored { .. }
         | UnitFact::Spared { .. }
         | UnitFact::Ended { .. }
         | UnitFact::Retry { .. }

@@ -10,6 +10,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIx;
+use crate::model::log::IgnoredLine;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
@@ -278,6 +279,16 @@ pub enum UnitFact {
         /// In its words.
         value: Payload,
     },
+    /// Lines of the report of its process were ignored.
+    ReportIgnored {
+        /// The attempt.
+        attempt: u32,
+        /// The first of them.
+        lines: Vec<IgnoredLine>,
+        /// How many more there were.
+        #[serde(default, skip_serializing_if = "is_no_more")]
+        more: u64,
+    },
     /// Its limit is moved on, because the engine was down for a while.
     Spared {
         /// When it is reached now.
@@ -436,6 +447,11 @@ fn is_zero(n: &i32) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+fn is_no_more(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
 fn is_no_shift(shift: &i64) -> bool {
     *shift == 0
 }
@@ -464,6 +480,7 @@ impl Event {
                     UnitFact::Queued { .. }
                     | UnitFact::Dequeued { .. }
                     | UnitFact::Started { .. }
+                    | UnitFact::ReportIgnored { .. }
                     | UnitFact::Spared { .. }
                     | UnitFact::Ended { .. }
                     | UnitFact::Retry { .. }

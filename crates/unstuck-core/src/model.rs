@@ -5,6 +5,7 @@ pub mod emulation;
 pub mod error;
 pub mod expression;
 pub mod flow;
+pub mod log;
 pub mod nesting;
 pub mod recovery;
 pub mod run;

@@ -82,7 +82,7 @@ impl Needs<'_> {
         match command {
             Command::Start(_)
             | Command::Claim { .. }
-            | Command::Answer { says: Says::Start | Says::Heartbeat { .. }, .. }
+            | Command::Answer { says: Says::Start | Says::Heartbeat { .. } | Says::Log(_), .. }
             | Command::Due { unit: None, .. }
             | Command::Acknowledge { .. }
             | Command::ApplyPolicies { .. }

@@ -96,6 +96,7 @@ fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
     }
     let attempt = match fact {
         UnitFact::Queued { attempt, .. }
+        | UnitFact::ReportIgnored { attempt, .. }
         | UnitFact::Ended { attempt, .. }
         | UnitFact::ChildStarted { attempt, .. } => *attempt,
         UnitFact::Bound { .. }

@@ -18,6 +18,7 @@ use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::needs::needs;
@@ -73,6 +74,8 @@ pub(crate) struct Batch {
     forgotten: Vec<RunId>,
     /// What went wrong, in order.
     errors: Vec<ErrorRecord>,
+    /// What attempts have printed, in order.
+    logs: Vec<LogRecord>,
     /// Bulk actions that have gone on, or were changed.
     pub(crate) bulks: BTreeMap<BulkId, BulkChange>,
     /// What bulk actions have been waiting for, until they are told.
@@ -269,6 +272,7 @@ impl Batch {
         }
         for (id, _) in runs {
             self.runs.remove(id);
+            self.logs.retain(|record| record.attempt.run != *id);
             self.forgotten.push(*id);
         }
         Ok(Answer::Done)
@@ -301,6 +305,7 @@ impl Batch {
             working.events.push(event);
         }
         self.errors.extend(decision.errors);
+        self.logs.extend(decision.log.map(|log| *log));
         self.outcomes.extend(decision.outcomes);
         self.deliveries.extend(decision.notices);
         self.effects.extend(decision.effects);
@@ -417,6 +422,7 @@ impl Batch {
             || !self.forgotten.is_empty()
             || !self.bulks.is_empty()
             || !self.delivered.is_empty()
+            || !self.logs.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
 
@@ -471,6 +477,7 @@ impl Batch {
             downtime: None,
             clock: None,
             errors: self.errors,
+            logs: self.logs,
             examined: Vec::new(),
             bulks: self.bulks.into_values().collect(),
         }

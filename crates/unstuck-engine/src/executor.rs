@@ -102,7 +102,7 @@ impl Word {
     /// The attempt, if this is the last word about it.
     pub fn ends(&self) -> Option<AttemptId> {
         match self {
-            Word::Says(_, Says::Start | Says::Heartbeat { .. }) => None,
+            Word::Says(_, Says::Start | Says::Heartbeat { .. } | Says::Log(_)) => None,
             Word::Says(
                 attempt,
                 Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release,

@@ -6,6 +6,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::Rests;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
@@ -40,6 +41,7 @@ pub(crate) struct Job {
     /// How the clock was set, when it was.
     pub(crate) clock: Option<ClockRecord>,
     pub(crate) errors: ErrorChanges,
+    pub(crate) logs: Vec<LogRecord>,
     pub(crate) bulks: Vec<BulkChange>,
 }
 

@@ -22,6 +22,7 @@ mod image;
 mod info;
 mod job;
 mod listing;
+mod logs;
 mod open;
 mod options;
 mod pen;

@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 5] = [FIRST, ERRORS, BULKS, SUMS, RESTS];
+const MIGRATIONS: [&str; 6] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -185,6 +185,20 @@ const RESTS: &str = "
 ALTER TABLE run ADD COLUMN rests INTEGER;
 CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
 CREATE INDEX run_not_completed ON run (id) WHERE state <> 'completed';
+";
+
+/// What attempts printed.
+const LOGS: &str = "
+-- Numbered within a run from 1 on; the oldest are dropped, so that the first place tells how many were.
+CREATE TABLE attempt_log (
+    id    INTEGER PRIMARY KEY,
+    run   INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    size  INTEGER NOT NULL,
+    body  TEXT NOT NULL,
+    sum   INTEGER
+);
+CREATE INDEX attempt_log_run ON attempt_log (run, place, size);
 ";
 
 /// What the file says it is: the letters `Unst`.

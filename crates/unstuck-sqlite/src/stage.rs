@@ -12,7 +12,7 @@ use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
-use unstuck_store::check::{NOT_YET, check_bulks, check_errors, check_events};
+use unstuck_store::check::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::tally::hits_of;
 
@@ -27,6 +27,7 @@ impl SqliteStore {
     /// Checks a whole stage before any of it happens.
     pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
+        check_logs(stage)?;
         check_bulks(stage, |bulk| bulks::total(&self.reader, bulk))?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();

@@ -23,8 +23,8 @@ use unstuck_core::time::Time;
 use unstuck_store::check::Mark;
 use unstuck_store::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
+    Stage, StageId, Store, StoreError,
 };
 
 use crate::bulks;
@@ -32,6 +32,7 @@ use crate::claim::Claim;
 use crate::errors;
 use crate::hot::Whereabouts;
 use crate::job::Job;
+use crate::logs;
 use crate::open::{self, Lock};
 use crate::options::Options;
 use crate::policies;
@@ -300,6 +301,7 @@ impl Store for SqliteStore {
         self.record(stage.errors, &mut job);
         job.errors.examined = stage.examined;
         job.bulks = stage.bulks;
+        job.logs = stage.logs;
         for change in stage.runs {
             self.change(change, stage.at, &mut job);
         }
@@ -580,6 +582,11 @@ impl Store for SqliteStore {
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.catch_up()?;
         errors::unexamined(&self.reader, after, limit)
+    }
+
+    fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
+        self.catch_up()?;
+        logs::of_run(&self.reader, run)
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {

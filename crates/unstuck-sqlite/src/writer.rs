@@ -15,6 +15,7 @@ use crate::error::{broken, store_error};
 use crate::errors;
 use crate::job::{Entry, Job, MovedLease, Row, place};
 use crate::listing::bits;
+use crate::logs;
 use crate::options::{Hand, Options};
 use crate::pen::Pen;
 use crate::record::{RecordRef, text, text_in};
@@ -236,6 +237,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
         delivered.execute([number(id.0)?]).map_err(store_error)?;
     }
     errors::write(transaction, &job.errors)?;
+    logs::write(transaction, &job.logs)?;
     bulks::write(transaction, &job.bulks)?;
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
@@ -324,6 +326,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     ] {
         prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
+    logs::forget(transaction, run)?;
     errors::forget(transaction, run)
 }
 

@@ -87,11 +87,13 @@ pub enum Promise {
     Policy,
     /// Bulk actions count each target once.
     Bulk,
+    /// Logs are kept.
+    Log,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 19] = [
+    pub const ALL: [Promise; 20] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -111,6 +113,7 @@ impl Promise {
         Promise::Error,
         Promise::Policy,
         Promise::Bulk,
+        Promise::Log,
     ];
 
     /// The promise as a sentence.
@@ -138,6 +141,7 @@ impl Promise {
                 "every error is recorded once, and what is open of errors is what the runs are in"
             }
             Promise::Policy => "every policy is kept as it was loaded, and so is who changed it",
+            Promise::Log => "every log is what was written, and belongs to a run",
             Promise::Bulk => {
                 "a bulk action counts each of its targets once, and learns how what it has resumed comes out"
             }

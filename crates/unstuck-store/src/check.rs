@@ -68,6 +68,17 @@ pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
     }
 }
 
+/// Whether every log of a stage is of a run that comes back with it.
+pub fn check_logs(stage: &Stage) -> Result<(), StoreError> {
+    let returns = |id: RunId| {
+        stage.runs.iter().any(|change| change.run.id == id) || stage.unchanged.iter().any(|run| run.id == id)
+    };
+    match stage.logs.iter().map(|record| record.attempt.run).find(|run| !returns(*run)) {
+        None => Ok(()),
+        Some(id) => Err(StoreError::Conflict(format!("a log of {id} comes without {id}"))),
+    }
+}
+
 /// Whether the ids and names of these policies are unique.
 pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
     let mut seen = HashSet::new();

@@ -20,6 +20,7 @@ pub mod failures;
 pub mod forgetting;
 pub mod keys;
 pub mod lives;
+pub mod logs;
 pub mod notices;
 pub mod policies;
 pub mod reading;
@@ -276,6 +277,12 @@ macro_rules! conformance_tests {
                 a_forgotten_run_takes_its_errors_with_it
                 errors_come_with_their_stage
                 nothing_is_unexamined
+            ]
+            logs: [
+                what_an_attempt_printed_is_kept
+                the_oldest_logs_are_dropped
+                a_forgotten_run_takes_its_logs_with_it
+                a_log_comes_with_its_stage
             ]
         }
     };

@@ -27,6 +27,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
@@ -34,6 +35,7 @@ use unstuck_core::policy::Policy;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
 
+pub use crate::logs::RunLogs;
 pub use bulks::BulkChange;
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter};
 pub use filter::Filter;
@@ -216,6 +218,10 @@ pub trait Store {
     /// in order, after `after`, at most `limit`. They stay until a stage says that they were examined.
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
+    /// What attempts of a run printed, within [`MAX_LOGS_OF_RUN`](crate::logs::MAX_LOGS_OF_RUN) and
+    /// [`MAX_LOG_BYTES_OF_RUN`](crate::logs::MAX_LOG_BYTES_OF_RUN): what is older was dropped. Outside of a transaction.
+    fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError>;
+
     /// Keeps targets of a bulk action that is not there yet, in order and following those before. Nobody sees them until
     /// [`Store::put_bulk`]; without that they are gone when the next life begins. Outside of a transaction.
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
@@ -306,7 +312,7 @@ pub struct Stage {
     /// The highest id that was given out.
     pub last_id: u64,
     /// Runs that were locked and are removed for good: final ones, together with their children and handlers. Their
-    /// histories, payloads, keys and errors go with them; what groups of errors have counted stays.
+    /// histories, payloads, keys, errors and logs go with them; what groups of errors have counted stays.
     pub forgotten: Vec<RunId>,
     /// When the engine could not take answers, if it has just found that out.
     pub downtime: Option<Downtime>,
@@ -314,6 +320,8 @@ pub struct Stage {
     pub clock: Option<ClockRecord>,
     /// What went wrong, in order, in the runs that were changed.
     pub errors: Vec<ErrorRecord>,
+    /// What attempts have printed, in order, of runs that were locked or made.
+    pub logs: Vec<LogRecord>,
     /// Runs whose open errors are known from now on.
     pub examined: Vec<RunId>,
     /// Bulk actions that have gone on, each once.

@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod contract;
 pub mod differential;
 pub mod flows;
+pub mod logs;
 pub mod memory;
 pub mod notices;
 pub mod ready;

@@ -28,8 +28,8 @@ use unstuck_core::time::Time;
 
 use crate::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
+    Stage, StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
 use crate::memory::state::State;
@@ -462,6 +462,12 @@ impl Store for MemoryStore {
         self.usable()?;
         Ok(self.state.errors.unexamined(after, limit))
     }
+
+    fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
+        self.usable()?;
+        Ok(self.state.logs.get(&run).cloned().unwrap_or_default())
+    }
+
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.between_transactions("targets are put")?;
         if let Some(deferred) = &mut self.deferred {

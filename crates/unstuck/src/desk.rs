@@ -13,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod family;
 mod history;
 pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod name;
 mod order;
 pub(crate) mod policies;
@@ -113,6 +114,7 @@ impl Desk {
             Reading::History { run, after, limit } => {
                 json(&history::history(store, flows, run, *after, *limit)?)
             }
+            Reading::Logs { run, step } => json(&logs::logs(self, store, flows, run, step.as_deref())?),
             Reading::Policies => json(&policies::list(store)?),
             Reading::Policy { name } => json(&policies::show(store, name)?),
             Reading::Kept { names } => json(&policies::kept(store, names)?),

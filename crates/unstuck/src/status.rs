@@ -9,7 +9,7 @@ use crate::desk::asked::Reading;
 use crate::desk::status::Status;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::style::style_of_word;
+use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
 use crate::{Done, Format, style, text, who};
 
@@ -45,7 +45,8 @@ fn show(status: &Status, stdout: &mut Output, option: &str) {
     stdout.line("");
     executes(status, stdout);
     if !status.next.is_empty() {
-        title(stdout, "\nWhat comes next");
+        let executed = if status.executes.is_none() { ", once a process executes it" } else { "" };
+        title(stdout, &format!("\nWhat comes next{executed}"));
         let mut table = Table::new(&["", "", ""]);
         for next in &status.next {
             let at = Time(next.at.as_millisecond());
@@ -56,7 +57,7 @@ fn show(status: &Status, stdout: &mut Output, option: &str) {
         lines(&table, stdout);
     }
     stdout.line("");
-    stdout.field("open", 9, &counts(&status.open));
+    stdout.field("open", 9, &counts(&open(status)));
     stdout.field("last 24h", 9, &counts(&status.ended));
     if status.more {
         stdout.line("There are many open runs; only the newest were looked at for what needs a person.");
@@ -124,6 +125,19 @@ fn lines(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }
+}
+
+/// The runs that are not final, by what `unstuck runs` calls them: one that no process executes is idle, never running.
+fn open(status: &Status) -> BTreeMap<String, u64> {
+    let mut open = status.open.clone();
+    for (state, idle) in &status.idle_states {
+        let count = open.get_mut(state).map_or(0, std::mem::take);
+        let idle = count.min(*idle);
+        *open.entry(shown_state(state, true).to_owned()).or_default() += idle;
+        *open.entry(state.clone()).or_default() += count - idle;
+    }
+    open.retain(|_, count| *count > 0);
+    open
 }
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {

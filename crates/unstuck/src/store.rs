@@ -3,7 +3,7 @@
 mod check;
 mod clock;
 mod copy;
-mod info;
+pub(crate) mod info;
 
 use crate::{Done, Format};
 

@@ -1,4 +1,6 @@
-//! Claims and what workers say: start, heartbeat, complete, fail, defer, release.
+//! Claims and what workers say: start, heartbeat, complete, fail, defer, release, log.
+
+use std::cmp::Ordering;
 
 use crate::command::Says;
 use crate::decide::{Answer, Draft, LeaseMove, MAX_PAYLOAD_BYTES};
@@ -6,6 +8,7 @@ use crate::event::UnitFact;
 use crate::json::Json;
 use crate::model::attempt::{AttemptId, Cancelled, Outcome, Worker};
 use crate::model::error::{Error, OUTPUT_ACTION};
+use crate::model::log::{AttemptLog, LogRecord, MAX_LOG_BYTES};
 use crate::model::run::Run;
 use crate::model::unit::{Doing, Live, QueuePlace, UnitRef, UnitState};
 use crate::recovery::ladder::{self, Verdict};
@@ -35,6 +38,9 @@ pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) ->
 /// What a worker says about its attempt.
 pub(crate) fn answer(draft: &mut Draft<'_, '_>, id: AttemptId, says: Says) -> Result<Answer, Refusal> {
     let run = draft.existing()?;
+    if let Says::Log(log) = says {
+        return keep_log(draft, id, *log);
+    }
     let Some(live) = held_by(run, id) else {
         return if repeats(run, id, &says) { Ok(Answer::Already) } else { Err(void(draft, id)) };
     };
@@ -70,6 +76,7 @@ pub(crate) fn answer(draft: &mut Draft<'_, '_>, id: AttemptId, says: Says) -> Re
             release(draft, unit, attempt);
             Ok(Answer::Done)
         }
+        Says::Log(log) => keep_log(draft, id, *log),
     }
 }
 
@@ -102,7 +109,8 @@ fn repeats(run: &Run, id: AttemptId, says: &Says) -> bool {
             | Says::Complete { .. }
             | Says::Fail { .. }
             | Says::Defer { .. }
-            | Says::Release,
+            | Says::Release
+            | Says::Log(_),
             Outcome::Completed(_)
             | Outcome::Stalled(_)
             | Outcome::Failed(_)
@@ -111,6 +119,31 @@ fn repeats(run: &Run, id: AttemptId, says: &Says) -> bool {
             | Outcome::Cancelled(_),
         ) => false,
     }
+}
+
+/// What an attempt printed is kept apart from its run, whether the attempt is under way or not: that of one that was found
+/// stuck is worth the most. That lines of its report were ignored is an event, so that somebody sees it.
+fn keep_log(draft: &mut Draft<'_, '_>, id: AttemptId, log: AttemptLog) -> Result<Answer, Refusal> {
+    let run = draft.run();
+    let is_known = match run.generation.cmp(&id.generation) {
+        Ordering::Less => false,
+        Ordering::Equal => {
+            id.attempt > 0 && run.unit(id.unit).is_some_and(|unit| id.attempt <= unit.attempts)
+        }
+        Ordering::Greater => true,
+    };
+    if !is_known {
+        return Err(void(draft, id));
+    }
+    if log.size() > MAX_LOG_BYTES {
+        return Err(Refusal::TooLarge { what: "the log", bytes: log.size(), max: MAX_LOG_BYTES });
+    }
+    if !log.ignored.is_empty() && held_by(run, id).is_some() {
+        let (lines, more) = (log.ignored.clone(), log.more_ignored);
+        draft.emit_unit(id.unit, UnitFact::ReportIgnored { attempt: id.attempt, lines, more });
+    }
+    draft.decision.log = Some(Box::new(LogRecord { attempt: id, at: draft.now(), log }));
+    Ok(Answer::Done)
 }
 
 fn start(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live) -> Answer {

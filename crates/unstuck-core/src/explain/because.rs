@@ -88,7 +88,12 @@ fn of_items(view: &View<'_>, step: StepIx, items: &Items) -> String {
         parts.push(format!("{open} not launched yet (parallel: {parallel})"));
     }
     let total = count(items.total as usize, "item", "items");
-    if parts.is_empty() { total } else { format!("{total}: {}", list(&parts)) }
+    let unfinished = items.units.values().filter(|unit| !is_done(&unit.state)).count();
+    let cut = match unfinished {
+        0..=SHOWN => String::new(),
+        _ => format!("; the first {SHOWN} of {unfinished} that are not done are shown"),
+    };
+    if parts.is_empty() { total } else { format!("{total}: {}{cut}", list(&parts)) }
 }
 
 fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {

@@ -168,6 +168,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
+        | UnitFact::ReportIgnored { .. }
         | UnitFact::Spared { .. }
         | UnitFact::Done { .. }
         | UnitFact::TimerSet { .. }

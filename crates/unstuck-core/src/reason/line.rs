@@ -5,6 +5,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Cancelled, Outcome, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::Kind;
+use crate::model::log::IgnoredLine;
 use crate::model::run::{End, Origin, PausedBy, Phase, Run};
 use crate::model::unit::UnitRef;
 use crate::reason::decision;
@@ -66,6 +67,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
+            | UnitFact::ReportIgnored { .. }
             | UnitFact::Spared { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
@@ -138,6 +140,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::Progress { value: Payload::Stored(_) } => {
             Some(format!("{} reports progress", attempt(moment, unit)))
         }
+        UnitFact::ReportIgnored { attempt, lines, more } => Some(report_ignored(*attempt, lines, *more)),
         UnitFact::Spared { by: Millis::ZERO, .. } => {
             Some(format!("{} is heard of again: its lease goes on from here", attempt(moment, unit)))
         }
@@ -184,6 +187,20 @@ fn decided(moment: &Moment<'_>) -> String {
 
 fn attempt(moment: &Moment<'_>, unit: UnitRef) -> String {
     moment.attempt(unit).map_or("an attempt".to_owned(), |number| format!("attempt {number}"))
+}
+
+/// The first of the lines that were ignored, and how many there are besides.
+fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
+    let Some(IgnoredLine { line, text, why }) = lines.first() else {
+        return format!("warning: lines of the report of attempt {attempt} were ignored");
+    };
+    let text = brief(text, LONGEST_PROGRESS);
+    let first =
+        format!("warning: line {line} of the report of attempt {attempt} was ignored: `{text}`: {why}");
+    match more.saturating_add(lines.len() as u64 - 1) {
+        0 => first,
+        others => format!("{first}; and {others} more"),
+    }
 }
 
 fn started(moment: &Moment<'_>, unit: UnitRef, worker: &Worker) -> String {

@@ -14,6 +14,7 @@ mod forget;
 mod handover;
 mod home;
 mod ladder;
+mod logs;
 mod operators;
 mod policies;
 mod properties;

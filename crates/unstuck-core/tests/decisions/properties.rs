@@ -12,6 +12,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
+use unstuck_core::model::log::{AttemptLog, IgnoredLine, Tail};
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::{Handler, Phase, Run, RunState, Serves, Slot};
 use unstuck_core::model::unit::{Doing, Round, StepRun, Unit, UnitRef, UnitState};
@@ -256,7 +257,10 @@ fn answer_something(world: &mut World, random: &mut Random) -> Outcome_ {
     }
     let says = some_word(random);
     let answer = world.say(attempt, says.clone());
-    if random.between(0, 3) == 0 && answer.is_ok() && !matches!(says, Says::Start | Says::Heartbeat { .. }) {
+    if random.between(0, 3) == 0
+        && answer.is_ok()
+        && !matches!(says, Says::Start | Says::Heartbeat { .. } | Says::Log(_))
+    {
         let seq = world.runs[&attempt.run].seq;
         let again = world.say(attempt, says);
         assert!(again.is_err() || world.runs[&attempt.run].seq == seq, "a repeated answer changes nothing");
@@ -265,7 +269,7 @@ fn answer_something(world: &mut World, random: &mut Random) -> Outcome_ {
 }
 
 fn some_word(random: &mut Random) -> Says {
-    match random.between(0, 12) {
+    match random.between(0, 13) {
         0..=4 => done(),
         5 => output(&format!("\"{}\"", "y".repeat(300))),
         6 | 7 => stall("it stalled"),
@@ -273,10 +277,18 @@ fn some_word(random: &mut Random) -> Says {
         9 => lacking(),
         10 => Says::Release,
         11 => Says::Start,
+        12 => Says::Log(Box::new(some_log(random))),
         _ => Says::Heartbeat {
             progress: (random.between(0, 1) == 0).then_some(unstuck_core::json::Json::NULL),
         },
     }
+}
+
+fn some_log(random: &mut Random) -> AttemptLog {
+    let ignored = IgnoredLine { line: 1, text: "x".into(), why: "no JSON".into() };
+    let stderr = Tail { text: "boom".into(), bytes: 5, cut: false };
+    let ignored = (random.between(0, 1) == 0).then_some(ignored).into_iter().collect();
+    AttemptLog { stderr, ignored, ..AttemptLog::default() }
 }
 
 /// Somebody answers with a token that was handed out long ago.

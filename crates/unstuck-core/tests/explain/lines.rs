@@ -6,6 +6,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{Concurrency, Flow, Kind, WaitFor};
+use unstuck_core::model::log::{AttemptLog, IgnoredLine};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Millis;
 
@@ -33,6 +34,11 @@ fn attempts_and_what_is_done_about_them() {
         let attempt = world.claim(run, "fetch", &remote("w1")).expect("claimed");
         world.say(attempt, Says::Start).expect("heard");
         world.say(attempt, Says::Heartbeat { progress: Json::parse("{\"done\": 3}").ok() }).expect("heard");
+        let ignored = |line| IgnoredLine { line, text: "done: 4".into(), why: "no JSON".into() };
+        for (ignored, more_ignored) in [(vec![ignored(2)], 0), (vec![ignored(2), ignored(5)], 11)] {
+            let log = AttemptLog { ignored, more_ignored, ..AttemptLog::default() };
+            world.say(attempt, Says::Log(Box::new(log))).expect("kept");
+        }
         world.say(attempt, done()).expect("heard");
         world.begin(run, "encode");
         world.pass(Millis::hours(12));
@@ -58,6 +64,8 @@ fn attempts_and_what_is_done_about_them() {
             "fetch: attempt 2 was handed to worker w1",
             "fetch: attempt 2 started on worker w1",
             "fetch: attempt 2 reports {\"done\": 3}",
+            "fetch: warning: line 2 of the report of attempt 2 was ignored: `done: 4`: no JSON",
+            "fetch: warning: line 2 of the report of attempt 2 was ignored: `done: 4`: no JSON; and 12 more",
             "fetch: attempt 2 completed",
             "encode: attempt 1 is queued",
             "encode: attempt 1 started",

@@ -242,6 +242,23 @@ fn held() {
 }
 
 #[test]
+fn many_items_that_are_not_done_are_cut_with_a_word() {
+    let items: Vec<u32> = (0..31).collect();
+    let lines = told(vec![limited(vec![step("a").for_each(&format!("{items:?}"), 31)])], |world, run| {
+        world.admit();
+        for item in 0..30 {
+            world.attempt(run, &format!("a[{item}]"), stall("disk full"));
+        }
+        world.attempt(run, "a[30]", done());
+        run
+    });
+    let shown = lines.iter().filter(|line| line.starts_with("a[")).count();
+    let whole =
+        "a error: 31 items: 1 completed and 30 in error; the first 20 of 30 that are not done are shown";
+    assert!(shown == 20 && lines.iter().any(|line| line == whole), "{lines:#?}");
+}
+
+#[test]
 fn in_error() {
     let lines = told(vec![limited(vec![step("a").for_each("[1,2,3]", 2), step("b")])], |world, run| {
         world.admit();

@@ -25,6 +25,7 @@ use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::Kind;
 
 use self::control::{Asked, Control};
+pub use self::verdict::own_context;
 use super::lock::lock;
 use super::{Answers, Executor, Job, LeftOver};
 

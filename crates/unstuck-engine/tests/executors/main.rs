@@ -3,6 +3,7 @@
 mod emulation;
 mod function;
 mod left_over;
+mod printed;
 mod process;
 mod process_groups;
 mod support;

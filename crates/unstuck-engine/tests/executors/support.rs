@@ -1,5 +1,6 @@
 //! What the tests of executors share: jobs to execute, and an ear for the words that come back.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +16,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::emulation::{Behaviour, Emulation, Plan};
 use unstuck_core::model::flow::{Command, Flow, Kind, Step, StepIx};
+use unstuck_core::model::log::AttemptLog;
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Millis;
@@ -120,6 +122,8 @@ fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
 pub(crate) struct Ear {
     pub(crate) answers: Answers,
     words: Receiver<Word>,
+    /// What attempts have printed, among the words so far.
+    pub(crate) logs: RefCell<Vec<AttemptLog>>,
 }
 
 impl Ear {
@@ -129,12 +133,17 @@ impl Ear {
             // A test that has seen enough hears no more.
             let _ = sender.send(word);
         });
-        Ear { answers, words }
+        Ear { answers, words, logs: RefCell::default() }
     }
 
-    /// The next word.
+    /// The next word about how it goes.
     pub(crate) fn word(&self) -> Word {
-        self.words.recv_timeout(LONG).expect("a word in time")
+        loop {
+            match self.words.recv_timeout(LONG).expect("a word in time") {
+                Word::Says(_, Says::Log(log)) => self.logs.borrow_mut().push(*log),
+                word => return word,
+            }
+        }
     }
 
     /// The next last word, of whichever attempt.
@@ -187,6 +196,7 @@ pub(crate) fn line(word: &Word) -> String {
             format!("deferred {asked} {}", lacking.as_deref().unwrap_or("-"))
         }
         Word::Says(_, Says::Release) => "released".to_owned(),
+        Word::Says(_, Says::Log(_)) => "log".to_owned(),
         Word::Says(_, Says::Start) => "started".to_owned(),
         Word::Says(_, Says::Heartbeat { .. }) => "heartbeat".to_owned(),
         Word::Lost(_) => "lost".to_owned(),

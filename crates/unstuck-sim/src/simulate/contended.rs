@@ -21,8 +21,8 @@ use unstuck_core::time::Time;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
+    Stage, StageId, Store, StoreError,
 };
 
 /// A store beside the runs that somebody else has.
@@ -108,6 +108,7 @@ impl<S: Store> Store for Contended<S> {
         open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize) -> Result<Vec<OpenError>, StoreError>;
         error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
         unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+        logs(run: RunId) -> Result<RunLogs, StoreError>;
         put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
         put_bulk(bulk: Bulk) -> Result<(), StoreError>;
         bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;

@@ -12,6 +12,7 @@ use crate::check::Report;
 use crate::check::bulks;
 use crate::check::chain::Chain;
 use crate::check::errors;
+use crate::check::logs;
 use crate::check::run::{Totals, unreadable};
 use crate::check::snapshot::Snapshot;
 use crate::error::store_error;
@@ -23,6 +24,7 @@ pub(crate) const HARMLESS: &str = "no run is harmed by it; if nobody has changed
 /// What needs no run to have been looked at.
 pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut Report) -> Result<(), StoreError> {
     tell_unreadable("the errors", errors::check(snapshot, report), report)?;
+    tell_unreadable("the logs", logs::check(snapshot, report), report)?;
     tell_unreadable("the policies", errors::policies(snapshot, report), report)
 }
 

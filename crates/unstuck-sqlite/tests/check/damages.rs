@@ -305,6 +305,30 @@ fn payloads() {
 }
 
 #[test]
+fn logs() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "INSERT INTO attempt_log (run, place, size, body) VALUES ({done}, 1, 1, '{')",
+                Promise::Log,
+                "it is damaged: EOF",
+            ),
+            (
+                "INSERT INTO attempt_log (run, place, size, body, sum) VALUES ({done}, 1, 1, 'null', 7)",
+                Promise::Log,
+                "its checksum does not fit what it holds",
+            ),
+            (
+                "INSERT INTO attempt_log (run, place, size, body) VALUES (5, 1, 1, 'null')",
+                Promise::Log,
+                "run_0000000000005: it has logs, and is not there",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn notices_and_children() {
     let start = "json_extract(body, '$.body.StartChild') IS NOT NULL";
     let cases = [

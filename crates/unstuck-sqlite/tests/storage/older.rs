@@ -8,17 +8,19 @@ use tempfile::TempDir;
 use unstuck_core::command::{Command, Says};
 use unstuck_core::errors::open_error;
 use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::log::{AttemptLog, LogRecord, Tail};
 use unstuck_core::model::run::RunState;
-use unstuck_core::model::unit::UnitState;
+use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::wakeup::slot_use;
 use unstuck_sqlite::check::check;
 use unstuck_sqlite::{Options, Room, SqliteStore};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence};
 use unstuck_store::contract::{
-    ErrorFilter, Filter, FlowRecord, Locked, NewFlow, OpenFilter, RunChange, Stage, Store,
+    ErrorFilter, Filter, FlowRecord, Locked, NewFlow, OpenFilter, RunChange, RunLogs, Stage, Store,
 };
 
 const SCHEMA_1: &str = include_str!("older/schema-1.sql");
@@ -188,6 +190,30 @@ fn rows_from_before_checksums_are_read_and_those_after_have_one() {
     drop(driver);
     let found = sums(folder.path(), "event");
     assert!(matches!(found[..], [None, None, Some(_)]), "{found:?}");
+    let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+#[test]
+fn a_store_from_before_logs_keeps_them_from_now_on() {
+    let folder = store_of(SCHEMA_3);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let run = store.list(&Filter::default(), None, 9).expect("lists")[1].id;
+    assert_eq!(store.logs(run), Ok(RunLogs::default()));
+    store.begin().expect("begins");
+    let Some(Locked::Here(locked)) = store.lock(&[run]).expect("locks").pop() else { panic!("it is there") };
+    let unit = UnitRef::step(StepIx(0));
+    let attempt = AttemptId { run, generation: locked.generation, unit, attempt: 1 };
+    let stdout = Tail { text: "printed".into(), bytes: 8, cut: false };
+    let at = store.last_time().expect("reads").expect("there is one");
+    let record = LogRecord { attempt, at, log: AttemptLog { stdout, ..AttemptLog::default() } };
+    let (logs, last_id) = (vec![record.clone()], store.last_id().expect("reads"));
+    let stage = Stage { at, logs, unchanged: vec![*locked], last_id, ..Stage::default() };
+    store.stage(stage).expect("stages");
+    drop(store);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    assert_eq!(store.logs(run), Ok(RunLogs { dropped: 0, kept: vec![record] }));
+    drop(store);
     let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
     assert!(report.is_clean(), "{report:#?}");
 }

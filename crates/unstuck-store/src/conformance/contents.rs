@@ -21,7 +21,7 @@ use unstuck_core::wakeup::Ready;
 use crate::conformance::contents::errors::ErrorContents;
 use crate::conformance::driver::offer;
 use crate::conformance::flows::queues;
-use crate::contract::{Due, Filter, FlowRecord, Store};
+use crate::contract::{Due, Filter, FlowRecord, RunLogs, Store};
 
 /// All that can be seen of a store.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,7 @@ pub struct Contents {
     clock: ClockRecord,
     local_attempts: Vec<(AttemptId, Worker)>,
     errors: ErrorContents,
+    logs: Vec<RunLogs>,
     bulks: Vec<(Bulk, Vec<Target>)>,
 }
 
@@ -82,6 +83,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         clock: store.clock().expect("what is known of the clock can be read"),
         local_attempts: store.local_attempts().expect("attempts can be read"),
         errors: ErrorContents::read(store, &runs, &flows),
+        logs: runs.iter().map(|(run, _)| store.logs(run.id).expect("logs can be read")).collect(),
         bulks: bulks(store),
         runs,
     }

@@ -89,6 +89,7 @@ macro_rules! delegate_store {
                 -> Result<Vec<OpenError>, StoreError>;
             error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
             unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+            logs(run: RunId) -> Result<RunLogs, StoreError>;
             put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
             put_bulk(bulk: Bulk) -> Result<(), StoreError>;
             bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
@@ -134,7 +135,7 @@ pub mod names {
 
     pub use crate::contract::{
         AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life,
-        Locked, NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled,
-        Stage, StageId, Store, StoreError,
+        Locked, NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs,
+        Settled, Stage, StageId, Store, StoreError,
     };
 }

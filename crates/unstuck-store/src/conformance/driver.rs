@@ -453,6 +453,7 @@ impl Working {
         self.events.extend(decision.event);
         batch.stage.notices.extend(decision.notices);
         batch.stage.errors.extend(decision.errors);
+        batch.stage.logs.extend(decision.log.map(|log| *log));
         batch.outcomes.extend(decision.outcomes);
         decision.answer
     }

@@ -11,6 +11,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Deadline, Flow, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::log::{AttemptLog, IgnoredLine, Tail};
 use unstuck_core::model::recovery::{BackOff, Limits, RetryStrategy};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitState};
@@ -146,7 +147,7 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
     }
 
     fn some_answer(&mut self, attempt: AttemptId) -> Command {
-        let says = match self.below(20) {
+        let says = match self.below(22) {
             0 => return Command::Lost { attempt, with_others: self.chance(2) },
             1..4 => Says::Start,
             4..7 => Says::Heartbeat { progress: None },
@@ -155,9 +156,19 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
             14..17 => Says::Fail { error: Box::new(Error::new("it broke")), fatal: false },
             17 => Says::Fail { error: Box::new(Error::new("it broke for good")), fatal: true },
             18 => Says::Defer { asked: None, lacking: None },
-            _ => Says::Release,
+            19 => Says::Release,
+            _ => Says::Log(Box::new(self.some_log())),
         };
         Command::Answer { attempt, says }
+    }
+
+    /// Now and then a large one, which is more than a page.
+    fn some_log(&mut self) -> AttemptLog {
+        let text = "log ".repeat(if self.chance(8) { 4_000 } else { self.below(20) });
+        let stdout = Tail { bytes: text.len() as u64, text: text.into(), cut: self.chance(2) };
+        let ignored = IgnoredLine { line: 1, text: "x".into(), why: "no JSON".into() };
+        let ignored = self.chance(3).then_some(ignored).into_iter().collect();
+        AttemptLog { stdout, ignored, ..AttemptLog::default() }
     }
 
     fn what_is_due(&mut self) {
@@ -422,6 +433,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let Life { driver, random } = self;
         let (mut twin, driver) = driver.split();
         twin.crash(&driver.flows);
+        // As an engine does, so that what was being put is gone: its id may be given out again.
+        twin.begin_life([7; 32]).expect("a life begins");
         let mut life = Life { driver: driver.continue_with(twin), random };
         life.driver.find_bulks();
         life.compare();

@@ -17,8 +17,8 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::SlotUse;
 
-use crate::check::{Mark, NOT_YET, check_errors, check_events};
-use crate::contract::{Filter, Locked, NoticeId, RunChange, Stage, StoreError};
+use crate::check::{Mark, NOT_YET, check_errors, check_events, check_logs};
+use crate::contract::{Filter, Locked, NoticeId, RunChange, RunLogs, Stage, StoreError};
 use crate::flows::Flows;
 use crate::memory::bulks::Bulks;
 use crate::memory::errors::Errors;
@@ -46,6 +46,7 @@ pub(super) struct State {
     pub(super) notices: Notices,
     pub(super) flows: Flows,
     pub(super) errors: Errors,
+    pub(super) logs: FxHashMap<RunId, RunLogs>,
     pub(super) policies: Policies,
     pub(super) bulks: Bulks,
     pub(super) last_time: Option<Time>,
@@ -96,6 +97,7 @@ impl State {
             notices: Notices::default(),
             flows: Flows::default(),
             errors: Errors::default(),
+            logs: FxHashMap::default(),
             policies: Policies::default(),
             bulks: Bulks::default(),
             last_time: None,
@@ -146,6 +148,9 @@ impl State {
             if let Some(kept) = self.runs.get_mut(&run.id) {
                 kept.run = Whereabouts::Here(Box::new(run));
             }
+        }
+        for record in stage.logs {
+            self.logs.entry(record.attempt.run).or_default().add(record);
         }
         for id in undo.runs {
             self.put_in_order(id);
@@ -261,6 +266,7 @@ impl State {
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
     fn check(&mut self, stage: &mut Stage, undo: &mut Undo) -> Result<(), StoreError> {
         check_errors(stage)?;
+        check_logs(stage)?;
         self.bulks.check(stage)?;
         let mut returned = 0;
         for change in &mut stage.runs {
@@ -373,6 +379,7 @@ impl State {
         self.ready.set_all(id, std::iter::empty());
         self.slots.set(id, &SlotUse::None, Time::default());
         self.errors.forget(id);
+        self.logs.remove(&id);
     }
 
     /// A run as it is for those who read: one that somebody else has locked is as it was before that.

@@ -51,6 +51,8 @@ pub(crate) enum Reading {
     },
     /// A page of a run's history.
     History { run: String, after: u64, limit: usize },
+    /// What the attempts of a run printed; of one step, if so wanted.
+    Logs { run: String, step: Option<String> },
     /// The policies, in the order in which they match, and what they have done.
     Policies,
     /// One of them, and what was changed of it.

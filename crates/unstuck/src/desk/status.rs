@@ -40,6 +40,9 @@ pub(crate) struct Status {
     pub(crate) idle: Vec<String>,
     /// How many such runs there are.
     pub(crate) idle_count: usize,
+    /// In which states they are, as they are counted in `open`.
+    #[serde(default)]
+    pub(crate) idle_states: BTreeMap<String, u64>,
     /// What comes next, in order of time; the first of it.
     pub(crate) next: Vec<ComesNext>,
     /// Runs that are not final, by state.
@@ -82,6 +85,7 @@ pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> R
         executes: if desk.serves.is_some() { Some(driven::driven(desk, store, flows)?) } else { None },
         idle: Vec::new(),
         idle_count: 0,
+        idle_states: BTreeMap::new(),
         next: comes_next(store, flows)?,
         open: BTreeMap::new(),
         ended: BTreeMap::new(),
@@ -97,7 +101,10 @@ pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> R
         }
         // A part of a run is continued with the whole.
         let go_on = if run.origin.parent().is_none() { desk.go_on(store, run, &[])? } else { None };
-        status.idle_count += usize::from(go_on.is_some());
+        if go_on.is_some() {
+            status.idle_count += 1;
+            *status.idle_states.entry(run.state().word().to_owned()).or_default() += 1;
+        }
         status.idle.extend(go_on.filter(|_| status.idle.len() < TOLD));
     }
     for (state, count) in store.count_runs(Time(now.0.saturating_sub(LATELY)))? {

@@ -106,9 +106,11 @@ fn style_of(fact: &Fact) -> Style {
                 Outcome::Cancelled(_) => style::DIM,
             },
             UnitFact::Done { .. } => style::GOOD,
-            UnitFact::Retry { .. } | UnitFact::Deferred { .. } | UnitFact::Anew { .. } | UnitFact::WentOn => {
-                style::LATER
-            }
+            UnitFact::Retry { .. }
+            | UnitFact::Deferred { .. }
+            | UnitFact::Anew { .. }
+            | UnitFact::WentOn
+            | UnitFact::ReportIgnored { .. } => style::LATER,
             UnitFact::Held => style::ASKS,
             UnitFact::Scheduled { .. } | UnitFact::Rested | UnitFact::Failed => style::BAD,
             UnitFact::ChildChanged { state } => style_of_state(*state),

@@ -155,7 +155,7 @@ impl About {
 }
 
 /// `1.5 MiB`.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let (mut rest, mut unit) = (bytes.saturating_mul(10) / 1024, 0);
     while rest >= 10_240 && unit + 1 < units.len() {

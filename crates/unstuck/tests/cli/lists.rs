@@ -1,5 +1,6 @@
 //! Lists of runs and errors: what is found, and what is seen of it on terminals of 80 and 40 columns.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::Store;
@@ -226,18 +227,19 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
 }
 
 #[test]
-fn logs_show_the_end_of_stderr_and_stdout_of_attempts_that_failed() {
+fn status_counts_a_run_that_nobody_executes_as_idle_and_never_as_running() {
     let store = Store::new();
-    let flow =
-        "flow: loud\nsteps:\n  - {id: one, run: 'echo to stdout; echo first >&2; echo second >&2; exit 3'}\n";
-    store.run_flow(flow, &[]);
-    let shown = store.unstuck(&["logs", "@latest"]);
-    assert_eq!(shown.code, 0, "{}", shown.stderr);
-    let wanted =
-        "one, attempt 1: stalled\n  first\n  second\n  the end of its standard output:\n  to stdout\n";
-    assert_eq!(shown.stdout, wanted);
-    let logs = store.unstuck(&["logs", "@latest", "one", "-o", "json"]).json();
-    assert_eq!((&logs["logs"][0]["attempt"], &logs["logs"][0]["cause"]), (&json!(1), &json!("second")));
-    let none = store.unstuck(&["logs", "@latest", "two"]);
-    assert!(none.stderr.contains(" has no step `two`; `unstuck show "), "{}", none.stderr);
+    let flow = "flow: stops\nsteps:\n  - {id: work, run: 'echo begun; sleep 1000', timeout: 1h}\n";
+    let under_way = UnderWay::start(&store, flow, &[]);
+    under_way.until("attempt 1 started");
+    assert!(words(&store.unstuck(&["status"]).stdout).contains("open 1 running"));
+    under_way.send(Signal::INT);
+    under_way.wait();
+    let shown = store.unstuck(&["status"]).stdout;
+    assert!(
+        words(&shown).contains("1 run is idle") && words(&shown).contains("open 1 idle last 24h"),
+        "{shown}"
+    );
+    let status = store.unstuck(&["status", "-o", "json"]).json();
+    assert_eq!((&status["open"], &status["idleStates"]), (&json!({"running": 1}), &json!({"running": 1})));
 }

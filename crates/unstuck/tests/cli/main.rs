@@ -21,6 +21,7 @@ mod home;
 mod interrupt;
 mod killed;
 mod lists;
+mod logs;
 mod names;
 mod output;
 mod owner;

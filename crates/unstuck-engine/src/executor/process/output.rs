@@ -1,12 +1,12 @@
-//! What a process puts out: its standard output as a payload, and the tail of its standard error.
+//! What a process prints: its standard output as a payload, and the tails of both streams.
 
 use serde_json::Value;
+use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 use unstuck_core::json::Json;
+use unstuck_core::model::log::{MAX_TAIL_BYTES, Tail};
 
-/// The most that a process may put out.
-pub(super) const MAX_OUTPUT: usize = 16 * 1024 * 1024;
-/// So much of the end of standard error is kept.
-const TAIL: usize = 8 * 1024;
+/// So much is remembered of the end of a standard output that is too large to be kept: its last line may be the output.
+const MAX_LAST_LINE: usize = 1024 * 1024;
 
 /// The output of an attempt: the whole text if it is one JSON document, else its last line that is one, else the text.
 pub(super) fn payload(stdout: &[u8]) -> Json {
@@ -25,41 +25,112 @@ fn document(text: &str) -> Option<Json> {
     if may_be { Json::parse(text).ok() } else { None }
 }
 
-/// The end of a text that may be long.
-#[derive(Default)]
-pub(super) struct Tail {
+/// Standard output: all of it up to the size of a payload, then its end.
+pub(super) struct Stdout {
     bytes: Vec<u8>,
-    cut: bool,
+    total: u64,
 }
 
-impl Tail {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        // Now and then, so that a byte is moved once and not with every piece.
-        if self.bytes.len() > 16 * TAIL {
-            self.cut();
+/// Standard error: its end.
+pub(super) struct Stderr {
+    bytes: Vec<u8>,
+    total: u64,
+}
+
+impl Stdout {
+    pub(super) fn new() -> Stdout {
+        Stdout { bytes: Vec::new(), total: 0 }
+    }
+
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.total += piece.len() as u64;
+        self.bytes.extend_from_slice(piece);
+        if self.is_too_large() {
+            keep_end(&mut self.bytes, MAX_LAST_LINE);
         }
     }
 
-    /// The text, without half a line or half a character at its beginning.
-    pub(super) fn text(mut self) -> String {
-        self.cut();
-        let mut bytes = self.bytes.as_slice();
-        if self.cut {
-            let begin = match bytes.iter().position(|byte| *byte == b'\n') {
-                Some(newline) if newline + 1 < bytes.len() => newline + 1,
-                _ => bytes.iter().position(|byte| byte & 0xC0 != 0x80).unwrap_or(0),
-            };
-            bytes = &bytes[begin..];
-        }
-        String::from_utf8_lossy(bytes).trim_end().to_owned()
+    /// How many bytes there were.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
-    fn cut(&mut self) {
-        let over = self.bytes.len().saturating_sub(TAIL);
-        self.cut |= over > 0;
-        self.bytes.drain(..over);
+    /// Whether there was more than an output may have, so that only its end is here.
+    fn is_too_large(&self) -> bool {
+        self.total > MAX_PAYLOAD_BYTES as u64
     }
+
+    /// The output of the attempt. Of one that is too large only the last line can be it: a document over several lines
+    /// does not end with a line that is a document.
+    pub(super) fn output(&self) -> Option<Json> {
+        if !self.is_too_large() {
+            return Some(payload(&self.bytes));
+        }
+        let end = self.bytes.trim_ascii_end();
+        let newline = end.iter().rposition(|byte| *byte == b'\n')?;
+        document(std::str::from_utf8(&end[newline + 1..]).ok()?)
+    }
+
+    /// What is kept of it as a log.
+    pub(super) fn tail(&self) -> Tail {
+        tail(&self.bytes, self.total, MAX_TAIL_BYTES)
+    }
+
+    /// A shorter end, as a text.
+    pub(super) fn end(&self, max: usize) -> String {
+        tail(&self.bytes, self.total, max).text.trim().to_owned()
+    }
+}
+
+impl Stderr {
+    pub(super) fn new() -> Stderr {
+        Stderr { bytes: Vec::new(), total: 0 }
+    }
+
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.total += piece.len() as u64;
+        self.bytes.extend_from_slice(piece);
+        keep_end(&mut self.bytes, MAX_TAIL_BYTES);
+    }
+
+    /// What is kept of it as a log.
+    pub(super) fn tail(&self) -> Tail {
+        tail(&self.bytes, self.total, MAX_TAIL_BYTES)
+    }
+
+    /// A shorter end, as a text.
+    pub(super) fn end(&self, max: usize) -> String {
+        tail(&self.bytes, self.total, max).text.to_string()
+    }
+}
+
+/// Drops what comes before the last `max` bytes: now and then, so that a byte is moved once and not with every piece.
+fn keep_end(bytes: &mut Vec<u8>, max: usize) {
+    if bytes.len() > 2 * max {
+        bytes.drain(..bytes.len() - max);
+        bytes.shrink_to(3 * max);
+    }
+}
+
+/// At most `max` bytes of the end of a stream of `total` bytes, without half a line or half a character at its beginning.
+fn tail(bytes: &[u8], total: u64, max: usize) -> Tail {
+    let mut end = &bytes[bytes.len().saturating_sub(max)..];
+    let mut cut = (end.len() as u64) < total;
+    if cut {
+        let begin = match end.iter().position(|byte| *byte == b'\n') {
+            Some(newline) if newline + 1 < end.len() => newline + 1,
+            _ => end.iter().position(|byte| byte & 0xC0 != 0x80).unwrap_or(0),
+        };
+        end = &end[begin..];
+    }
+    let text = String::from_utf8_lossy(end);
+    let mut text = text.trim_end();
+    // What is no text becomes longer when it is made one.
+    if let Some(over) = text.len().checked_sub(max).filter(|over| *over > 0) {
+        text = &text[text.ceil_char_boundary(over)..];
+        cut = true;
+    }
+    Tail { text: text.into(), bytes: total, cut }
 }
 
 #[cfg(test)]
@@ -93,20 +164,45 @@ mod tests {
 
     #[test]
     fn the_tail_is_the_end_in_whole_lines() {
-        let text = |pieces: &[&[u8]]| {
-            let mut tail = Tail::default();
+        let tail = |pieces: &[&[u8]]| {
+            let mut stderr = Stderr::new();
             for piece in pieces {
-                tail.add(piece);
+                stderr.add(piece);
             }
-            tail.text()
+            stderr.tail()
         };
-        assert_eq!(text(&[]), "");
-        assert_eq!(text(&[b"one\n", b"two\n"]), "one\ntwo");
-        assert_eq!(text(&[b"caf\xe9"]), "caf\u{fffd}");
+        let whole = |text: &str, bytes| Tail { text: text.into(), bytes, cut: false };
+        assert_eq!(tail(&[]), whole("", 0));
+        assert_eq!(tail(&[b"one\n", b"two\n"]), whole("one\ntwo", 8));
+        assert_eq!(tail(&[b"caf\xe9"]), whole("caf\u{fffd}", 4));
         let lines: Vec<String> = (0..100_000).map(|n| format!("line {n}\n")).collect();
-        let kept = text(&lines.concat().as_bytes().chunks(1_000).collect::<Vec<_>>());
-        assert!(kept.len() <= TAIL && kept.starts_with("line ") && kept.ends_with("\nline 99999"), "{kept}");
-        let kept = text(&["é".repeat(TAIL).as_bytes(), b"x"]);
-        assert!(kept.len() <= TAIL && kept.starts_with('é') && kept.ends_with("éx"), "{kept}");
+        let all = lines.concat();
+        let kept = tail(&all.as_bytes().chunks(1_000).collect::<Vec<_>>());
+        assert!(kept.cut && kept.bytes == all.len() as u64);
+        assert!(kept.text.len() <= MAX_TAIL_BYTES && kept.text.len() > MAX_TAIL_BYTES - 20);
+        assert!(kept.text.starts_with("line ") && kept.text.ends_with("\nline 99999"), "{}", kept.text);
+        let kept = tail(&["é".repeat(MAX_TAIL_BYTES).as_bytes(), b"x"]).text;
+        assert!(kept.len() <= MAX_TAIL_BYTES && kept.starts_with('é') && kept.ends_with("éx"));
+        let kept = tail(&[&[0xff].repeat(MAX_TAIL_BYTES)]);
+        assert!(kept.cut && kept.text.len() <= MAX_TAIL_BYTES, "{}", kept.text.len());
+    }
+
+    #[test]
+    fn an_output_that_is_too_large_is_its_last_line_if_that_is_a_document() {
+        let output = |end: &[u8]| {
+            let mut stdout = Stdout::new();
+            let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+            for _ in 0..=MAX_PAYLOAD_BYTES / 100 {
+                stdout.add(&line);
+            }
+            stdout.add(end);
+            assert!(stdout.bytes.capacity() <= 4 * MAX_LAST_LINE, "what is too large is not kept");
+            stdout.output().map(|output| output.text().to_owned())
+        };
+        assert_eq!(output(b""), None);
+        assert_eq!(output(b"{\"a\": 1}\n\n").as_deref(), Some("{\"a\": 1}"));
+        assert_eq!(output(b"{\"a\": 1}\ndone\n"), None, "no more than the last line is looked at");
+        assert_eq!(output(b"[\n1\n]\n"), None, "a line of a document is no output");
+        assert_eq!(output(&b"1".repeat(2 * MAX_LAST_LINE)), None, "a line that is too long");
     }
 }

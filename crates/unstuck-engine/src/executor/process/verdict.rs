@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use unstuck_core::command::Says;
+use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 use unstuck_core::json::Json;
-use unstuck_core::model::error::{Error, Reason};
+use unstuck_core::model::error::{Error, OUTPUT_ACTION, Reason};
+use unstuck_core::model::log::{AttemptLog, IgnoredLine};
 
-use super::output::{self, MAX_OUTPUT};
+use super::output::{Stderr, Stdout};
 use super::report::{Findings, ReportedDefer, ReportedError};
 
 /// `EX_TEMPFAIL` of sysexits: resources are lacking, for now.
@@ -18,20 +20,27 @@ const DEFERRED: i32 = 75;
 const DATA: i32 = 65;
 /// A cause is short.
 const MAX_CAUSE: usize = 200;
+/// So many bytes of the end of standard error are in the context of an error.
+const STDERR_END: usize = 8 * 1024;
+/// So many bytes of the end of standard output.
+const STDOUT_END: usize = 2 * 1024;
+
+const STDERR_LABEL: &str = "the end of its standard error:";
+const STDOUT_LABEL: &str = "the end of its standard output:";
+const IGNORED_LABEL: &str = "ignored in the report";
 
 /// What a process left.
 pub(super) struct Left {
     pub(super) status: ExitStatus,
-    pub(super) stdout: Vec<u8>,
-    /// The tail of its standard error.
-    pub(super) stderr: String,
+    pub(super) stdout: Stdout,
+    pub(super) stderr: Stderr,
     pub(super) findings: Findings,
 }
 
 /// The last word of an attempt that was not interrupted.
 pub(super) fn verdict(left: Left) -> Says {
     match left.status.code() {
-        Some(0) => Says::Complete { output: output::payload(&left.stdout) },
+        Some(0) => completed(left),
         Some(DEFERRED) => deferred(left),
         Some(DATA) => {
             let (error, _) = error(left);
@@ -44,16 +53,6 @@ pub(super) fn verdict(left: Left) -> Says {
     }
 }
 
-/// The end of an attempt whose process put out more than can be kept.
-pub(super) fn too_much(stderr: &str, findings: &Findings) -> Says {
-    let cause = format!(
-        "its standard output is over {} MiB: write large results to a file or a store, and put out where they are",
-        MAX_OUTPUT / 1024 / 1024
-    );
-    let context = context(stderr, findings);
-    Says::Fail { error: Box::new(Error { reason: Reason::Data, context, ..Error::new(cause) }), fatal: true }
-}
-
 /// At most `max` characters of a text, with a mark where something is missing.
 pub(super) fn shorten(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
@@ -62,28 +61,44 @@ pub(super) fn shorten(text: &str, max: usize) -> String {
     }
 }
 
+/// The output is what the report says, or else standard output, which may be too large for one.
+fn completed(mut left: Left) -> Says {
+    if let Some(output) = left.findings.output.take().or_else(|| left.stdout.output()) {
+        return Says::Complete { output };
+    }
+    // Short, so that pages show all of it.
+    let cause = format!(
+        "stdout has {} bytes, an output at most {MAX_PAYLOAD_BYTES}: print the path of a file instead, or report \
+         {{\"output\": ...}} in $UNSTUCK_REPORT",
+        left.stdout.total()
+    );
+    let context = context(&left, None);
+    Says::Fail { error: Box::new(Error { context, ..Error::found_by(OUTPUT_ACTION, cause) }), fatal: true }
+}
+
 fn deferred(left: Left) -> Says {
     let ReportedDefer { asked, lacking } = left.findings.defer.unwrap_or_default();
-    let lacking = lacking.or_else(|| last_line(&left.stderr));
+    let lacking = lacking.or_else(|| last_line(&left.stderr.end(STDERR_END)));
     Says::Defer { asked, lacking: lacking.map(Arc::from) }
 }
 
 /// The error, and whether the process called it fatal.
-fn error(left: Left) -> (Error, bool) {
-    let Left { status, stdout, stderr, mut findings } = left;
-    let reported = findings.error.take();
-    let found = with_stdout(context(&stderr, &findings), &stdout);
+fn error(mut left: Left) -> (Error, bool) {
+    let reported = left.findings.error.take();
+    let own = reported.as_ref().and_then(|reported| reported.context.as_deref());
+    let context = context(&left, own);
+    let status = left.status;
     let end = match (status.code(), status.signal()) {
         (Some(code), _) => json!({ "exitStatus": code }),
         (None, signal) => json!({ "signal": signal }),
     };
-    let Some(ReportedError { cause, context, reason, details, fatal }) = reported else {
-        let cause = last_line(&stderr).unwrap_or_else(|| how_it_ended(status));
-        return (Error { context: found, details: Json::of(&end), ..Error::new(cause) }, false);
+    let Some(ReportedError { cause, reason, details, fatal, .. }) = reported else {
+        let cause = last_line(&left.stderr.end(STDERR_END)).unwrap_or_else(|| how_it_ended(status));
+        return (Error { context, details: Json::of(&end), ..Error::new(cause) }, false);
     };
     let error = Error {
         cause: cause.into(),
-        context: context.map(Arc::from).or(found),
+        context,
         reason: reason.unwrap_or_default(),
         details: if details.is_null() { Json::of(&end) } else { details },
         found_by: None,
@@ -104,32 +119,36 @@ fn last_line(stderr: &str) -> Option<String> {
     Some(shorten(line, MAX_CAUSE))
 }
 
-/// So many bytes of the end of standard output are kept of an attempt that failed.
-const STDOUT_TAIL: usize = 2 * 1024;
-
-/// With the end of standard output, which is no output of a step that has failed.
-fn with_stdout(context: Option<Arc<str>>, stdout: &[u8]) -> Option<Arc<str>> {
-    let tail = &stdout[stdout.len().saturating_sub(STDOUT_TAIL)..];
-    let tail = String::from_utf8_lossy(tail);
-    let tail = tail.trim();
-    if tail.is_empty() {
-        return context;
-    }
-    let before = context.map_or_else(String::new, |context| format!("{context}\n"));
-    Some(format!("{before}the end of its standard output:\n{tail}").into())
-}
-
-/// The tail of standard error, and the lines of the report that meant nothing.
-fn context(stderr: &str, findings: &Findings) -> Option<Arc<str>> {
-    let mut parts: Vec<String> = Vec::new();
+/// What the process says itself, the ends of both of its streams, and the lines of its report that were ignored.
+fn context(left: &Left, own: Option<&str>) -> Option<Arc<str>> {
+    let mut parts: Vec<String> = own.map(str::to_owned).into_iter().collect();
+    let stderr = left.stderr.end(STDERR_END);
     if !stderr.trim().is_empty() {
-        parts.push(stderr.to_owned());
+        parts.extend(own.map(|_| STDERR_LABEL.to_owned()));
+        parts.push(stderr);
     }
-    parts.extend(findings.notes.iter().map(|note| format!("ignored in the report: {note}")));
-    if findings.more_notes > 0 {
-        parts.push(format!("ignored in the report: {} more", findings.more_notes));
+    for IgnoredLine { line, text, why } in &left.findings.ignored {
+        parts.push(format!("{IGNORED_LABEL}, line {line}: `{text}`: {why}"));
+    }
+    if left.findings.more_ignored > 0 {
+        parts.push(format!("{IGNORED_LABEL}: {} more", left.findings.more_ignored));
+    }
+    let stdout = left.stdout.end(STDOUT_END);
+    if !stdout.is_empty() {
+        parts.push(format!("{STDOUT_LABEL}\n{stdout}"));
     }
     if parts.is_empty() { None } else { Some(parts.join("\n").into()) }
+}
+
+/// What of the context of an error its log does not have: what the process has told by itself.
+pub fn own_context<'a>(context: &'a str, log: &AttemptLog) -> Option<&'a str> {
+    let labels = [STDERR_LABEL, STDOUT_LABEL, IGNORED_LABEL];
+    let begins = |label: &str| {
+        if context.starts_with(label) { Some(0) } else { context.find(&format!("\n{label}")) }
+    };
+    let end = labels.into_iter().filter_map(begins).min().unwrap_or(context.len());
+    let own = context[..end].trim_end();
+    (!own.is_empty() && !log.stderr.text.ends_with(own)).then_some(own)
 }
 
 #[cfg(test)]
@@ -144,6 +163,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_process_told_by_itself_is_found_in_the_context() {
+        let cases = [
+            ("", "", None),
+            ("boom\nbang", "before\nboom\nbang", None),
+            ("order 7\nthe end of its standard error:\nboom", "boom", Some("order 7")),
+            ("order 7", "", Some("order 7")),
+            ("the end of its standard output:\nout", "", None),
+            ("ignored in the report, line 1: `x`: no", "", None),
+            ("boom\nignored in the report: 3 more\nthe end of its standard output:\nout", "boom", None),
+        ];
+        for (context, stderr, own) in cases {
+            let mut kept = Stderr::new();
+            kept.add(stderr.as_bytes());
+            let log = AttemptLog { stderr: kept.tail(), ..AttemptLog::default() };
+            assert_eq!(own_context(context, &log), own, "{context}");
+        }
+    }
+
+    #[test]
     fn the_cause_is_the_last_line_that_says_something() {
         let cases = [
             ("", 0x0300, "exit status 3"),
@@ -153,12 +191,13 @@ mod tests {
             ("first\n  second \n\n", 0x0300, "second"),
         ];
         for (stderr, raw, cause) in cases {
-            let left = Left {
+            let mut left = Left {
                 status: ExitStatus::from_raw(raw),
-                stdout: Vec::new(),
-                stderr: stderr.to_owned(),
+                stdout: Stdout::new(),
+                stderr: Stderr::new(),
                 findings: Findings::default(),
             };
+            left.stderr.add(stderr.as_bytes());
             assert_eq!(&*error(left).0.cause, cause, "{stderr:?} {raw}");
         }
         let long = last_line(&"x".repeat(1_000)).expect("a line");

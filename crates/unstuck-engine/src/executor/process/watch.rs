@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use unstuck_core::command::Says;
 use unstuck_core::json::Json;
+use unstuck_core::model::log::AttemptLog;
 use unstuck_core::time::Millis;
 
 use super::Last;
 use super::control::{Asked, Control};
 use super::group::{await_exit, has_exited};
-use super::output::{MAX_OUTPUT, Tail};
+use super::output::{Stderr, Stdout};
 use super::start::{Started, start};
-use super::verdict::{Left, too_much, verdict};
+use super::verdict::{Left, verdict};
 use crate::executor::{Answers, Job};
 
 /// From `SIGTERM` to `SIGKILL`.
@@ -74,8 +75,8 @@ struct Watch<'a> {
     started: Started,
     /// How much of the product the process has.
     fed: usize,
-    stdout: Vec<u8>,
-    stderr: Tail,
+    stdout: Stdout,
+    stderr: Stderr,
     report_every: Duration,
     report_at: Instant,
     exited_at: Option<Instant>,
@@ -112,8 +113,8 @@ impl<'a> Watch<'a> {
             answers,
             started,
             fed: 0,
-            stdout: Vec::new(),
-            stderr: Tail::default(),
+            stdout: Stdout::new(),
+            stderr: Stderr::new(),
             report_every: report_every.max(Duration::from_millis(5)),
             report_at: Instant::now() + report_every,
             exited_at: None,
@@ -155,7 +156,7 @@ impl<'a> Watch<'a> {
                 self.kill();
             }
         }
-        let unwanted = self.stdout.len() > MAX_OUTPUT || self.control.asked() != Asked::Nothing;
+        let unwanted = self.control.asked() != Asked::Nothing;
         if unwanted && self.exited_at.is_none() && self.kill_at.is_none() {
             // Whoever has left the group is found while the one that started it still lives.
             self.started.escaped.remember_descendants(self.started.group.leader());
@@ -234,11 +235,7 @@ impl<'a> Watch<'a> {
                     self.started.product = Vec::new();
                 }
             }
-            Source::Stdout => {
-                let room = (MAX_OUTPUT + 1).saturating_sub(self.stdout.len());
-                let piece = hear(&mut self.started.stdout, buffer);
-                self.stdout.extend_from_slice(&piece[..piece.len().min(room)]);
-            }
+            Source::Stdout => self.stdout.add(hear(&mut self.started.stdout, buffer)),
             Source::Stderr => self.stderr.add(hear(&mut self.started.stderr, buffer)),
         }
     }
@@ -254,18 +251,22 @@ impl<'a> Watch<'a> {
             None if control.asked() == Asked::Interrupt => escaped.end_by(Instant::now() + GRACE),
             None => {}
         }
-        let too_much_output = stdout.len() > MAX_OUTPUT;
-        if kill_at.is_some() && !too_much_output {
-            // Told to end, it may have cut itself short, whatever its exit status.
-            return Last::Says(Says::Release);
-        }
         let (heard, findings) = report.finish();
-        if heard.progress.is_some() && control.asked() != Asked::Interrupt {
+        if heard.progress.is_some() && kill_at.is_none() && control.asked() != Asked::Interrupt {
             answers.say(job.attempt, Says::Heartbeat { progress: heard.progress });
         }
-        let stderr = stderr.text();
-        if too_much_output {
-            return Last::Says(too_much(&stderr, &findings));
+        let log = AttemptLog {
+            stderr: stderr.tail(),
+            stdout: stdout.tail(),
+            ignored: findings.ignored.clone(),
+            more_ignored: findings.more_ignored,
+        };
+        if !log.is_empty() {
+            answers.say(job.attempt, Says::Log(Box::new(log)));
+        }
+        if kill_at.is_some() {
+            // Told to end, it may have cut itself short, whatever its exit status.
+            return Last::Says(Says::Release);
         }
         match status {
             Ok(status) => Last::Says(verdict(Left { status, stdout, stderr, findings })),

@@ -47,7 +47,10 @@ pub(super) fn waits_after(before: Option<Due>, fact: &UnitFact, clock: i64) -> O
         | UnitFact::TimerSet { due, is_instant: false } => Some(Due::after(*due, clock)),
         UnitFact::TimerSet { due, is_instant: true } => Some(Due::At(*due)),
         UnitFact::SignalAwaited { until, .. } => until.map(|until| Due::after(until, clock)),
-        UnitFact::Bound { .. } | UnitFact::Progress { .. } | UnitFact::Spared { .. } => before,
+        UnitFact::Bound { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::ReportIgnored { .. }
+        | UnitFact::Spared { .. } => before,
         _ => None,
     }
 }

@@ -45,7 +45,7 @@ impl Leases {
                 self.said.push((attempt, None));
                 self.fresh.insert(attempt);
             }
-            Says::Start => {}
+            Says::Start | Says::Log(_) => {}
             Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release => {
                 self.had_ended(attempt, at);
             }

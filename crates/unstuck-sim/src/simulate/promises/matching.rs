@@ -118,7 +118,9 @@ pub(super) fn worker_fact(event: &Event) -> Option<(UnitRef, &UnitFact)> {
         let Fact::Unit { unit, fact } = fact else { break };
         match fact {
             UnitFact::Started { .. } if last.is_none() => last = Some((*unit, fact)),
-            UnitFact::Progress { .. } | UnitFact::Spared { .. } => return Some((*unit, fact)),
+            UnitFact::Progress { .. } | UnitFact::ReportIgnored { .. } | UnitFact::Spared { .. } => {
+                return Some((*unit, fact));
+            }
             UnitFact::Ended { .. } => return Some((*unit, fact)),
             _ => break,
         }
@@ -131,7 +133,8 @@ pub(super) fn matches_says(says: &Says, fact: &UnitFact) -> bool {
     match (says, fact) {
         (Says::Start | Says::Heartbeat { progress: None }, UnitFact::Started { .. })
         | (Says::Heartbeat { progress: None }, UnitFact::Spared { .. })
-        | (Says::Heartbeat { progress: Some(_) }, UnitFact::Progress { .. }) => true,
+        | (Says::Heartbeat { progress: Some(_) }, UnitFact::Progress { .. })
+        | (Says::Log(_), UnitFact::ReportIgnored { .. }) => true,
         (_, UnitFact::Ended { outcome, .. }) => is_outcome(says, outcome),
         _ => false,
     }

@@ -275,6 +275,7 @@ impl RunModel {
             }
             UnitFact::WentOn => drop(self.done.insert(unit, Put::WentOn)),
             UnitFact::Dequeued { .. }
+            | UnitFact::ReportIgnored { .. }
             | UnitFact::Spared { .. }
             | UnitFact::Held
             | UnitFact::Scheduled { .. }

@@ -12,5 +12,6 @@ pub(super) fn says(says: &Says) -> &'static str {
         Says::Fail { fatal: true, .. } => "fail for good",
         Says::Defer { .. } => "defer",
         Says::Release => "release",
+        Says::Log(_) => "log",
     }
 }

@@ -22,8 +22,8 @@ use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Settled, Stage,
-    StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
+    Stage, StageId, Store, StoreError,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -298,6 +298,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
         self.ask(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
+    }
+
+    fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
+        self.ask(|oracle| oracle.logs(run), |store| store.logs(run))
     }
 
     fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -32,6 +32,8 @@ pub(in crate::executor::process) struct ReportFile {
     rest: Vec<u8>,
     /// Whether that line is too long to be kept.
     too_long: bool,
+    /// How many lines have ended.
+    lines: u64,
     findings: Findings,
 }
 
@@ -48,6 +50,7 @@ impl ReportFile {
             mark: Vec::new(),
             rest: Vec::new(),
             too_long: false,
+            lines: 0,
             findings: Findings::default(),
         };
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&report.path)?;
@@ -86,6 +89,7 @@ impl ReportFile {
             self.mark.clear();
             self.rest.clear();
             self.too_long = false;
+            self.lines = 0;
         }
         file.seek(SeekFrom::Start(self.read))?;
         // Up to the length that was seen: a process that never stops writing must not keep its watcher here.
@@ -130,11 +134,12 @@ impl ReportFile {
 
     fn end_line(&mut self, heard: &mut Heard) {
         let line = std::mem::take(&mut self.rest);
+        self.lines += 1;
         if std::mem::take(&mut self.too_long) {
             let begin = String::from_utf8_lossy(&line[..line.len().min(1_000)]);
-            self.findings.note(&begin, "a line has at most 1 MiB");
+            self.findings.note(self.lines, &begin, "a line has at most 1 MiB");
         } else {
-            self.findings.read(&line, heard);
+            self.findings.read(self.lines, &line, heard);
         }
     }
 }
@@ -233,7 +238,9 @@ mod tests {
         assert_eq!(progress(&report.follow()).as_deref(), Some("2"));
         let (heard, findings) = report.finish();
         assert_eq!(progress(&heard).as_deref(), Some("3"));
-        assert_eq!(findings.notes.len(), 1);
+        let ignored: Vec<(u64, &str)> =
+            findings.ignored.iter().map(|line| (line.line, &*line.text)).collect();
+        assert_eq!(ignored, [(3, "nonsense")]);
     }
 
     #[test]
@@ -246,7 +253,7 @@ mod tests {
         }
         fs::remove_file(report.path()).expect("removed");
         assert_eq!(report.follow(), Heard::default());
-        assert!(report.finish().1.notes.is_empty());
+        assert!(report.finish().1.ignored.is_empty());
     }
 
     #[test]
@@ -255,6 +262,7 @@ mod tests {
         append(&report, &format!("{{\"progress\": \"{}\"}}\n{{\"progress\": 4}}\n", "x".repeat(MAX_LINE)));
         assert_eq!(progress(&report.follow()).as_deref(), Some("4"));
         let (_, findings) = report.finish();
-        assert!(findings.notes.len() == 1 && findings.notes[0].contains("1 MiB"), "{:?}", findings.notes);
+        let ignored = &findings.ignored;
+        assert!(ignored.len() == 1 && ignored[0].why.contains("1 MiB"), "{ignored:?}");
     }
 }

@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 use unstuck_core::duration::read_duration;
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Reason;
+use unstuck_core::model::log::{IgnoredLine, MAX_IGNORED_LINES};
 use unstuck_core::time::Millis;
 
-/// So many lines that mean nothing are kept for people.
-const MAX_NOTES: usize = 5;
-/// So much of each.
+use crate::executor::process::verdict::shorten;
+
+/// So much is kept of a line that is ignored.
 const MAX_NOTE: usize = 200;
 
 /// What the lines so far have come to. A later line takes the place of an earlier one.
@@ -22,10 +23,12 @@ pub(in crate::executor::process) struct Findings {
     pub(in crate::executor::process) error: Option<ReportedError>,
     /// What is lacking.
     pub(in crate::executor::process) defer: Option<ReportedDefer>,
-    /// Lines that mean nothing, each with the reason.
-    pub(in crate::executor::process) notes: Vec<String>,
+    /// The output of the step: then standard output is only a log.
+    pub(in crate::executor::process) output: Option<Json>,
+    /// Lines that were ignored, at most [`MAX_IGNORED_LINES`].
+    pub(in crate::executor::process) ignored: Vec<IgnoredLine>,
     /// How many more of those there were.
-    pub(in crate::executor::process) more_notes: usize,
+    pub(in crate::executor::process) more_ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,8 +57,8 @@ pub(in crate::executor::process) struct Heard {
 }
 
 impl Findings {
-    /// Takes one line in.
-    pub(super) fn read(&mut self, line: &[u8], heard: &mut Heard) {
+    /// Takes in the line with this number.
+    pub(super) fn read(&mut self, number: u64, line: &[u8], heard: &mut Heard) {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
         if text.is_empty() {
@@ -63,16 +66,17 @@ impl Findings {
         }
         match parse(text) {
             Ok(fields) => self.take(fields, heard),
-            Err(wrong) => self.note(text, &wrong),
+            Err(wrong) => self.note(number, text, &wrong),
         }
     }
 
-    /// Notes a line that means nothing.
-    pub(super) fn note(&mut self, line: &str, wrong: &str) {
-        if self.notes.len() < MAX_NOTES {
-            self.notes.push(format!("`{}`: {wrong}", super::super::verdict::shorten(line, MAX_NOTE)));
+    /// Notes a line that is ignored.
+    pub(super) fn note(&mut self, line: u64, text: &str, wrong: &str) {
+        if self.ignored.len() < MAX_IGNORED_LINES {
+            let (text, why) = (shorten(text, MAX_NOTE).into(), shorten(wrong, MAX_NOTE).into());
+            self.ignored.push(IgnoredLine { line, text, why });
         } else {
-            self.more_notes += 1;
+            self.more_ignored += 1;
         }
     }
 
@@ -81,6 +85,7 @@ impl Findings {
         heard.progress = line.progress.or(heard.progress.take());
         self.error = line.error.or(self.error.take());
         self.defer = line.defer.or(self.defer.take());
+        self.output = line.output.or(self.output.take());
     }
 }
 
@@ -89,6 +94,7 @@ struct Line {
     progress: Option<Json>,
     error: Option<ReportedError>,
     defer: Option<ReportedDefer>,
+    output: Option<Json>,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +106,8 @@ struct RawDefer {
 }
 
 fn parse(text: &str) -> Result<Line, String> {
-    const EXPECTED: &str = "expected a JSON object with `progress`, `heartbeat`, `error` or `defer`";
+    const EXPECTED: &str =
+        "expected a JSON object with `progress`, `heartbeat`, `output`, `error` or `defer`";
     if !text.starts_with('{') {
         return Err(EXPECTED.to_owned());
     }
@@ -110,6 +117,7 @@ fn parse(text: &str) -> Result<Line, String> {
         match name.as_str() {
             "progress" => line.progress = Some(read_json(value.get())?),
             "heartbeat" => {}
+            "output" => line.output = Some(read_json(value.get())?),
             "error" => line.error = Some(read_json(value.get())?),
             "defer" => line.defer = Some(defer(read_json(value.get())?)?),
             _ => return Err(format!("unknown field `{name}`: {EXPECTED}")),
@@ -134,8 +142,8 @@ mod tests {
 
     fn read(lines: &[&str]) -> (Findings, Heard) {
         let (mut findings, mut heard) = (Findings::default(), Heard::default());
-        for line in lines {
-            findings.read(line.as_bytes(), &mut heard);
+        for (number, line) in (1..).zip(lines) {
+            findings.read(number, line.as_bytes(), &mut heard);
         }
         (findings, heard)
     }
@@ -201,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_noted_with_the_reason() {
+    fn what_is_ignored_is_noted_with_its_line_and_the_reason() {
         let cases = [
             ("progress: 1", "expected a JSON object"),
             ("{}", "expected a JSON object"),
@@ -211,10 +219,14 @@ mod tests {
             (r#"{"defer": {"for": "soon"}}"#, "`for`: `soon`"),
         ];
         for (line, wrong) in cases {
-            let notes = read(&[line]).0.notes;
-            assert!(notes.len() == 1 && notes[0].contains(wrong), "{line}: {notes:?}");
+            let ignored = read(&["", r#"{"heartbeat": true}"#, line]).0.ignored;
+            assert!(ignored.len() == 1 && ignored[0].why.contains(wrong), "{line}: {ignored:?}");
+            assert_eq!((ignored[0].line, &*ignored[0].text), (3, line));
         }
         let (findings, _) = read(&["x"; 12]);
-        assert_eq!((findings.notes.len(), findings.more_notes), (MAX_NOTES, 12 - MAX_NOTES));
+        assert_eq!((findings.ignored.len(), findings.more_ignored), (5, 7));
+        assert_eq!(findings.ignored[4].line, 5);
+        let (findings, _) = read(&[&"x".repeat(1_000)]);
+        assert_eq!(findings.ignored[0].text.chars().count(), MAX_NOTE);
     }
 }
