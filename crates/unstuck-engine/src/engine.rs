@@ -402,6 +402,7 @@ impl<S: Store> Engine<S> {
         self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
+                _ if batch.has_ended(run) => {}
                 EngineError::Damaged(what) => self.set_aside(run, None, &what),
                 error => self.set_aside(run, Some(flow), &flow_unusable(&error.to_string())),
             }
@@ -530,6 +531,9 @@ impl<S: Store> Engine<S> {
             }
         }
         done.met_busy = batch.met_busy();
+        done.released.append(&mut batch.released);
+        // A run that is set aside can end: the store offers its notices again.
+        done.released.extend(batch.told_to_end().filter(|run| self.is_aside(*run)));
         done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(life::is_noticed);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::command::{Command, OnDuplicate, Rerun, Says};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
@@ -447,4 +447,68 @@ fn a_stage_that_fails_in_the_batch_that_heard_a_word_or_a_loss_loses_neither() {
         let stuck = bench.engine.store().run(lost).expect("reads").expect("there");
         assert_eq!(stuck.seq, 3, "the loss and the next attempt, each once");
     }
+}
+
+fn cancel() -> Command {
+    Command::Cancel { by: Actor::User("ada".into()), reason: Some("its flow is gone".into()) }
+}
+
+/// The state of a run, and whether anything is due, ready or noticed of it.
+fn ended_as(bench: &mut Bench<MemoryStore>, run: RunId) -> RunState {
+    let found = bench.engine.store().run(run).expect("reads").expect("there");
+    assert_eq!(found.local_attempts().len(), 0);
+    found.each_unit(|_, unit| assert!(unit.state.is_final(), "{:?}", unit.state));
+    found.state()
+}
+
+#[test]
+fn a_run_whose_flow_does_not_compile_can_be_cancelled_and_forgotten() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let (run, other) = (bench.start("bad"), bench.start("bad"));
+    let mut bench = restart(bench, &["work"], false);
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.engine.aside(), 2);
+    let cancelled = bench.submit(run, cancel());
+    bench.go();
+    assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
+    assert_eq!(ended_as(&mut bench, run), RunState::Cancelled);
+    assert_eq!(bench.engine.aside(), 1, "the other one stays where it is");
+    assert_eq!(bench.state(other), RunState::Waiting);
+    let again = bench.submit(run, cancel());
+    bench.go();
+    assert_eq!(bench.answer(again), Ok(Answer::Already));
+    let rerun = Command::Rerun { what: Rerun::All, changes: Box::default(), by: Actor::Engine };
+    let rerun = bench.submit(run, rerun);
+    bench.go();
+    assert!(matches!(bench.answer(rerun), Err(EngineError::BadFlow(_))), "{:?}", bench.answer(rerun));
+    let seq = bench.engine.store().run(run).expect("reads").expect("there").seq;
+    bench.tickets += 1;
+    bench.engine.submit(Request::Forget { ticket: bench.tickets, runs: vec![(run, seq)] });
+    bench.go();
+    assert_eq!(bench.answer(bench.tickets), Ok(Answer::Done));
+    assert_eq!(bench.engine.store().run(run), Ok(None));
+    // It stays so when the flow can be used again, and the other one goes on.
+    bench.engine.put_flow(flow("bad", false)).expect("kept");
+    bench.go();
+    assert_eq!((bench.engine.aside(), bench.state(other)), (0, RunState::Completed));
+}
+
+#[test]
+fn cancelling_a_run_without_its_flow_voids_its_attempts_and_tells_its_children() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let parent = bench.start("parent");
+    let attempt = bench.jobs[0].attempt;
+    // Neither flow compiles any more.
+    let mut bench = restart(bench, &[], false);
+    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.go();
+    assert_eq!(bench.engine.aside(), 1, "what was said about the child waits");
+    let cancelled = bench.submit(parent, cancel());
+    bench.go();
+    assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
+    assert_eq!(ended_as(&mut bench, parent), RunState::Cancelled);
+    assert_eq!(ended_as(&mut bench, attempt.run), RunState::Cancelled, "it was told by notice");
+    assert_eq!(bench.engine.store().notices(9), Ok(vec![]), "nothing is left on its way");
+    assert_eq!(bench.engine.aside(), 0);
 }

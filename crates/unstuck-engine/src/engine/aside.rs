@@ -59,8 +59,9 @@ impl<S: Store> Engine<S> {
         }
         for run in std::mem::take(&mut done.released) {
             match self.aside.get(&run).and_then(|aside| aside.flow) {
-                Some(flow) => self.release_flow(flow),
-                None => self.release(run),
+                Some(flow) if !self.flows.is_bad(flow) => self.release_flow(flow),
+                // What was decided about it needs no flow.
+                Some(_) | None => self.release(run),
             }
         }
     }
