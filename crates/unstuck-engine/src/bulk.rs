@@ -253,7 +253,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Option<TargetResult>, StoreError> {
         let is_aside = self.is_aside(target.run);
         if is_aside && !matches!(command, Some(Command::Cancel { .. })) {
-            let why = self.store.why_aside(target.run).unwrap_or_default();
+            let why = self.store.why_aside(target.run).map(|aside| aside.why).unwrap_or_default();
             return Ok(Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() }));
         }
         let Some(command) = command else {

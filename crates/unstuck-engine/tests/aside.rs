@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use unstuck_core::clock::Correction;
 use unstuck_core::command::{Command, OnDuplicate, Rerun, Says};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
@@ -149,7 +150,7 @@ impl<S: Store> Bench<S> {
     }
 
     fn why(&mut self, run: RunId) -> String {
-        self.engine.store().why_aside(run).as_deref().map(str::to_owned).unwrap_or_default()
+        self.engine.store().why_aside(run).map(|aside| aside.why.to_string()).unwrap_or_default()
     }
 }
 
@@ -511,4 +512,86 @@ fn cancelling_a_run_without_its_flow_voids_its_attempts_and_tells_its_children()
     assert_eq!(ended_as(&mut bench, attempt.run), RunState::Cancelled, "it was told by notice");
     assert_eq!(bench.engine.store().notices(9), Ok(vec![]), "nothing is left on its way");
     assert_eq!(bench.engine.aside(), 0);
+}
+
+/// When the engine does something next.
+fn next_at<S: Store>(bench: &mut Bench<S>) -> Option<Time> {
+    match bench.engine.what_next() {
+        Next::At(at) => Some(at),
+        Next::Idle => None,
+        next @ (Next::Now | Next::Settling) => panic!("{next:?}"),
+    }
+}
+
+#[test]
+fn a_run_that_goes_wrong_is_tried_again_by_time_after_twice_as_long_each_time_and_every_hour_at_last() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let culprit = bench.start("waits");
+    let conflict = StoreError::Conflict("it does not add up".into());
+    bench.engine.store().refuse_changes(culprit, Some(conflict));
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let aside = bench.engine.store().why_aside(culprit).expect("it is set aside");
+        assert_eq!((aside.since, aside.next_try), (bench.now, next_at(&mut bench)));
+        let next = aside.next_try.expect("there is a next try");
+        waits.push((next.0 - bench.now.0) / 60_000);
+        bench.now = next;
+        bench.go();
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    bench.engine.store().refuse_changes(culprit, None);
+    bench.now = next_at(&mut bench).expect("there is a next try");
+    bench.go();
+    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+}
+
+#[test]
+fn an_operators_action_on_a_run_that_goes_wrong_tries_it_at_once_though_it_is_refused() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let culprit = bench.start("waits");
+    bench.engine.store().refuse_changes(culprit, Some(StoreError::Conflict("it does not add up".into())));
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.engine.aside(), 1);
+    bench.engine.store().refuse_changes(culprit, None);
+    let unpause = bench.submit(culprit, Command::Unpause { by: Actor::Engine });
+    bench.go();
+    let answer = bench.answer(unpause);
+    assert!(matches!(answer, Err(EngineError::Refused(_)) | Ok(Answer::Already)), "{answer:?}");
+    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+}
+
+/// The sweep of timers passes by what is set aside; it is looked at when it returns, in this life of the engine or the next.
+#[test]
+fn a_run_that_was_set_aside_while_the_clock_was_set_back_waits_no_longer_for_it() {
+    for restarts in [false, true] {
+        let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+        let run = bench.start("bad");
+        let mut bench = restart(bench, &["work"], false);
+        bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
+        bench.go();
+        assert_eq!(bench.engine.aside(), 1);
+        let to = bench.now.back(Millis::hours(9));
+        bench.engine.clock_was_set(Correction { from: bench.now, to });
+        bench.now = to;
+        bench.go();
+        if restarts {
+            bench = restart(bench, &["bad"], false);
+        } else {
+            bench.engine.put_flow(flow("bad", false)).expect("kept");
+        }
+        bench.go();
+        assert_eq!(next_at(&mut bench), Some(to + Millis::seconds(60)), "restarts: {restarts}");
+        bench.now = bench.now + Millis::seconds(60);
+        bench.go();
+        assert_eq!(bench.state(run), RunState::Completed);
+        let mut bench = restart(bench, &["bad"], false);
+        bench.go();
+        assert!(
+            !bench.engine.store().clock().expect("reads").needs_sweep,
+            "there is nothing left to look for"
+        );
+    }
 }
