@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::StoreError;
 use unstuck_store::delegate_store;
 
 /// A store beside the runs that somebody else has.
@@ -90,7 +90,7 @@ mod tests {
     use unstuck_core::time::{Millis, Time};
     use unstuck_engine::engine::Settings;
     use unstuck_engine::request::{Output, Request, StartRun};
-    use unstuck_store::contract::{Filter, FlowRecord};
+    use unstuck_store::contract::{Filter, FlowRecord, Store};
     use unstuck_store::memory::MemoryStore;
 
     use super::*;

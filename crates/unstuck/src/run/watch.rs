@@ -144,7 +144,7 @@ impl Watch {
         let read = self.handle().read(move |store, _| store.last_time().map(|_| store.why_aside(root)));
         match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
             // Nothing will happen to it in this process.
-            Some(why) => Err(Failure::new(format!("{root} is set aside: {why}"))),
+            Some(aside) => Err(Failure::new(format!("{root} is set aside: {}", aside.why))),
             None => Ok(()),
         }
     }
