@@ -414,7 +414,7 @@ pub enum StoreError {
     /// The transaction collides with another one or breaks an invariant: its commands are to be decided anew,
     /// one by one.
     Conflict(String),
-    /// There is no room: new work is refused until there is.
+    /// There is no room: new work is refused until there is. Says where, if that is known.
     Full(String),
     /// The store cannot be reached: later it may.
     Away(String),
@@ -438,7 +438,13 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Conflict(what) => write!(f, "the change collides with another one: {what}"),
-            StoreError::Full(what) => write!(f, "the store has no room: {what}; nothing was changed"),
+            StoreError::Full(place) => {
+                f.write_str("Disk full")?;
+                if !place.is_empty() {
+                    write!(f, " ({place})")?;
+                }
+                f.write_str(". Nothing was changed. Free some space and repeat the command.")
+            }
             StoreError::Away(what) => write!(f, "the store cannot be reached: {what}; nothing was changed"),
             StoreError::Damaged(what) => f.write_str(what),
             StoreError::Broken(what) => write!(f, "the store has stopped: {what}"),

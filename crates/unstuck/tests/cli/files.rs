@@ -229,7 +229,7 @@ fn a_run_is_forgotten_on_a_full_disk_beside_an_owner() {
         run=$!
         until "$UNSTUCK" runs -o json | grep -q waiting; do sleep 0.05; done
         (cat /dev/zero > "$DISK/ballast") 2> said
-        "$UNSTUCK" signal @latest other "$(cat '{text}')" 2>&1 | grep -c 'no room'
+        "$UNSTUCK" signal @latest other "$(cat '{text}')" 2>&1 | grep -c 'Disk full. Nothing was changed. Free some space and repeat the command.'
         "$UNSTUCK" forget "$old" --yes
         kill -TERM $run
         wait $run
