@@ -312,7 +312,7 @@ impl RunModel {
         match outcome {
             Outcome::Completed(output) => drop(self.done.insert(unit, Put::Out(output.clone()))),
             Outcome::Stuck(_) => *self.stuck.entry(unit).or_default() += 1,
-            Outcome::Cancelled(Cancelled::Released) => self.again(unit, ResumedBy::Reclaim, true),
+            Outcome::Cancelled(Cancelled::Released) => self.again(unit, ResumedBy::Release, true),
             Outcome::Stalled(_) | Outcome::Failed(_) | Outcome::Deferred { .. } | Outcome::Cancelled(_) => {}
         }
     }
