@@ -133,7 +133,8 @@ fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
     assert_eq!(store.run_flow(rests, &[]).code, 1);
     let before = store.unstuck(&["history", "@latest", "-o", "json"]).stdout;
     let long = "x".repeat(1_001);
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
+        &["cancel", "--flow", "rests", "--yes", "--reason", &long],
         &["pause", "@latest", "--reason", &long],
         &["cancel", "@latest", "--reason", &long],
         &["ack", "@latest", "--reason", &long],
@@ -147,7 +148,7 @@ fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
         assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
     }
     let policies =
-        store.write("policies.yaml", "policies:\n  - {name: p, errorSubstring: x, backOff: {delay: 1s}}\n");
+        store.write("policies.yaml", "name: p\nerrorSubstring: x\nmaxAttempts: 2\nbackOff: {delay: 1s}\n");
     let commands: [&[&str]; 3] =
         [&["pause", "@latest"], &["policy", "load", &policies], &["policy", "apply"]];
     for command in commands {
