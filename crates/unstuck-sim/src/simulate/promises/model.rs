@@ -162,8 +162,6 @@ impl RunModel {
             Fact::RunFailed { .. } | Fact::RunCancelled { .. } => self.end(),
             Fact::Reran { .. } => self.rerun(fact),
             Fact::ItemsKnown { step, values, total } => {
-                // From here on its items are told of: what the step itself had tried is in the history alone.
-                self.past.retain(|past| past.unit != UnitRef::step(*step));
                 self.lists.insert(*step, (values.clone(), *total));
             }
             Fact::ItemsCompleted { step: of, output } => {
