@@ -200,13 +200,13 @@ impl Batch {
         let flow = match working.flow(tools, flow) {
             Ok(flow) => flow,
             Err(None) => return Err(Undecided::Error(unknown(id))),
-            Err(Some(error)) if error.is_unusable_flow() => match working.outline(tools, &command)? {
-                Some(outline) => outline,
-                None => {
+            Err(Some(error)) if error.is_unusable_flow() => {
+                let Some(outline) = working.outline(tools, &command)? else {
                     self.unusable.extend(working.run.as_ref().map(|run| (id, run.flow, error.clone())));
                     return Err(Undecided::Error(error));
-                }
-            },
+                };
+                outline
+            }
             Err(Some(error)) => return Err(Undecided::Error(error)),
         };
         let loaded = load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow);
