@@ -90,7 +90,10 @@ pub(crate) fn of_run(
             aside::explain_aside(&mut told, aside);
         }
         told.notes.extend(notes(desk, run));
-        told.can.splice(0..0, desk.silent.filter(|_| !run.is_final()).and_then(wake));
+        // Whatever else could be done is refused until then.
+        if let Some(wake) = desk.silent.filter(|_| !run.is_final()).and_then(wake) {
+            told.can = vec![wake];
+        }
         Ok(told)
     };
     let explanation = told(store, &run, &history)?;

@@ -41,6 +41,7 @@ fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
     for part in [note.as_str(), &format!("kill -CONT {} ", run.id())] {
         assert!(words.contains(part), "{part} in\n{explained}");
     }
+    assert!(!explained.contains("unstuck signal"), "it would be refused now:\n{explained}");
     for command in reads {
         let read = store.unstuck(command).stdout;
         assert!(!read.contains("idle") && !read.contains("--continue"), "{command:?}: {read}");
