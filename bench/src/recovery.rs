@@ -160,14 +160,14 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
 /// Matches all that is in error anew, a page at a time. They are due once that is done.
 fn apply(bench: &mut Bench, runs: u64) {
     let (mut after, mut answered, mut asked) = (None, 0, 0);
-    let earliest = now() + unstuck_core::time::Millis::minutes(5);
+    let wait = unstuck_core::time::Millis::minutes(5);
     loop {
         let page: Vec<OpenError> =
             bench.engine.store().open_errors(&OpenFilter::default(), after, 1_000).expect("reads");
         after = page.last().map(|error| (error.record.run, error.record.unit));
         for OpenError { record, .. } in &page {
             let by = Actor::User("bench".into());
-            let command = Command::ApplyPolicies { unit: record.unit, only: None, earliest, by };
+            let command = Command::ApplyPolicies { unit: record.unit, only: None, after: wait, by };
             bench.engine.submit(Request::Command { ticket: asked, run: record.run, command });
             asked += 1;
         }

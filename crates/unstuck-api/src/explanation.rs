@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::run::SetAside;
+
 /// A run, explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,8 +21,14 @@ pub struct Explanation {
     /// The command that goes on with it, where it is idle.
     #[serde(default)]
     pub go_on: Option<String>,
+    /// Why nothing is decided about it now, if it is set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     /// The whole in one sentence.
     pub headline: String,
+    /// What else is to be known about it, in sentences: that its process is stopped, or that a clock was wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What happened in this generation, the last of it.
     pub happened: Vec<Happened>,
     /// How many sentences before that are left out.

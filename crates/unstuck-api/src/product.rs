@@ -26,7 +26,7 @@ pub struct Product {
     pub attempt: u32,
     /// The number of the round.
     pub round: u32,
-    /// Why this is a repeat (`retry`, `defer`, `policy`, `operator`, `reclaim`, `rerun`), if it is one.
+    /// Why this is a repeat (`retry`, `defer`, `policy`, `operator`, `release`, `reclaim`, `rerun`), if it is one.
     pub resumed_by: Option<String>,
     /// The worker that was given the attempt.
     pub worker: String,

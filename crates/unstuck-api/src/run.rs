@@ -31,6 +31,9 @@ pub struct Run {
     /// The command that goes on with it, where it is idle.
     #[serde(default)]
     pub go_on: Option<String>,
+    /// Why nothing is decided about it now, if it is set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     /// Whether it will be failed, and only its exception handler, or what is under way, comes first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failing: bool,
@@ -55,6 +58,18 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// What was decided, in order.
     pub decisions: Vec<Decision>,
+}
+
+/// That nothing is decided about a run for now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetAside {
+    /// Since when; not known where no engine has the store open.
+    pub since: Option<Timestamp>,
+    /// Why, and what to do, in sentences.
+    pub why: String,
+    /// When it is tried again by itself, if it is.
+    pub next_try: Option<Timestamp>,
 }
 
 /// The exception handler of a run.

@@ -106,8 +106,9 @@ pub enum Command {
         unit: UnitRef,
         /// Only with the policies of these names; with all if none.
         only: Option<Vec<Arc<str>>>,
-        /// What would be due already is resumed then.
-        earliest: Time,
+        /// What would be due already is resumed so long after this is decided: a length of time, for whoever asks may have
+        /// another clock, or the same one before it was set.
+        after: Millis,
         /// Who.
         by: Actor,
     },
@@ -347,6 +348,30 @@ impl Command {
     /// A rerun that changes no input.
     pub fn rerun(what: Rerun, by: Actor) -> Command {
         Command::Rerun { what, changes: Box::default(), by }
+    }
+
+    /// Why, in the words of a person.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Command::Resume { reason, .. }
+            | Command::Acknowledge { reason, .. }
+            | Command::Complete { reason, .. }
+            | Command::Skip { reason, .. }
+            | Command::Pause { reason, .. }
+            | Command::Cancel { reason, .. } => reason.as_deref(),
+            Command::Start(_)
+            | Command::Admit
+            | Command::Claim { .. }
+            | Command::Lost { .. }
+            | Command::Due { .. }
+            | Command::Notice(_)
+            | Command::Answer { .. }
+            | Command::Choose { .. }
+            | Command::ApplyPolicies { .. }
+            | Command::Unpause { .. }
+            | Command::Signal { .. }
+            | Command::Rerun { .. } => None,
+        }
     }
 
     /// Who is behind it.

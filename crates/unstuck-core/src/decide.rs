@@ -22,7 +22,7 @@ use crate::bulk::BulkOutcome;
 use crate::command::{Command, Notice, NoticeBody};
 use crate::downtime::Downtime;
 use crate::errors::ErrorRecord;
-use crate::event::Event;
+use crate::event::{Actor, Event};
 use crate::home::Homes;
 use crate::id::{Ids, PayloadId, RunId};
 use crate::json::Json;
@@ -49,6 +49,29 @@ pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
 pub const MAX_KEY_BYTES: usize = 512;
 /// The longest name: of a flow, a step, an action, a signal, a policy, a label.
 pub const MAX_NAME_BYTES: usize = 200;
+
+/// The longest reason that a person gives, in characters.
+pub const MAX_REASON_CHARACTERS: usize = 1_000;
+
+/// Refuses the name of a person, or a reason that one gives, that is too long: both are kept with every event.
+pub fn check_words(by: &Actor, reason: Option<&str>) -> Result<(), Refusal> {
+    if let Actor::User(name) = by
+        && name.len() > MAX_NAME_BYTES
+    {
+        return Err(Refusal::BadName {
+            what: "the name of the user",
+            bytes: name.len(),
+            max: MAX_NAME_BYTES,
+        });
+    }
+    // Whatever has fewer bytes has fewer characters.
+    let reason = reason.filter(|reason| reason.len() > MAX_REASON_CHARACTERS);
+    let characters = reason.map_or(0, |reason| reason.chars().count());
+    if characters > MAX_REASON_CHARACTERS {
+        return Err(Refusal::LongReason { characters, max: MAX_REASON_CHARACTERS });
+    }
+    Ok(())
+}
 
 /// All that a decision depends on besides the run and the command.
 pub struct Context<'a> {
@@ -195,6 +218,7 @@ fn decide_on(
 ) -> Result<(Decision, Option<Box<Run>>), Refusal> {
     let before = run.as_ref().map(|run| (run.generation, run.state()));
     let by = command.actor();
+    check_words(&by, command.reason())?;
     let mut draft = Draft::new(run, context);
     // Whatever is decided is decided by the clock as it is now.
     let corrected = draft.correct_clock();
@@ -214,8 +238,8 @@ fn decide_on(
         }
         Command::Complete { unit, output, reason, .. } => by_hand::complete(&mut draft, unit, output, reason),
         Command::Skip { unit, reason, .. } => by_hand::skip(&mut draft, unit, reason),
-        Command::ApplyPolicies { unit, only, earliest, .. } => {
-            apply::apply(&mut draft, unit, only.as_deref(), earliest)
+        Command::ApplyPolicies { unit, only, after, .. } => {
+            apply::apply(&mut draft, unit, only.as_deref(), after)
         }
         Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
         Command::Unpause { .. } => pause::unpause(&mut draft),

@@ -98,7 +98,12 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         Fact::RunCancelled { reason } => end(run, at, End::Cancelled { reason: reason.clone() }),
         Fact::Reran { .. } => rerun(run, fact),
         Fact::ItemsKnown { step, values, total } => {
-            let items = Items {
+            let place = &mut run.steps[usize::from(step.0)];
+            let earlier = match place {
+                StepRun::Single(unit) => unit.told_later(run.generation),
+                StepRun::Items(items) => std::mem::take(&mut items.earlier),
+            };
+            *place = StepRun::Items(Items {
                 values: values.clone(),
                 total: *total,
                 next: 0,
@@ -106,8 +111,8 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
                 in_motion: 0,
                 tally: Tally::default(),
                 end: ItemsEnd::Open,
-            };
-            run.steps[usize::from(step.0)] = StepRun::Items(items);
+                earlier,
+            });
         }
         Fact::ItemsCompleted { step, output } => {
             change_items(run, *step, |items| items.end = ItemsEnd::Completed { at, output: output.clone() });

@@ -35,6 +35,8 @@ pub struct Explanation {
     pub is_idle: bool,
     /// The whole in one sentence.
     pub headline: String,
+    /// What else is to be known about it, in sentences, such as that a clock was wrong.
+    pub notes: Vec<String>,
     /// What happened in this generation: the last of it, and the last errors before that.
     pub happened: Vec<(Time, String)>,
     /// How many sentences are left out.
@@ -142,6 +144,7 @@ pub fn explain_among(
         state: run.state(),
         is_idle,
         headline: headline::headline(&view),
+        notes: Vec::new(),
         happened,
         earlier,
         because: because::because(&view),

@@ -22,6 +22,7 @@ pub mod json;
 pub mod model;
 pub mod needs;
 pub mod offer;
+pub mod outline;
 pub mod policy;
 pub mod random;
 pub mod reason;

@@ -73,6 +73,13 @@ pub enum Refusal {
         /// How long it may be.
         max: usize,
     },
+    /// The reason that somebody gives is too long.
+    LongReason {
+        /// How many characters it has.
+        characters: usize,
+        /// How many it may have.
+        max: usize,
+    },
     /// The input does not fit the flow.
     BadInput(Vec<String>),
     /// Too many signals wait to be consumed.
@@ -132,6 +139,7 @@ impl Refusal {
             Refusal::BelongsTo { .. } => "belongsToRun",
             Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "keyTaken",
             Refusal::BadName { .. } => "badName",
+            Refusal::LongReason { .. } => "longReason",
             Refusal::BadInput(_) => "badInput",
             Refusal::TooManySignals { .. } => "tooManySignals",
             Refusal::TooLarge { .. } => "tooLarge",
@@ -171,6 +179,10 @@ impl fmt::Display for Refusal {
             Refusal::BadName { what, bytes, max } => {
                 write!(f, "{what} has {bytes} bytes and may have {max}; use a shorter one, such as a digest")
             }
+            Refusal::LongReason { characters, max } => write!(
+                f,
+                "the reason has {characters} characters and may have {max}; shorten it, and name a place where the rest is"
+            ),
             Refusal::BadInput(problems) => {
                 write!(f, "the input does not fit the flow: {}", problems.join("; "))
             }

@@ -23,6 +23,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
+use unstuck_core::outline::needs_no_flow;
 use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
@@ -31,7 +32,7 @@ use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
 use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
 use crate::engine::aside::AsideRun;
-use crate::flows::Flows;
+use crate::flows::{Flows, outline};
 use crate::request::EngineError;
 
 /// So many notices are delivered in the batch that made them; the rest is stored for the next. Who interrupts waits for the
@@ -82,6 +83,8 @@ pub(crate) struct Batch {
     pub(crate) outcomes: Vec<BulkOutcome>,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
+    /// Runs that were set aside, and about which something was decided or is to be.
+    pub(crate) released: Vec<RunId>,
     /// What was decided last is not for this engine to do.
     pub(crate) is_for_another: bool,
     /// What to hand out and whom to interrupt, once durable.
@@ -96,6 +99,8 @@ pub(crate) struct Batch {
 struct Working {
     run: Option<Box<Run>>,
     flow: Option<Arc<Flow>>,
+    /// What is known of a flow that cannot be used: for what needs no flow.
+    outline: Option<Arc<Flow>>,
     events: Vec<Event>,
     payloads: Vec<(PayloadId, Json)>,
     touched: Touched,
@@ -198,14 +203,14 @@ impl Batch {
         let flow = match working.flow(tools, flow) {
             Ok(flow) => flow,
             Err(None) => return Err(Undecided::Error(unknown(id))),
-            Err(Some(error)) => {
-                if error.is_unusable_flow()
-                    && let Some(run) = &working.run
-                {
-                    self.unusable.push((id, run.flow, error.clone()));
-                }
-                return Err(Undecided::Error(error));
+            Err(Some(error)) if error.is_unusable_flow() => {
+                let Some(outline) = working.outline(tools, &command)? else {
+                    self.unusable.extend(working.run.as_ref().map(|run| (id, run.flow, error.clone())));
+                    return Err(Undecided::Error(error));
+                };
+                outline
             }
+            Err(Some(error)) => return Err(Undecided::Error(error)),
         };
         let loaded = load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow);
         if let (Err(error @ StoreError::Damaged(_)), Some(run)) = (&loaded, &working.run) {
@@ -389,6 +394,17 @@ impl Batch {
         }
     }
 
+    /// Whether this batch leaves the run ended.
+    pub(crate) fn has_ended(&self, id: RunId) -> bool {
+        self.runs.get(&id).and_then(|working| working.run.as_deref()).is_some_and(Run::is_final)
+    }
+
+    /// Runs that are told to end by a notice that is to be stored.
+    pub(crate) fn told_to_end(&self) -> impl Iterator<Item = RunId> {
+        let ends = |notice: &&Notice| matches!(notice.body, NoticeBody::CancelChild { .. });
+        self.deliveries.iter().filter(ends).map(|notice| notice.to)
+    }
+
     /// Whether a run that is locked has not taken in all that the clock was set by.
     pub(crate) fn is_behind(&self, id: RunId, clock: i64) -> bool {
         let run = self.runs.get(&id).and_then(|working| working.run.as_deref());
@@ -438,12 +454,13 @@ impl Batch {
         for id in &self.order {
             let Some(working) = self.runs.remove(id) else { continue };
             let is_changed = working.is_changed();
-            let Working { run: Some(run), flow, events, payloads, touched, leases, touched_run, .. } =
-                working
+            let Working {
+                run: Some(run), flow, outline, events, payloads, touched, leases, touched_run, ..
+            } = working
             else {
                 continue;
             };
-            let Some(flow) = flow.filter(|_| is_changed) else {
+            let Some(flow) = flow.or(outline).filter(|_| is_changed) else {
                 unchanged.push(*run);
                 continue;
             };
@@ -490,6 +507,7 @@ impl Working {
             clock: run.as_deref().map_or(0, |run| run.clock),
             run,
             flow: None,
+            outline: None,
             events: Vec::new(),
             payloads: Vec::new(),
             touched: Touched::default(),
@@ -549,6 +567,17 @@ impl Working {
         }
         self.flow = Some(flow.clone());
         Ok(flow)
+    }
+
+    /// What is known of a flow that cannot be used, if that is enough to decide this command.
+    fn outline(&mut self, tools: &mut Tools<'_>, command: &Command) -> Result<Option<Arc<Flow>>, StoreError> {
+        let Some(run) = self.run.as_deref().filter(|run| needs_no_flow(run, command)) else {
+            return Ok(None);
+        };
+        if self.outline.is_none() {
+            self.outline = Some(Arc::new(outline(tools.store, run)?));
+        }
+        Ok(self.outline.clone())
     }
 }
 

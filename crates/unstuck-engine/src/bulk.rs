@@ -251,8 +251,9 @@ impl<S: Store> Engine<S> {
         target: &Target,
         command: Option<Command>,
     ) -> Result<Option<TargetResult>, StoreError> {
-        if self.is_aside(target.run) {
-            let why = self.store.why_aside(target.run).unwrap_or_default();
+        let is_aside = self.is_aside(target.run);
+        if is_aside && !matches!(command, Some(Command::Cancel { .. })) {
+            let why = self.store.why_aside(target.run).map(|aside| aside.why).unwrap_or_default();
             return Ok(Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() }));
         }
         let Some(command) = command else {
@@ -264,7 +265,9 @@ impl<S: Store> Engine<S> {
             Command::Cancel { .. } => (TargetResult::Cancelled, "it was cancelled already"),
             _ => (TargetResult::Resumed, "it is no longer in error"),
         };
-        Ok(Some(match batch.decide(&mut self.tools(), target.run, command, None) {
+        let decided = batch.decide(&mut self.tools(), target.run, command, None);
+        batch.released.extend((is_aside && decided.is_ok()).then_some(target.run));
+        Ok(Some(match decided {
             Ok(Answer::Already) => TargetResult::Refused { why: already.into() },
             Ok(_) => done,
             Err(Undecided::Busy | Undecided::Aside) => return Ok(None),

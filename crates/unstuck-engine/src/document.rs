@@ -47,6 +47,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         state: run.state().word().to_owned(),
         idle: false,
         go_on: None,
+        set_aside: None,
         failing: matches!(run.phase, Phase::Failing(_)),
         handler: handler(run),
         input: raw(&payload(&run.input)),

@@ -27,7 +27,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
-use self::aside::AsideRun;
+use self::aside::Asides;
 pub use self::aside::flow_unusable;
 use self::clock::{EngineClock, SLACK};
 use self::isolation::{Failure, Isolation, Suspect, Work, message};
@@ -110,7 +110,7 @@ pub struct Engine<S> {
     /// A batch went wrong: only one thing at a time until it is known which.
     isolation: Option<Isolation>,
     /// Runs that are set aside.
-    aside: FxHashMap<RunId, AsideRun>,
+    aside: Asides,
     /// Stored notices that begin a child and go wrong: the parent is told why.
     condemned: FxHashMap<NoticeId, String>,
     /// Whether anybody wants to know what happens.
@@ -170,7 +170,7 @@ impl<S: Store> Engine<S> {
             now: last,
             clock,
             isolation: None,
-            aside: FxHashMap::default(),
+            aside: Asides::default(),
             condemned: FxHashMap::default(),
             is_watched: true,
             more: false,
@@ -312,6 +312,7 @@ impl<S: Store> Engine<S> {
         }
         self.last = self.last.max(now);
         self.now = now;
+        self.retry_aside();
         let mut outputs = self.settle(false);
         if let Some(error) = self.stopped.clone() {
             self.refuse_all(&error, &mut outputs);
@@ -327,7 +328,7 @@ impl<S: Store> Engine<S> {
                 Err(failure) => {
                     self.store.rollback();
                     self.life.still_down(done.downtime);
-                    self.clock.lose(done.clock);
+                    self.clock.lose(&done.clock);
                     self.take_back(&done);
                     self.failed(failure, &done, &mut outputs);
                 }
@@ -356,13 +357,13 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return Next::Now;
         }
-        let bulk = self.bulks.due();
+        let own = self.bulks.due().into_iter().chain(self.aside.next_retry()).min();
         match self.store.next_due() {
-            _ if bulk.is_some_and(|due| due <= self.last) => Next::Now,
+            _ if own.is_some_and(|due| due <= self.last) => Next::Now,
             Ok(Some(due)) if due <= self.last => Next::Now,
             _ if !self.outstanding.is_empty() => Next::Settling,
-            Ok(Some(due)) => Next::At(bulk.into_iter().fold(due, Time::min)),
-            Ok(None) => bulk.map_or(Next::Idle, Next::At),
+            Ok(Some(due)) => Next::At(own.into_iter().fold(due, Time::min)),
+            Ok(None) => own.map_or(Next::Idle, Next::At),
             Err(_) => Next::Idle,
         }
     }
@@ -402,6 +403,7 @@ impl<S: Store> Engine<S> {
         self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
+                _ if batch.has_ended(run) => {}
                 EngineError::Damaged(what) => self.set_aside(run, None, &what),
                 error => self.set_aside(run, Some(flow), &flow_unusable(&error.to_string())),
             }
@@ -530,6 +532,9 @@ impl<S: Store> Engine<S> {
             }
         }
         done.met_busy = batch.met_busy();
+        done.released.append(&mut batch.released);
+        // A run that is set aside can end: the store offers its notices again.
+        done.released.extend(batch.told_to_end().filter(|run| self.is_aside(*run)));
         done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(life::is_noticed);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
@@ -577,7 +582,7 @@ impl<S: Store> Engine<S> {
             downtimes: &self.life.downtimes,
             clock: self.clock.record.shift,
             policies: &self.policies,
-            aside: &self.aside,
+            aside: &self.aside.runs,
             max_nesting: self.settings.max_nesting,
             homes: &self.homes,
             now: self.last,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
 use unstuck_store::contract::{FlowRecord, NewFlow, PutFlowError, Store, StoreError};
 
 use crate::request::EngineError;
@@ -89,6 +90,11 @@ impl Flows {
         self.bad.remove(&id);
     }
 
+    /// Whether this flow was tried and could not be compiled.
+    pub(crate) fn is_bad(&self, id: FlowId) -> bool {
+        self.bad.contains_key(&id)
+    }
+
     fn compile(&mut self, record: &FlowRecord) -> Result<Arc<Flow>, EngineError> {
         if let Some(problem) = self.bad.get(&record.id) {
             return Err(EngineError::BadFlow(problem.clone()));
@@ -115,6 +121,14 @@ impl Flows {
         self.by_id.insert(record.id, flow.clone());
         flow
     }
+}
+
+/// What is known of the flow of a run, whether it can be compiled or not.
+pub fn outline(store: &mut dyn Store, run: &Run) -> Result<Flow, StoreError> {
+    Ok(match store.flow(run.flow)? {
+        Some(record) => Flow::outline(run, record.name, record.version, record.steps.as_deref()),
+        None => Flow::outline(run, run.flow.to_string().into(), "?".into(), None),
+    })
 }
 
 /// The flow with its steps in the order that is kept, by which the runs of this version know them.

@@ -1,5 +1,6 @@
 //! The policies of an engine: an order about them is decided by the core, made durable, and in force from then on.
 
+use unstuck_core::decide::check_words;
 use unstuck_core::id::PolicyId;
 use unstuck_core::policy::{Policies, Policy, carry_out};
 use unstuck_core::time::Time;
@@ -22,6 +23,7 @@ impl<S: Store> Engine<S> {
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
         }
+        check_words(order.actor(), None)?;
         let (at, ids) = (self.last, &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
         let (policies, outcome) =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::command::Command;
-use unstuck_core::decide::Answer;
+use unstuck_core::decide::{Answer, check_words};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
@@ -219,6 +219,7 @@ impl Handle {
     /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
     /// is resumed from now on, at most `pace` steps a second.
     pub fn apply(&self, only: Option<Vec<Arc<str>>>, pace: u32, by: &Actor) -> Result<Applied, EngineError> {
+        check_words(by, None)?;
         let (policies, now) = self.policies_now()?;
         let only = only.map(|given| names_of(&policies, &given)).transpose()?;
         let mut applying =
@@ -280,7 +281,7 @@ impl Applying {
             self.applied.unchanged += 1;
             return None;
         }
-        let earliest = self.now + Millis(self.due.saturating_mul(1_000) / u64::from(self.pace));
+        let after = Millis(self.due.saturating_mul(1_000) / u64::from(self.pace));
         // A delay that is drawn may turn out to be over if the least one is.
         let is_due = found.is_some_and(|policy| {
             let (least, _) = policy.delays(error.record.rounds);
@@ -288,7 +289,7 @@ impl Applying {
         });
         self.due += u64::from(is_due);
         let unit = error.record.unit;
-        let command = Command::ApplyPolicies { unit, only: self.only.clone(), earliest, by: by.clone() };
+        let command = Command::ApplyPolicies { unit, only: self.only.clone(), after, by: by.clone() };
         Some((found.is_some(), error.record.run, command))
     }
 

@@ -4,7 +4,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::clock::Correction;
+use unstuck_core::command::{Command, OnDuplicate, Rerun, Says};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
@@ -149,7 +150,7 @@ impl<S: Store> Bench<S> {
     }
 
     fn why(&mut self, run: RunId) -> String {
-        self.engine.store().why_aside(run).as_deref().map(str::to_owned).unwrap_or_default()
+        self.engine.store().why_aside(run).map(|aside| aside.why.to_string()).unwrap_or_default()
     }
 }
 
@@ -446,5 +447,151 @@ fn a_stage_that_fails_in_the_batch_that_heard_a_word_or_a_loss_loses_neither() {
         assert_eq!(bench.jobs.len(), 2, "each once");
         let stuck = bench.engine.store().run(lost).expect("reads").expect("there");
         assert_eq!(stuck.seq, 3, "the loss and the next attempt, each once");
+    }
+}
+
+fn cancel() -> Command {
+    Command::Cancel { by: Actor::User("ada".into()), reason: Some("its flow is gone".into()) }
+}
+
+/// The state of a run, and whether anything is due, ready or noticed of it.
+fn ended_as(bench: &mut Bench<MemoryStore>, run: RunId) -> RunState {
+    let found = bench.engine.store().run(run).expect("reads").expect("there");
+    assert_eq!(found.local_attempts().len(), 0);
+    found.each_unit(|_, unit| assert!(unit.state.is_final(), "{:?}", unit.state));
+    found.state()
+}
+
+#[test]
+fn a_run_whose_flow_does_not_compile_can_be_cancelled_and_forgotten() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let (run, other) = (bench.start("bad"), bench.start("bad"));
+    let mut bench = restart(bench, &["work"], false);
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.engine.aside(), 2);
+    let cancelled = bench.submit(run, cancel());
+    bench.go();
+    assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
+    assert_eq!(ended_as(&mut bench, run), RunState::Cancelled);
+    assert_eq!(bench.engine.aside(), 1, "the other one stays where it is");
+    assert_eq!(bench.state(other), RunState::Waiting);
+    let again = bench.submit(run, cancel());
+    bench.go();
+    assert_eq!(bench.answer(again), Ok(Answer::Already));
+    let rerun = Command::Rerun { what: Rerun::All, changes: Box::default(), by: Actor::Engine };
+    let rerun = bench.submit(run, rerun);
+    bench.go();
+    assert!(matches!(bench.answer(rerun), Err(EngineError::BadFlow(_))), "{:?}", bench.answer(rerun));
+    let seq = bench.engine.store().run(run).expect("reads").expect("there").seq;
+    bench.tickets += 1;
+    bench.engine.submit(Request::Forget { ticket: bench.tickets, runs: vec![(run, seq)] });
+    bench.go();
+    assert_eq!(bench.answer(bench.tickets), Ok(Answer::Done));
+    assert_eq!(bench.engine.store().run(run), Ok(None));
+    // It stays so when the flow can be used again, and the other one goes on.
+    bench.engine.put_flow(flow("bad", false)).expect("kept");
+    bench.go();
+    assert_eq!((bench.engine.aside(), bench.state(other)), (0, RunState::Completed));
+}
+
+#[test]
+fn cancelling_a_run_without_its_flow_voids_its_attempts_and_tells_its_children() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let parent = bench.start("parent");
+    let attempt = bench.jobs[0].attempt;
+    // Neither flow compiles any more.
+    let mut bench = restart(bench, &[], false);
+    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.go();
+    assert_eq!(bench.engine.aside(), 1, "what was said about the child waits");
+    let cancelled = bench.submit(parent, cancel());
+    bench.go();
+    assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
+    assert_eq!(ended_as(&mut bench, parent), RunState::Cancelled);
+    assert_eq!(ended_as(&mut bench, attempt.run), RunState::Cancelled, "it was told by notice");
+    assert_eq!(bench.engine.store().notices(9), Ok(vec![]), "nothing is left on its way");
+    assert_eq!(bench.engine.aside(), 0);
+}
+
+/// When the engine does something next.
+fn next_at<S: Store>(bench: &mut Bench<S>) -> Option<Time> {
+    match bench.engine.what_next() {
+        Next::At(at) => Some(at),
+        Next::Idle => None,
+        next @ (Next::Now | Next::Settling) => panic!("{next:?}"),
+    }
+}
+
+#[test]
+fn a_run_that_goes_wrong_is_tried_again_by_time_after_twice_as_long_each_time_and_every_hour_at_last() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let culprit = bench.start("waits");
+    let conflict = StoreError::Conflict("it does not add up".into());
+    bench.engine.store().refuse_changes(culprit, Some(conflict));
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let aside = bench.engine.store().why_aside(culprit).expect("it is set aside");
+        assert_eq!((aside.since, aside.next_try), (bench.now, next_at(&mut bench)));
+        let next = aside.next_try.expect("there is a next try");
+        waits.push((next.0 - bench.now.0) / 60_000);
+        bench.now = next;
+        bench.go();
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    bench.engine.store().refuse_changes(culprit, None);
+    bench.now = next_at(&mut bench).expect("there is a next try");
+    bench.go();
+    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+}
+
+#[test]
+fn an_operators_action_on_a_run_that_goes_wrong_tries_it_at_once_though_it_is_refused() {
+    let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
+    let culprit = bench.start("waits");
+    bench.engine.store().refuse_changes(culprit, Some(StoreError::Conflict("it does not add up".into())));
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.engine.aside(), 1);
+    bench.engine.store().refuse_changes(culprit, None);
+    let unpause = bench.submit(culprit, Command::Unpause { by: Actor::Engine });
+    bench.go();
+    let answer = bench.answer(unpause);
+    assert!(matches!(answer, Err(EngineError::Refused(_)) | Ok(Answer::Already)), "{answer:?}");
+    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+}
+
+/// The sweep of timers passes by what is set aside; it is looked at when it returns, in this life of the engine or the next.
+#[test]
+fn a_run_that_was_set_aside_while_the_clock_was_set_back_waits_no_longer_for_it() {
+    for restarts in [false, true] {
+        let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+        let run = bench.start("bad");
+        let mut bench = restart(bench, &["work"], false);
+        bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
+        bench.go();
+        assert_eq!(bench.engine.aside(), 1);
+        let to = bench.now.back(Millis::hours(9));
+        bench.engine.clock_was_set(Correction { from: bench.now, to });
+        bench.now = to;
+        bench.go();
+        if restarts {
+            bench = restart(bench, &["bad"], false);
+        } else {
+            bench.engine.put_flow(flow("bad", false)).expect("kept");
+        }
+        bench.go();
+        assert_eq!(next_at(&mut bench), Some(to + Millis::seconds(60)), "restarts: {restarts}");
+        bench.now = bench.now + Millis::seconds(60);
+        bench.go();
+        assert_eq!(bench.state(run), RunState::Completed);
+        let mut bench = restart(bench, &["bad"], false);
+        bench.go();
+        assert!(
+            !bench.engine.store().clock().expect("reads").needs_sweep,
+            "there is nothing left to look for"
+        );
     }
 }

@@ -14,11 +14,12 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
+use unstuck_core::model::expression::{Reads, Template};
 use unstuck_core::model::flow::{Deadline, StepIx};
 use unstuck_core::time::Millis;
 use unstuck_engine::document::{explanation, product, run_document};
 
-use flows::{StepBuilder, child, flow, flow_with, step};
+use flows::{StepBuilder, child, expression, flow, flow_with, step};
 use support::{World, done, fatal, local, operator, output, remote, stall};
 
 fn document(world: &World, run: RunId) -> Value {
@@ -219,6 +220,46 @@ fn a_product_tells_what_came_before() {
     let told: Vec<&Value> =
         product["history"].as_array().expect("a list").iter().map(|one| &one["attempt"]).collect();
     assert_eq!((told.len(), told[0], told[19]), (20, &json!(6), &json!(25)));
+}
+
+/// A fan-out that could not find its list at first has tried that itself: its items are told of it.
+#[test]
+fn what_a_fan_out_has_tried_before_its_list_was_known_stays_in_the_history_of_products() {
+    let was_asked = std::sync::atomic::AtomicBool::new(false);
+    let list = expression(Reads::default(), move |_| {
+        if was_asked.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            Ok(json!([1]))
+        } else {
+            Err("no list".to_owned())
+        }
+    });
+    let each = step("a").for_each("[]", 2).hold(None);
+    let each = each.change(|step| {
+        if let Some(each) = &mut step.for_each {
+            each.items = Template::Computed(list);
+        }
+    });
+    let mut world = World::new(vec![flow("f", vec![each])]);
+    let run = world.start("f");
+    assert_eq!(world.step(run, "a"), "held");
+    let (unit, choice) = (world.unit_ref(run, "a"), unstuck_core::event::Choice::Retry);
+    world.pass(Millis::seconds(5));
+    world.ask(run, Command::Choose { unit, choice, by: operator() }).expect("chosen");
+    let first = world.begin(run, "a[0]");
+    let told = |world: &World| {
+        let product = product_of(world, first, "w");
+        let history = product["history"].as_array().expect("a list").clone();
+        history
+            .iter()
+            .map(|past| (past["step"].clone(), past["state"].clone(), past["endedAt"].clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(&world), [(json!("a"), json!("failed"), json!(at(0)))]);
+    // It moves with a clock that is set, as all that is told of attempts.
+    world.clock = 60_000;
+    world.now = world.now + Millis::minutes(1);
+    world.ask(run, Command::Pause { by: operator(), reason: None }).expect("paused");
+    assert_eq!(told(&world), [(json!("a"), json!("failed"), json!(at(60)))]);
 }
 
 #[test]

@@ -60,6 +60,7 @@ pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
     let say = |what: String| format!("{}: {what}", path.display());
     match error {
         StoreError::Conflict(what) => StoreError::Conflict(say(what)),
+        StoreError::Full(what) if what.is_empty() => StoreError::Full(path.display().to_string()),
         StoreError::Full(what) => StoreError::Full(say(what)),
         StoreError::Away(what) => StoreError::Away(say(what)),
         StoreError::Damaged(what) => StoreError::Damaged(say(what)),
@@ -68,7 +69,7 @@ pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
 }
 
 fn full() -> StoreError {
-    StoreError::Full("the disk is full; make room, and it goes on by itself".into())
+    StoreError::Full(String::new())
 }
 
 /// SQLite calls it a full disk only when the system says so when a file is written to; there are other ways of having

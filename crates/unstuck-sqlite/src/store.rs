@@ -23,8 +23,8 @@ use unstuck_core::time::Time;
 use unstuck_store::check::Mark;
 use unstuck_store::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
-    Stage, StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
+    Settled, Stage, StageId, Store, StoreError,
 };
 
 use crate::bulks;
@@ -71,7 +71,7 @@ pub struct SqliteStore {
     pub(crate) full: bool,
     pub(crate) broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
-    pub(crate) aside: BTreeMap<RunId, Arc<str>>,
+    pub(crate) aside: BTreeMap<RunId, SetAside>,
 }
 
 impl SqliteStore {
@@ -274,9 +274,9 @@ impl Store for SqliteStore {
         Ok(self.state.notices.first(limit))
     }
 
-    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
+    fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
-        self.aside.insert(run, why);
+        self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
@@ -284,7 +284,7 @@ impl Store for SqliteStore {
         self.state.release(run);
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
         self.aside.get(&run).cloned()
     }
 

@@ -182,6 +182,7 @@ macro_rules! conformance_tests {
                 a_timer_is_replaced_and_removed
                 a_lease_moves_with_signs_of_life
                 a_moved_lease_outlives_other_changes
+                a_clock_that_is_set_moves_leases
                 a_lease_begins_with_the_start
                 a_lease_ends_with_its_attempt
                 an_attempt_inherits_no_sign_of_life

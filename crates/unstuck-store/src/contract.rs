@@ -93,14 +93,14 @@ pub trait Store {
 
     /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
     /// does what comes to it. Known to this handle only, and only while it is open: whoever opens the store next is
-    /// offered everything. `why` is for people.
-    fn set_aside(&mut self, run: RunId, why: Arc<str>);
+    /// offered everything. `aside` is for people.
+    fn set_aside(&mut self, run: RunId, aside: SetAside);
 
     /// Offers what it has of this run again.
     fn release(&mut self, run: RunId);
 
-    /// Why this run is set aside, if it is.
-    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>>;
+    /// Since when and why this run is set aside, if it is.
+    fn why_aside(&mut self, run: RunId) -> Option<SetAside>;
 
     /// Ends the transaction with these changes. On error it has ended too, and nothing of it has happened.
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
@@ -165,9 +165,7 @@ pub trait Store {
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
 
     /// On a full disk, gives back what room is kept for forgetting runs; whether there was any.
-    fn release_reserve(&mut self) -> bool {
-        false
-    }
+    fn release_reserve(&mut self) -> bool;
 
     /// A flow version.
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
@@ -253,6 +251,17 @@ pub trait Store {
     /// Targets that nobody has acted on yet, from the place `from` on, at most `limit`: in a transaction or outside of one.
     /// Their results are not looked at.
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
+}
+
+/// A run that is set aside, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Since when.
+    pub since: Time,
+    /// Why, in a sentence, and what to do.
+    pub why: Arc<str>,
+    /// When it is tried again, if time alone may help.
+    pub next_try: Option<Time>,
 }
 
 /// What locking a run gives.
@@ -413,7 +422,7 @@ pub enum StoreError {
     /// The transaction collides with another one or breaks an invariant: its commands are to be decided anew,
     /// one by one.
     Conflict(String),
-    /// There is no room: new work is refused until there is.
+    /// There is no room: new work is refused until there is. Says where, if that is known.
     Full(String),
     /// The store cannot be reached: later it may.
     Away(String),
@@ -437,7 +446,13 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Conflict(what) => write!(f, "the change collides with another one: {what}"),
-            StoreError::Full(what) => write!(f, "the store has no room: {what}; nothing was changed"),
+            StoreError::Full(place) => {
+                f.write_str("Disk full")?;
+                if !place.is_empty() {
+                    write!(f, " ({place})")?;
+                }
+                f.write_str(". Nothing was changed. Free some space and repeat the command.")
+            }
             StoreError::Away(what) => write!(f, "the store cannot be reached: {what}; nothing was changed"),
             StoreError::Damaged(what) => f.write_str(what),
             StoreError::Broken(what) => write!(f, "the store has stopped: {what}"),

@@ -28,8 +28,8 @@ use unstuck_core::time::Time;
 
 use crate::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
-    Stage, StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
+    Settled, Stage, StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
 use crate::memory::state::State;
@@ -58,7 +58,7 @@ pub struct MemoryStore {
     alive: Option<Time>,
     broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
-    aside: BTreeMap<RunId, Arc<str>>,
+    aside: BTreeMap<RunId, SetAside>,
     /// Whose turn it is of those that share it, and what the others have.
     current: usize,
     others: BTreeMap<usize, Side>,
@@ -257,9 +257,9 @@ impl Store for MemoryStore {
         Ok(self.state.notices.first(limit))
     }
 
-    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
+    fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
-        self.aside.insert(run, why);
+        self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
@@ -267,7 +267,12 @@ impl Store for MemoryStore {
         self.state.release(run);
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+    /// There is no disk.
+    fn release_reserve(&mut self) -> bool {
+        false
+    }
+
+    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
         self.aside.get(&run).cloned()
     }
 

@@ -103,7 +103,13 @@ impl Timers {
     /// Timers after this one, at most `limit`: by time, then by run and place.
     pub fn after(&self, after: Option<(Time, RunId, Place)>, limit: usize) -> Vec<Due> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.order.range((from, Bound::Unbounded)).take(limit).map(|entry| self.entry(entry)).collect()
+        let order = self.order.range((from, Bound::Unbounded)).take(limit).copied();
+        let hidden = self.hidden.iter().map(|(run, due, unit)| (*due, *run, *unit));
+        let hidden = hidden.filter(|entry| after.is_none_or(|after| *entry > after));
+        let mut all: Vec<_> = order.chain(hidden).collect();
+        all.sort_unstable();
+        all.truncate(limit);
+        all.iter().map(|entry| self.entry(entry)).collect()
     }
 
     /// Forgets which timers a run has; they are due as before. Before any of them is changed, asked for or parked

@@ -11,7 +11,7 @@ use unstuck_sqlite::{SqliteStore, release_reserve};
 use unstuck_store::contract::StoreError;
 
 use crate::desk::asked::{Asked, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
-use crate::desk::{Desk, Unanswered};
+use crate::desk::{Desk, SilentOwner, Unanswered};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
@@ -78,10 +78,11 @@ impl Place {
             }
             match socket::ask(&self.directory, &self.option, asked) {
                 Ok(json) => return Ok(Answer(json)),
-                Err(Unheard::Silent(sentence, _) | Unheard::Stopped(sentence, _))
-                    if let Asked::Read(reading) = asked =>
-                {
-                    return self.beside(reading, &sentence).map(Answer);
+                Err(Unheard::Silent(sentence, process)) if let Asked::Read(reading) = asked => {
+                    return self.beside(reading, &sentence, process, false).map(Answer);
+                }
+                Err(Unheard::Stopped(sentence, process)) if let Asked::Read(reading) = asked => {
+                    return self.beside(reading, &sentence, process, true).map(Answer);
                 }
                 Err(Unheard::Silent(sentence, _)) => return Err(Failure::Unknown(sentence)),
                 Err(Unheard::Stopped(sentence, _)) => {
@@ -108,9 +109,16 @@ impl Place {
     }
 
     /// Reads what is in the file, beside an owner that does not answer.
-    fn beside(&self, reading: &Reading, why: &str) -> Result<String, Failure> {
+    fn beside(
+        &self,
+        reading: &Reading,
+        why: &str,
+        process: Option<u32>,
+        is_stopped: bool,
+    ) -> Result<String, Failure> {
         Output::stderr().line(&format!("note: {why}. This is what the file of the store says."));
-        let desk = Desk { option: self.option.clone(), ..Desk::default() };
+        let silent = Some(SilentOwner { process, is_stopped });
+        let desk = Desk { option: self.option.clone(), silent, ..Desk::default() };
         let mut store = SqliteStore::open_beside(&self.directory)?;
         desk.read(&mut store, &mut engine::flows(), reading).map_err(Failure::from)
     }

@@ -52,6 +52,30 @@ pub(crate) struct Desk {
     pub(crate) run: Option<RunId>,
     /// What a command that is to be typed needs to find the same store.
     pub(crate) option: String,
+    /// Another process has the store open and does not answer: this is what the file says.
+    pub(crate) silent: Option<SilentOwner>,
+}
+
+/// A process that has the store open and does not answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SilentOwner {
+    pub(crate) process: Option<u32>,
+    /// Somebody has stopped it.
+    pub(crate) is_stopped: bool,
+}
+
+impl SilentOwner {
+    /// What that means for every run of the store.
+    pub(crate) fn note(self) -> String {
+        let process = self.process.map_or_else(|| "A process".to_owned(), |id| format!("Process {id}"));
+        if self.is_stopped {
+            format!(
+                "{process} has the store open and is stopped (Ctrl-Z, SIGSTOP): no run continues until it does."
+            )
+        } else {
+            format!("{process} has the store open and does not answer: what it is doing now is not known.")
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -139,6 +163,10 @@ impl Desk {
 
     /// The command that goes on with a run that is idle, or works for one below it that is.
     fn go_on(&self, store: &mut dyn Store, run: &Run, below: &[Run]) -> Result<Option<String>, Unanswered> {
+        // Whoever has the store open may execute it.
+        if self.silent.is_some() {
+            return Ok(None);
+        }
         let homes = self.homes();
         if !below.iter().chain([run]).any(|run| is_idle(run, &homes)) {
             return Ok(None);

@@ -222,7 +222,7 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let mut cells = vec![Cell::new(&run.id), Cell::styled(words, look), Cell::new(&run.flow)];
     cells.extend(has_keys.then(|| Cell::new(run.key.as_deref().unwrap_or("-"))));
     let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
-        (Some(why), ..) => format!("set aside: {why}"),
+        (Some(aside), ..) => format!("set aside: {}", aside.why),
         (None, Some(cause), ..) => format!("{}{cause}{}", failing(run), resumed(run)),
         (None, None, Some(go_on), _) => format!("continue with: {go_on}"),
         (None, None, None, Some(parent)) => format!("a part of {parent}"),

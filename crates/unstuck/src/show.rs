@@ -53,8 +53,10 @@ impl Arguments {
                 steps(&run, &mut stdout);
                 decisions(&run, &mut stdout);
                 stdout.line("");
-                if let Some(why) = &shown.set_aside {
-                    stdout.line(&format!("Set aside: {}.", text::visible(why)));
+                if let Some(aside) = &run.set_aside {
+                    let since = aside.since.map_or(String::new(), |since| format!(" since {since:.3}"));
+                    stdout.line(&format!("Set aside{since}: {}.", text::visible(&aside.why)));
+                    stdout.line(&format!("End it with: unstuck cancel {}{}", run.id, place.option));
                 }
                 match &shown.go_on {
                     Some(go_on) => go_on_with(&mut stdout, go_on),

@@ -1,7 +1,7 @@
 //! `unstuck store`: the store itself.
 
 mod check;
-mod clock;
+pub(crate) mod clock;
 mod copy;
 pub(crate) mod info;
 

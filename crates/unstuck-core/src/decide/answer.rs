@@ -6,7 +6,7 @@ use crate::command::Says;
 use crate::decide::{Answer, Draft, LeaseMove, MAX_PAYLOAD_BYTES};
 use crate::event::UnitFact;
 use crate::json::Json;
-use crate::model::attempt::{AttemptId, Cancelled, Outcome, Worker};
+use crate::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy, Worker};
 use crate::model::error::{Error, OUTPUT_ACTION};
 use crate::model::log::{AttemptLog, LogRecord, MAX_LOG_BYTES};
 use crate::model::run::Run;
@@ -208,7 +208,7 @@ fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
         return;
     }
     let place = QueuePlace { front: true, alone: false };
-    begin(draft, unit, Some(crate::model::attempt::ResumedBy::Reclaim), place);
+    begin(draft, unit, Some(ResumedBy::Release), place);
 }
 
 /// Whoever comes with a void token is told when and why it lost the attempt, and which one holds now.

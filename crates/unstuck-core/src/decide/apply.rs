@@ -8,14 +8,14 @@ use crate::model::unit::{UnitRef, UnitState};
 use crate::policy::PolicyRef;
 use crate::recovery::policies;
 use crate::refusal::Refusal;
-use crate::time::Time;
+use crate::time::Millis;
 
 /// Matches a step in error anew. What is acknowledged, or is where the policies would put it, stays as it is.
 pub(crate) fn apply(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     only: Option<&[Arc<str>]>,
-    earliest: Time,
+    after: Millis,
 ) -> Result<Answer, Refusal> {
     draft.open_run()?;
     let state = draft.existing_unit(unit)?;
@@ -27,6 +27,7 @@ pub(crate) fn apply(
     match (policies::find(draft, unit, only), scheduled) {
         (Some(policy), Some(by)) if policy.reference() == by => Ok(Answer::Already),
         (Some(policy), _) => {
+            let earliest = draft.now() + after;
             policies::schedule_by(draft, unit, &policy, stopped, earliest);
             Ok(Answer::Done)
         }

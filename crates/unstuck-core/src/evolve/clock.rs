@@ -1,5 +1,6 @@
 //! What the state of a run says about time, by a clock that was set: lengths of time stay as long, instants where they are.
 
+use crate::model::attempt::PastAttempt;
 use crate::model::run::Run;
 use crate::model::unit::{Doing, Live, StepRun, Unit, UnitState, Waiting};
 use crate::time::Time;
@@ -14,6 +15,7 @@ pub(super) fn correct_clock(run: &mut Run, by: i64) {
         correct_ended(unit, by);
         correct_unit(unit, by);
     });
+    correct_fan_outs(run, by);
 }
 
 /// A rerun takes in how the clock was set since its run ended: what it is told of attempts is by the clock as it is now.
@@ -21,6 +23,16 @@ pub(super) fn correct_reran(run: &mut Run, clock: i64) {
     let by = clock.saturating_sub(run.clock);
     run.clock = clock;
     each_unit(run, |unit| correct_ended(unit, by));
+    correct_fan_outs(run, by);
+}
+
+/// What fan-outs have tried themselves, before their lists were known.
+fn correct_fan_outs(run: &mut Run, by: i64) {
+    for step in &mut run.steps {
+        if let StepRun::Items(items) = step {
+            items.earlier.iter_mut().for_each(|earlier| correct_past(&mut earlier.past, by));
+        }
+    }
 }
 
 fn each_unit(run: &mut Run, mut correct: impl FnMut(&mut Unit)) {
@@ -34,11 +46,13 @@ fn each_unit(run: &mut Run, mut correct: impl FnMut(&mut Unit)) {
 
 fn correct_ended(unit: &mut Unit, by: i64) {
     let earlier = unit.earlier.iter_mut().map(|earlier| &mut earlier.past);
-    for past in unit.past.iter_mut().chain(earlier) {
-        shift(&mut past.queued_at, by);
-        shift(&mut past.ended_at, by);
-        maybe(&mut past.started_at, by);
-    }
+    unit.past.iter_mut().chain(earlier).for_each(|past| correct_past(past, by));
+}
+
+fn correct_past(past: &mut PastAttempt, by: i64) {
+    shift(&mut past.queued_at, by);
+    shift(&mut past.ended_at, by);
+    maybe(&mut past.started_at, by);
 }
 
 fn correct_unit(unit: &mut Unit, by: i64) {

@@ -221,6 +221,7 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
             let why = match by {
                 ResumedBy::Retry => "by its retry strategy",
                 ResumedBy::Defer => "after its deferral",
+                ResumedBy::Release => "after its worker gave it back",
                 ResumedBy::Reclaim => "after having been stuck",
                 ResumedBy::Policy => "by a resume policy",
                 ResumedBy::Operator => "as an operator asked",

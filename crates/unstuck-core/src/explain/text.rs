@@ -39,6 +39,9 @@ struct Page<'a> {
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.wrapped(f, "", "", &format!("{}.", self.told.headline))?;
+        for note in &self.told.notes {
+            self.wrapped(f, "", "", note)?;
+        }
         self.happened(f)?;
         self.because(f)?;
         self.next(f)?;

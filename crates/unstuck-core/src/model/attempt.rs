@@ -48,7 +48,9 @@ pub enum ResumedBy {
     Policy,
     /// An operator.
     Operator,
-    /// It was stuck, or its worker gave it back.
+    /// Its worker gave it back. Histories that are older than this say `Reclaim`.
+    Release,
+    /// It was stuck.
     Reclaim,
     /// A rerun of a final run.
     Rerun,
@@ -62,6 +64,7 @@ impl ResumedBy {
             ResumedBy::Defer => "defer",
             ResumedBy::Policy => "policy",
             ResumedBy::Operator => "operator",
+            ResumedBy::Release => "release",
             ResumedBy::Reclaim => "reclaim",
             ResumedBy::Rerun => "rerun",
         }

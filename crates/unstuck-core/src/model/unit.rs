@@ -69,6 +69,9 @@ pub struct Items {
     pub tally: Tally,
     /// What the step as a whole has come to.
     pub end: ItemsEnd,
+    /// Attempts of the step itself, from before its list was known, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierAttempt>,
 }
 
 impl Items {

@@ -63,6 +63,18 @@ pub struct BadPolicy {
     pub problem: PolicyProblem,
 }
 
+impl PolicyOrder {
+    /// Who is behind it.
+    pub fn actor(&self) -> &Actor {
+        match self {
+            PolicyOrder::Load { by, .. }
+            | PolicyOrder::Enable { by, .. }
+            | PolicyOrder::Disable { by, .. }
+            | PolicyOrder::Delete { by, .. } => by,
+        }
+    }
+}
+
 impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {

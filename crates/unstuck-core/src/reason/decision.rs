@@ -450,7 +450,7 @@ fn resumed(moment: &Moment<'_>, unit: UnitRef, by: ResumedBy, reason: Option<&Ar
         ResumedBy::Policy => Rung::ResumePolicy,
         ResumedBy::Retry => Rung::RetryStrategy,
         ResumedBy::Defer => Rung::Deferral,
-        ResumedBy::Reclaim => Rung::Stuck,
+        ResumedBy::Release | ResumedBy::Reclaim => Rung::Stuck,
     };
     let then = match moment.unit(unit).map(|unit| unit.round.number) {
         Some(round) => format!("round {round} starts, with every budget anew"),

@@ -5,7 +5,7 @@ use crate::support::{World, done, local, remote, stall};
 use unstuck_core::command::{Command, Says};
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
-use unstuck_core::model::attempt::Worker;
+use unstuck_core::model::attempt::{ResumedBy, Worker};
 use unstuck_core::model::unit::{Doing, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Millis;
@@ -178,6 +178,26 @@ fn retries_resumes_and_admissions_are_handed_over_too() {
     assert_eq!(world.step(run, "a"), "ready");
     world.unpause(run).expect("goes on");
     assert!(world.wakeup(run, "a").ready.is_some(), "whoever claims it next gets it");
+}
+
+/// `resumedBy` is `release` where a worker gave its attempt back, and `reclaim` where it was stuck.
+#[test]
+fn an_attempt_that_was_given_back_is_repeated_because_of_a_release() {
+    let mut world = world(vec![step("a")], vec![]);
+    let run = world.start("f");
+    let unit = world.unit_ref(run, "a");
+    world.decide_on(run, Command::Claim { unit, worker: local("w") }, None).expect("claimed");
+    let attempt = world.dispatched().last().unwrap().0;
+    world.say(attempt, Says::Release).expect("released");
+    let facts = &world.history[&run].last().expect("an event").facts;
+    let repeated = facts.iter().find_map(|fact| match fact {
+        Fact::Unit { fact: UnitFact::Queued { resumed_by, .. }, .. } => Some(*resumed_by),
+        _ => None,
+    });
+    assert_eq!(repeated, Some(Some(ResumedBy::Release)), "{facts:?}");
+    // Histories that are older than the word say `reclaim`, and are read as before.
+    let old: ResumedBy = serde_json::from_str("\"reclaim\"").expect("it is read");
+    assert_eq!((old, ResumedBy::Release.word()), (ResumedBy::Reclaim, "release"));
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! What operators do: pause and unpause, cancel, signals, resumes, and what each is refused for.
 
+use std::sync::Arc;
+
 use crate::flows::{flow, flow_with, step, step_of};
 use crate::support::{BEGIN, World, done, fatal, lacking, local, operator, output, stall};
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::{Answer, MAX_PAYLOAD_BYTES};
-use unstuck_core::event::{Choice, Fact, UnitFact};
+use unstuck_core::event::{Actor, Choice, Fact, UnitFact};
 use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy};
-use unstuck_core::model::flow::{Deadline, Kind, StepIx, WaitFor};
+use unstuck_core::model::flow::{Deadline, Flow, Kind, StepIx, WaitFor};
 use unstuck_core::model::run::{End, Ended, KEPT_SIGNALS, Phase, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::outline::needs_no_flow;
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::wakeups;
 
@@ -374,4 +378,68 @@ fn a_resume_of_a_run_takes_what_is_in_error_before_what_waits_and_a_bulk_action_
     let run = world.start("f");
     let refused = world.ask(run, resume(Changes::default())).expect_err("refused");
     assert!(refused.to_string().ends_with("none of its steps is in error"), "{refused}");
+}
+
+/// Whatever door a command comes through, its words are bounded: a reason has 1,000 characters, a name 200 bytes.
+#[test]
+fn a_reason_or_the_name_of_a_user_that_is_too_long_is_refused_and_changes_nothing() {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    let run = world.start("f");
+    let user = |bytes: usize| Actor::User("u".repeat(bytes).into());
+    let pause = |by: Actor, reason: String| Command::Pause { by, reason: Some(reason.into()) };
+    let unit = world.unit_ref(run, "a");
+    let long = || Some("x".repeat(1_001).into());
+    let cases = [
+        (
+            pause(user(200), "\u{1f600}".repeat(1_001)),
+            "the reason has 1001 characters and may have 1000; shorten it",
+        ),
+        (pause(user(201), "why".into()), "the name of the user has 201 bytes and may have 200"),
+        (Command::Cancel { by: user(1), reason: long() }, "the reason has 1001 characters"),
+        (Command::Skip { unit, by: user(1), reason: long() }, "the reason has 1001 characters"),
+        (Command::Complete { unit, output: Json::NULL, by: user(1), reason: long() }, "the reason has 1001"),
+        (Command::Acknowledge { unit: None, by: user(1), reason: long() }, "the reason has 1001 characters"),
+        (
+            Command::Resume { unit: None, by: user(1), reason: long(), changes: Box::default() },
+            "the reason has 1001 characters",
+        ),
+        (Command::rerun(Rerun::All, user(999)), "the name of the user has 999 bytes"),
+        (Command::Unpause { by: user(999) }, "the name of the user has 999 bytes"),
+    ];
+    let seq = world.runs[&run].seq;
+    for (command, wanted) in cases {
+        let refused = world.ask(run, command).expect_err("it is too long").to_string();
+        assert!(refused.starts_with(wanted), "{refused}");
+        assert_eq!(world.runs[&run].seq, seq);
+    }
+    let start = world.try_start("f", |start| start.by = user(201)).expect_err("it is too long").to_string();
+    assert!(start.contains("the name of the user has 201 bytes"), "{start}");
+    // What is as long as it may be is taken.
+    world.ask(run, pause(user(200), "\u{1f600}".repeat(1_000))).expect("paused");
+}
+
+/// A run whose flow cannot be compiled any more is cancelled by the outline of it, exactly as by the flow itself.
+#[test]
+fn a_run_is_cancelled_by_the_outline_of_its_flow_as_by_the_flow() {
+    let (mut by_flow, run, _) = busy();
+    let (mut by_outline, ..) = busy();
+    let whole = by_flow.flows["f"].clone();
+    let state = by_outline.runs[&run].clone();
+    let cancel = || Command::Cancel { by: operator(), reason: Some("gone".into()) };
+    assert!(needs_no_flow(&state, &cancel()));
+    let pause = Command::Pause { by: operator(), reason: None };
+    assert!(!needs_no_flow(&state, &pause), "what comes next is the flow's");
+    let ids = whole.step_ids();
+    let outline = Flow::outline(&state, whole.name.clone(), whole.version.clone(), Some(&ids));
+    assert_eq!(outline.step_ids(), ids);
+    by_outline.flows.insert("f".into(), Arc::new(outline));
+    for world in [&mut by_flow, &mut by_outline] {
+        world.ask(run, cancel()).expect("cancelled");
+    }
+    assert_eq!(by_outline.runs[&run], by_flow.runs[&run]);
+    assert_eq!(by_outline.history[&run].last(), by_flow.history[&run].last());
+    assert_eq!(wakeups(&by_outline.runs[&run], &by_outline.flows["f"]), []);
+    // Names that do not fit the run are not used.
+    let unnamed = Flow::outline(&state, "f".into(), "1".into(), Some(&ids[1..]));
+    assert_eq!((unnamed.steps.len(), &*unnamed.steps[1].id), (ids.len(), "#1"));
 }

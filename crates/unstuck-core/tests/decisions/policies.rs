@@ -213,8 +213,9 @@ fn applying_policies_to_what_is_in_error_already() {
     let apply = |world: &mut World, run: RunId, only: Option<&[&str]>, earliest_s: u64| {
         let only = only.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
         let unit = world.unit_ref(run, "a");
-        let earliest = BEGIN + Millis::seconds(earliest_s);
-        world.ask(run, Command::ApplyPolicies { unit, only, earliest, by: operator() })
+        let after =
+            Millis((BEGIN + Millis::seconds(earliest_s)).0.saturating_sub(world.now.0).unsigned_abs());
+        world.ask(run, Command::ApplyPolicies { unit, only, after, by: operator() })
     };
     // The delay of the policy, for how long it has been in error, the pace's turn; when it is resumed.
     for (delay, waited, earliest, wanted) in [(100, 10, 15, 100), (100, 100, 170, 170), (100, 500, 507, 507)]

@@ -339,8 +339,8 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
         }
         (11, Some(unit)) => Command::Skip { unit, by: operator(), reason: None },
         (12, Some(unit)) => {
-            let earliest = world.now + Millis::seconds(random.between(0, 30));
-            Command::ApplyPolicies { unit, only: None, earliest, by: operator() }
+            let after = Millis::seconds(random.between(0, 30));
+            Command::ApplyPolicies { unit, only: None, after, by: operator() }
         }
         (0..=2, Some(unit)) => Command::Choose { unit, choice: Choice::Retry, by: operator() },
         (3, Some(unit)) => Command::Choose { unit, choice: Choice::None, by: operator() },

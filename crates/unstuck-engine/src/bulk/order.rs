@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
-use unstuck_core::decide::Answer;
+use unstuck_core::decide::{Answer, check_words};
 use unstuck_core::errors::OpenError;
 use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, RunId};
@@ -85,6 +85,7 @@ pub struct BulkPlan {
 impl Handle {
     /// What an order would do now. Nothing is changed.
     pub fn plan_bulk(&self, order: &BulkOrder) -> Result<BulkPlan, EngineError> {
+        check_words(&order.by, order.reason.as_deref())?;
         let mut found = self.select(order)?;
         let total = found.len() as u64;
         found.truncate(SHOWN);
@@ -93,6 +94,7 @@ impl Handle {
 
     /// Begins a bulk action, durable on return; `None` where nothing is selected.
     pub fn start_bulk(&self, order: BulkOrder) -> Result<Option<Bulk>, EngineError> {
+        check_words(&order.by, order.reason.as_deref())?;
         let found = self.select(&order)?;
         if found.is_empty() {
             return Ok(None);

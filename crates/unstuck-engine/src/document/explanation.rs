@@ -6,7 +6,7 @@ use unstuck_core::time::Time;
 
 /// The same explanation, for programs.
 pub fn explanation(explanation: &Explanation) -> api::Explanation {
-    let Explanation { run, now, state, is_idle, headline, happened, earlier, because, next, can } =
+    let Explanation { run, now, state, is_idle, headline, notes, happened, earlier, because, next, can } =
         explanation;
     let happened = happened.iter().map(|(at, what)| api::Happened { at: at.timestamp(), what: what.clone() });
     let because = because.iter().map(|because| api::Because {
@@ -25,7 +25,9 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
         state: state.word().to_owned(),
         idle: *is_idle,
         go_on: None,
+        set_aside: None,
         headline: headline.clone(),
+        notes: notes.clone(),
         happened: happened.collect(),
         earlier: *earlier,
         because: because.collect(),

@@ -6,7 +6,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, PastAttempt, ResumedBy, Worker};
 use unstuck_core::model::flow::{Flow, Kind, Step};
 use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
+use unstuck_core::model::unit::{StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::time::Time;
 
 use super::attempt::outcome_error;
@@ -89,11 +89,17 @@ fn attempts<'a>(run: &Run, unit: &'a Unit) -> impl Iterator<Item = (u32, &'a Pas
 /// The attempts of the run that ended last, oldest first; over the generations, where this one continues them.
 fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
     let mut all: Vec<(UnitRef, u32, &PastAttempt)> = Vec::new();
+    // What a fan-out has tried itself, before its list was known.
+    for (place, step) in flow.places().zip(&run.steps) {
+        if let StepRun::Items(items) = step {
+            let own = items.earlier.iter();
+            all.extend(own.map(|earlier| (UnitRef::step(place), earlier.generation, &earlier.past)));
+        }
+    }
     run.each_unit(|unit, state| {
         all.extend(attempts(run, state).map(|(generation, past)| (unit, generation, past)));
     });
-    // Units come in order and attempts by number, so a stable sort keeps both where times are equal.
-    all.sort_by_key(|(_, generation, past)| (*generation, past.ended_at));
+    all.sort_by_key(|(unit, generation, past)| (*generation, past.ended_at, *unit, past.attempt));
     let last = all.len().saturating_sub(HISTORY);
     let told = all[last..].iter().map(|(unit, generation, past)| api::PastAttempt {
         generation: *generation,

@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
             }
             Request::Forget { ticket, runs } => {
                 let result = batch.forget(&mut self.tools(), &runs);
-                if result.is_ok() && !self.aside.is_empty() {
+                if result.is_ok() && self.aside() > 0 {
                     done.released.extend(runs.iter().map(|(run, _)| *run));
                 }
                 (Some(ticket), result)
@@ -154,7 +154,8 @@ impl<S: Store> Engine<S> {
         Ok(result)
     }
 
-    /// Somebody asks something of a run. One that is set aside is tried all the same, and goes on if that succeeds.
+    /// Somebody asks something of a run. One that is set aside is tried all the same, and is set aside no longer if that can
+    /// be decided.
     fn command(
         &mut self,
         batch: &mut Batch,
@@ -166,11 +167,12 @@ impl<S: Store> Engine<S> {
         if is_aside {
             self.retry_flow_of(run);
         }
-        let answer = batch.decide(&mut self.tools(), run, command, None)?;
-        if is_aside {
+        let decided = batch.decide(&mut self.tools(), run, command, None);
+        // A refusal is a decision too: it did not go wrong.
+        if is_aside && matches!(decided, Ok(_) | Err(Undecided::Error(EngineError::Refused(_)))) {
             done.released.push(run);
         }
-        Ok(answer)
+        decided
     }
 
     /// Decides what was said about a run, unless that is set aside.

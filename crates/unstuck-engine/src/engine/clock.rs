@@ -29,6 +29,8 @@ pub(super) struct EngineClock {
     is_unrecorded: bool,
     /// How far it has come with looking for timers that lie too far ahead.
     sweep: Sweep,
+    /// Runs that were set aside, and may have been passed by because of it: they are looked at too.
+    returned: Vec<RunId>,
 }
 
 /// How far looking for timers that lie too far ahead has come.
@@ -50,11 +52,13 @@ enum Swept {
 }
 
 /// What a batch does about the clock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ClockWork {
     /// The store is told how it was set.
     pub(super) is_recorded: bool,
     swept: Swept,
+    /// How many of those that were set aside it has looked at.
+    returned: usize,
 }
 
 impl EngineClock {
@@ -62,7 +66,7 @@ impl EngineClock {
         let record = store.clock()?;
         let sweep = if record.needs_sweep { Sweep::After(None) } else { Sweep::Over };
         let last = last_alive(store, &record)?;
-        Ok(EngineClock { record, last, is_unrecorded: false, sweep })
+        Ok(EngineClock { record, last, is_unrecorded: false, sweep, returned: Vec::new() })
     }
 
     /// When the clock was last set, by the clock as it is since.
@@ -77,32 +81,47 @@ impl EngineClock {
 
     /// Whether there is something to do about it at once.
     pub(super) fn has_work(&self) -> bool {
-        self.is_unrecorded || matches!(self.sweep, Sweep::After(_))
+        self.is_unrecorded || matches!(self.sweep, Sweep::After(_)) || !self.returned.is_empty()
     }
 
-    /// A batch is staged.
-    pub(super) fn staged(&mut self, work: &ClockWork) {
+    /// A run that was set aside is no longer.
+    pub(super) fn returned(&mut self, run: RunId) {
+        if self.record.needs_sweep {
+            self.returned.push(run);
+        }
+    }
+
+    /// A batch is staged. While a run `is_aside`, whoever opens the store next must look again.
+    pub(super) fn staged(&mut self, work: &ClockWork, is_aside: bool) {
         self.is_unrecorded &= !work.is_recorded;
+        self.returned.drain(..work.returned);
         match work.swept {
             Swept::Nothing => {}
             Swept::UpTo(cursor) => self.sweep = Sweep::After(Some(cursor)),
-            Swept::All => {
-                self.sweep = Sweep::Over;
-                self.record.needs_sweep = false;
-                self.is_unrecorded = true;
-            }
+            Swept::All => self.sweep = Sweep::Over,
+        }
+        let is_over = matches!(self.sweep, Sweep::Over) && self.returned.is_empty() && !is_aside;
+        if self.record.needs_sweep && is_over {
+            self.record.needs_sweep = false;
+            self.is_unrecorded = true;
         }
     }
 
     /// A batch is lost, and with it what it has done.
-    pub(super) fn lose(&mut self, work: ClockWork) {
+    pub(super) fn lose(&mut self, work: &ClockWork) {
         self.is_unrecorded |= work.is_recorded;
-        if !matches!(work.swept, Swept::Nothing) {
+        if !matches!(work.swept, Swept::Nothing) || work.returned > 0 {
             (self.record.needs_sweep, self.is_unrecorded) = (true, true);
         }
         if self.record.needs_sweep {
-            self.sweep = Sweep::After(None);
+            self.look_again();
         }
+    }
+
+    /// Looks at every timer again, from the beginning.
+    fn look_again(&mut self) {
+        self.sweep = Sweep::After(None);
+        self.returned.clear();
     }
 }
 
@@ -123,33 +142,38 @@ impl<S: Store> Engine<S> {
         self.clock.record.add(correction);
         self.clock.is_unrecorded = true;
         if self.clock.record.needs_sweep {
-            self.clock.sweep = Sweep::After(None);
+            self.clock.look_again();
         }
         self.life.correct_clock(by);
+        self.aside.correct_clock(by);
         (self.last, self.now) = (correction.to, correction.to);
         self.retry_at = self.retry_at.map(|at| at.shifted(by));
     }
 
-    /// Looks at a page of timers, due or not: their runs take in what the clock was set by, and they move to their places.
+    /// Looks at a page of timers, due or not, and at runs that have returned: they take in what the clock was set by, and
+    /// their timers move to their places.
     pub(super) fn sweep_clock(
         &mut self,
         batch: &mut Batch,
         done: &mut Outstanding,
         limit: usize,
     ) -> Result<(), StoreError> {
-        let Sweep::After(cursor) = self.clock.sweep else { return Ok(()) };
-        let page = self.store.timers(cursor, limit)?;
-        done.clock.swept =
-            page.last().map_or(Swept::All, |timer| Swept::UpTo((timer.due, timer.run, timer.unit)));
-        let mut runs: Vec<RunId> = page.iter().map(|timer| timer.run).collect();
-        runs.retain(|run| !self.aside.contains_key(run));
+        let mut runs: Vec<RunId> = self.clock.returned.iter().take(limit).copied().collect();
+        done.clock.returned = runs.len();
+        if let Sweep::After(cursor) = self.clock.sweep {
+            let page = self.store.timers(cursor, limit)?;
+            done.clock.swept =
+                page.last().map_or(Swept::All, |timer| Swept::UpTo((timer.due, timer.run, timer.unit)));
+            runs.extend(page.iter().map(|timer| timer.run));
+        }
+        runs.retain(|run| !self.is_aside(*run));
         runs.sort_unstable();
         runs.dedup();
         let mut tools = self.tools();
         batch.lock(&mut tools, runs.clone())?;
         if batch.met_busy() {
             // Whoever somebody else has now is looked at again.
-            done.clock.swept = Swept::Nothing;
+            (done.clock.swept, done.clock.returned) = (Swept::Nothing, 0);
         }
         for run in runs {
             if !batch.is_behind(run, tools.clock) {

@@ -221,8 +221,8 @@ impl Failure {
             Failure::Panic(message) => format!("a defect in Unstuck: {message}"),
         };
         format!(
-            "deciding about it failed {MAX_FAILURES} times ({what}). Please report this. The run is tried again when the \
-             engine starts the next time, or after a command to it succeeds"
+            "deciding about it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried by itself, after \
+             1 minute at first and every hour at last; a command to it, or a restart of the engine, retries it at once"
         )
     }
 }

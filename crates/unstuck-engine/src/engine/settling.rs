@@ -58,7 +58,7 @@ impl<S: Store> Engine<S> {
     /// A batch is staged: its requests leave the line.
     pub(super) fn staged(&mut self, mut done: Outstanding) {
         self.bulks.take_over(std::mem::take(&mut done.bulks));
-        self.clock.staged(&done.clock);
+        self.clock.staged(&done.clock, self.aside() > 0);
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
         for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
         {
@@ -147,7 +147,7 @@ impl<S: Store> Engine<S> {
             }
         }
         self.life.still_down(done.downtime);
-        self.clock.lose(done.clock);
+        self.clock.lose(&done.clock);
         self.bulks.lose();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {

@@ -3,27 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
-use unstuck_core::clock::ClockRecord;
-use unstuck_core::command::Notice;
-use unstuck_core::downtime::Downtime;
-use unstuck_core::errors::{ErrorRecord, OpenError};
-use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
-use unstuck_core::json::Json;
-use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::{Run, RunState};
-use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
-use unstuck_core::time::Time;
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
-    Stage, StageId, Store, StoreError,
-};
+use unstuck_store::contract::StoreError;
+use unstuck_store::delegate_store;
 
 /// A store beside the runs that somebody else has.
 pub(crate) struct Contended<S> {
@@ -38,6 +22,10 @@ impl<S> Contended<S> {
         Contended { inner, busy: BTreeMap::new() }
     }
 
+    fn inner(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
     fn is_busy(&mut self, run: RunId) -> bool {
         let Some(tries) = self.busy.get_mut(&run) else { return false };
         *tries -= 1;
@@ -48,16 +36,7 @@ impl<S> Contended<S> {
     }
 }
 
-/// Passes on what another store does as well.
-macro_rules! pass {
-    ($($name:ident($($given:ident: $kind:ty),*) -> $gives:ty;)*) => {
-        $(fn $name(&mut self, $($given: $kind),*) -> $gives {
-            self.inner.$name($($given),*)
-        })*
-    };
-}
-
-impl<S: Store> Store for Contended<S> {
+delegate_store!([<S: Store>] Contended<S>, inner, but locks {
     fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
         let is_busy: Vec<bool> = runs.iter().map(|run| self.is_busy(*run)).collect();
         let free: Vec<RunId> =
@@ -66,61 +45,7 @@ impl<S: Store> Store for Contended<S> {
         let each = is_busy.iter().map(|busy| if *busy { Some(Locked::Busy) } else { locked.next() });
         Ok(each.flatten().collect())
     }
-
-    pass! {
-        begin() -> Result<(), StoreError>;
-        run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
-        payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
-        candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
-        highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
-        admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
-        timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
-        clock() -> Result<ClockRecord, StoreError>;
-        due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
-        slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
-        withhold(due: &Due) -> ();
-        notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-        stage(stage: Stage) -> Result<StageId, StoreError>;
-        abandon(locked: Vec<Run>) -> ();
-        rollback() -> ();
-        settle(wait: bool) -> Vec<Settled>;
-        begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
-        local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
-        downtimes() -> Result<Vec<Downtime>, StoreError>;
-        alive(now: Time) -> ();
-        last_seen() -> Result<Option<Time>, StoreError>;
-        next_due() -> Result<Option<Time>, StoreError>;
-        last_time() -> Result<Option<Time>, StoreError>;
-        last_id() -> Result<u64, StoreError>;
-        run(run: RunId) -> Result<Option<Run>, StoreError>;
-        history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
-        list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
-        count_runs(since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
-        put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
-        flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
-        flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
-        newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
-        policies() -> Result<Vec<Policy>, StoreError>;
-        put_policies(change: PolicyChange) -> Result<(), StoreError>;
-        policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
-        policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
-        errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
-        open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize) -> Result<Vec<OpenError>, StoreError>;
-        error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
-        unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
-        logs(run: RunId) -> Result<RunLogs, StoreError>;
-        put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
-        put_bulk(bulk: Bulk) -> Result<(), StoreError>;
-        bulk(bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
-        bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
-        targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
-        set_aside(run: RunId, why: Arc<str>) -> ();
-        release(run: RunId) -> ();
-        why_aside(run: RunId) -> Option<Arc<str>>;
-        release_reserve() -> bool;
-        next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
-    }
-}
+});
 
 impl<S: TestStore> TestStore for Contended<S> {
     fn reopen(self) -> Contended<S> {
@@ -158,9 +83,14 @@ mod tests {
     use unstuck_core::clock::Correction;
     use unstuck_core::command::{Command, OnDuplicate};
     use unstuck_core::event::Actor;
-    use unstuck_core::time::Millis;
+    use unstuck_core::json::Json;
+    use unstuck_core::model::attempt::Worker;
+    use unstuck_core::model::run::Run;
+    use unstuck_core::offer::Offer;
+    use unstuck_core::time::{Millis, Time};
     use unstuck_engine::engine::Settings;
     use unstuck_engine::request::{Output, Request, StartRun};
+    use unstuck_store::contract::{Filter, FlowRecord, Store};
     use unstuck_store::memory::MemoryStore;
 
     use super::*;

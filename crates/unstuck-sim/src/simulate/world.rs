@@ -211,12 +211,6 @@ impl<'a, S: TestStore> World<'a, S> {
         Moment { wall: self.now.shifted(self.skew), uptime: self.now.since(BEGIN) }
     }
 
-    /// What the machine takes the time to be, or will when it next looks.
-    fn clock(&mut self) -> Time {
-        let wall = self.moment().wall;
-        self.up().map_or(wall, |host| host.clock(wall))
-    }
-
     /// The process, if there is one.
     fn up(&mut self) -> Option<&mut Host<S>> {
         match &mut self.process {

@@ -137,7 +137,7 @@ fn a_store_on_a_read_only_disk_is_listed_checked_and_copied() {
 }
 
 /// Runs a test again with what `command` begins with; it finds the folder in its environment.
-fn again(mut command: Command, test: &str, folder: &Path) {
+pub(crate) fn again(mut command: Command, test: &str, folder: &Path) {
     // Somebody else may not come to where the test is.
     let this = folder.join("test");
     fs::copy(std::env::current_exe().expect("the test is a file"), &this).expect("copied");

@@ -11,7 +11,7 @@ use crate::conformance::flows::{action, graph, limited, sequence};
 use crate::conformance::notices::{children, family};
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
-use crate::contract::{Due, NoticeId, StoreError};
+use crate::contract::{Due, NoticeId, SetAside, StoreError};
 
 /// What is due in it is neither given nor waited for, however much of it there is; then it is given as before.
 pub fn what_is_due_in_it_waits<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -23,14 +23,14 @@ pub fn what_is_due_in_it_waits<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let good = driver.start(&flow);
     let before = due(&mut driver, 99);
     for run in &bad {
-        driver.store.set_aside(*run, "why".into());
+        driver.store.set_aside(*run, aside());
     }
     assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(15))));
     let others: Vec<Due> = before.iter().copied().filter(|due| due.run == good).collect();
     for limit in 0..=3 {
         assert_eq!(due(&mut driver, limit), others[..limit.min(2)], "at most {limit}");
     }
-    assert_eq!(driver.store.why_aside(bad[0]).as_deref(), Some("why"));
+    assert_eq!(driver.store.why_aside(bad[0]), Some(aside()));
     assert_eq!(driver.store.why_aside(good), None);
     // Whatever an operator does to it meanwhile is not given either.
     driver.act(bad[0], pause());
@@ -52,7 +52,7 @@ pub fn what_is_ready_in_it_waits<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let good = driver.start(&flow);
     let before = candidates(&mut driver, 9);
     assert_eq!(before, [bad, bad, good, good]);
-    driver.store.set_aside(bad, "why".into());
+    driver.store.set_aside(bad, aside());
     assert_eq!(candidates(&mut driver, 1), [good]);
     assert_eq!(candidates(&mut driver, 9), [good, good]);
     driver.store.release(bad);
@@ -65,7 +65,7 @@ pub fn it_is_not_admitted<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let flow = driver.keep(limited(sequence("f", vec![action("q")]), 1));
     let (bad, good) = (driver.start(&flow), driver.start(&flow));
     assert_eq!(driver.store.admissible(9), Ok(vec![bad]));
-    driver.store.set_aside(bad, "why".into());
+    driver.store.set_aside(bad, aside());
     assert_eq!(driver.store.admissible(9), Ok(vec![good]));
     driver.act(bad, pause());
     driver.act(bad, Command::Unpause { by: user() });
@@ -85,7 +85,7 @@ pub fn notices_to_it_stay_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.act(run, pause());
     let first = notices_to(&mut driver, child);
     assert_eq!(first.len(), 1);
-    driver.store.set_aside(child, "why".into());
+    driver.store.set_aside(child, aside());
     driver.act(run, Command::Unpause { by: user() });
     assert_eq!(notices_to(&mut driver, child), []);
     assert_eq!(driver.store.notices(9).map(|found| found.len()), Ok(2), "its sibling is told");
@@ -104,7 +104,7 @@ pub fn it_stays_aside_until_the_store_is_opened_again<S: TestStore>(make: &mut d
     let flow = driver.keep(sequence("f", vec![action("q")]));
     let (bad, good) = (driver.start(&flow), driver.start(&flow));
     assert_eq!(settle(&mut driver.store, 2), []);
-    driver.store.set_aside(bad, "why".into());
+    driver.store.set_aside(bad, aside());
     driver.act(good, pause());
     if driver.store.fail_next(&StoreError::Away("the disk".into())) > 0 {
         settle(&mut driver.store, 1);
@@ -117,6 +117,10 @@ pub fn it_stays_aside_until_the_store_is_opened_again<S: TestStore>(make: &mut d
     let mut driver = driver.continue_with(store.reopen());
     assert_eq!(driver.store.why_aside(bad), None);
     assert!(candidates(&mut driver, 9).contains(&bad));
+}
+
+fn aside() -> SetAside {
+    SetAside { since: Time(7), why: "why".into(), next_try: Some(Time(8)) }
 }
 
 fn due<S: TestStore>(driver: &mut Driver<S>, limit: usize) -> Vec<Due> {

@@ -2,21 +2,12 @@
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
 /// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive, with
-/// `but locks { .. }` what a lock gives.
+/// `but locks { .. }` what a lock gives. A type with parameters names them first: `delegate_store!([<S: Store>] Outer<S>, ..)`.
 #[macro_export]
 macro_rules! delegate_store {
-    ($type:ty, $inner:ident) => {
+    ([$($generics:tt)*] $type:ty, $inner:ident, but locks { $($own:item)* }) => {
         $crate::delegate_store! {
-            $type, $inner, but locks {
-                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-                    self.$inner().lock(runs)
-                }
-            }
-        }
-    };
-    ($type:ty, $inner:ident, but locks { $($own:item)* }) => {
-        $crate::delegate_store! {
-            @all_but $type, $inner, {
+            @all_but [$($generics)*] $type, $inner, {
                 fn settle(&mut self, wait: bool) -> Vec<Settled> {
                     self.$inner().settle(wait)
                 }
@@ -33,9 +24,21 @@ macro_rules! delegate_store {
             }
         }
     };
+    ($type:ty, $inner:ident) => {
+        $crate::delegate_store! {
+            [] $type, $inner, but locks {
+                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+                    self.$inner().lock(runs)
+                }
+            }
+        }
+    };
+    ($type:ty, $inner:ident, but locks { $($own:item)* }) => {
+        $crate::delegate_store! { [] $type, $inner, but locks { $($own)* } }
+    };
     ($type:ty, $inner:ident, but { $($own:item)* }) => {
         $crate::delegate_store! {
-            @all_but $type, $inner, {
+            @all_but [] $type, $inner, {
                 fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
                     self.$inner().lock(runs)
                 }
@@ -44,9 +47,9 @@ macro_rules! delegate_store {
             }
         }
     };
-    (@all_but $type:ty, $inner:ident, { $($own:item)* }) => {
+    (@all_but [$($generics:tt)*] $type:ty, $inner:ident, { $($own:item)* }) => {
         $crate::delegate_store! {
-            @methods $type, $inner, { $($own)* }:
+            @methods [$($generics)*] $type, $inner, { $($own)* }:
             begin() -> Result<(), StoreError>;
             run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
             payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
@@ -58,9 +61,10 @@ macro_rules! delegate_store {
             withhold(due: &Due) -> ();
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-            set_aside(run: RunId, why: Arc<str>) -> ();
+            set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
-            why_aside(run: RunId) -> Option<Arc<str>>;
+            why_aside(run: RunId) -> Option<SetAside>;
+            release_reserve() -> bool;
             stage(stage: Stage) -> Result<StageId, StoreError>;
             abandon(locked: Vec<Run>) -> ();
             rollback() -> ();
@@ -99,11 +103,11 @@ macro_rules! delegate_store {
             next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
         }
     };
-    (@methods $type:ty, $inner:ident, { $($own:item)* }:
+    (@methods [$($generics:tt)*] $type:ty, $inner:ident, { $($own:item)* }:
         $($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
         const _: () = {
             use $crate::conformance::delegate::names::*;
-            impl Store for $type {
+            impl $($generics)* Store for $type {
                 $(fn $name(&mut self $(, $argument: $kind)*) -> $result {
                     self.$inner().$name($($argument),*)
                 })*
@@ -136,6 +140,6 @@ pub mod names {
     pub use crate::contract::{
         AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life,
         Locked, NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs,
-        Settled, Stage, StageId, Store, StoreError,
+        SetAside, Settled, Stage, StageId, Store, StoreError,
     };
 }

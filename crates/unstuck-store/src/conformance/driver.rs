@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, BulkOutcome, BulkRef, BulkState, Target, TargetResult};
+use unstuck_core::clock::{ClockRecord, Correction};
 use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
 use unstuck_core::errors::open_errors;
@@ -43,6 +44,8 @@ pub struct Driver<S> {
     newest: HashMap<Arc<str>, FlowId>,
     /// The bulk actions that are not over.
     pub bulks: BTreeMap<BulkId, Bulk>,
+    /// How the clock was set.
+    clock: ClockRecord,
 }
 
 /// Something to be decided.
@@ -84,13 +87,14 @@ impl<S: Store> Driver<S> {
         let now = Time(1_700_000_000_000);
         let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
         let (ids, random, bulks) = (Ids::new(1, 0), Random::new(7), BTreeMap::new());
-        Driver { store, now, ids, random, flows, policies, newest, bulks }
+        let clock = ClockRecord::default();
+        Driver { store, now, ids, random, flows, policies, newest, bulks, clock }
     }
 
     /// The store, and the driver without it.
     pub fn split(self) -> (S, Driver<()>) {
-        let Driver { store, now, ids, random, flows, policies, newest, bulks } = self;
-        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks })
+        let Driver { store, now, ids, random, flows, policies, newest, bulks, clock } = self;
+        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock })
     }
 
     /// Puts policies into the store, and decides by them from then on.
@@ -120,6 +124,17 @@ impl<S: Store> Driver<S> {
     /// Time passes.
     pub fn pass(&mut self, span: Millis) {
         self.now = self.now + span;
+    }
+
+    /// Somebody sets the clock by so many milliseconds, forward or (negative) back. Runs take it in with what is asked of
+    /// them next.
+    pub fn set_clock(&mut self, by: i64) {
+        let correction = Correction { from: self.now, to: self.now.shifted(by) };
+        self.clock.add(correction);
+        self.now = correction.to;
+        self.store.begin().expect("begins");
+        let stage = Stage { at: self.now, clock: Some(self.clock.clone()), ..Stage::default() };
+        self.stage(stage).expect("a clock may be set");
     }
 
     /// An id that nobody has.
@@ -389,7 +404,7 @@ impl<S: Store> Driver<S> {
             random: &mut self.random,
             offers: &mut Offers::default(),
             downtimes: &[],
-            clock: 0,
+            clock: self.clock.shift,
             policies: &self.policies,
             max_nesting: MAX_NESTING,
             homes: &Homes::default(),
@@ -401,8 +416,8 @@ impl<S: Store> Driver<S> {
 impl Driver<()> {
     /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
-        let Driver { store: (), now, ids, random, flows, policies, newest, bulks } = self;
-        let mut driver = Driver { store, now, ids, random, flows, policies, newest, bulks };
+        let Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock } = self;
+        let mut driver = Driver { store, now, ids, random, flows, policies, newest, bulks, clock };
         driver.resume();
         driver
     }

@@ -172,6 +172,37 @@ pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut()
     );
 }
 
+/// A clock that is set moves the leases of a run, with the signs of life that have moved them, when the run takes it in: they
+/// have as long to go as before, and the next sign of life moves them by the clock as it is now.
+pub fn a_clock_that_is_set_moves_leases<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    const HOUR: i64 = 3_600_000;
+    for by in [-9 * HOUR, 9 * HOUR, -1] {
+        let mut driver = Driver::new(make());
+        let flow = driver.keep(graph("f", vec![leased(1_000), leased(1_000), action("other")]));
+        let run = driver.start(&flow);
+        driver.work(run, 0);
+        driver.work(run, 1);
+        driver.pass(Millis(700));
+        driver.say(run, 0, Says::Heartbeat { progress: None });
+        driver.set_clock(by);
+        let lease = |driver: &Driver<S>, step: u16, left: u64, heard: bool| Due {
+            heard: heard.then_some(driver.now),
+            ..due_at(driver.now, left, run, step)
+        };
+        // Whatever is asked of it first: here it is paused.
+        driver.act(run, pause());
+        let moved = [lease(&driver, 1, 300, false), lease(&driver, 0, 1_000, true)];
+        assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(moved.to_vec()), "by {by}");
+        driver.pass(Millis(100));
+        driver.say(run, 0, Says::Heartbeat { progress: None });
+        let moved = [moved[0], lease(&driver, 0, 1_000, true)];
+        assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(moved.to_vec()), "by {by}: a sign of life");
+        settle_all(&mut driver);
+        let mut store = driver.split().0.reopen();
+        assert_eq!(store.due(Time(i64::MAX), 9), Ok(moved.to_vec()), "by {by}: opened again");
+    }
+}
+
 /// A start and a sign of life in one batch: the start sets the timer, and later signs of life move it.
 pub fn a_lease_begins_with_the_start<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());

@@ -101,12 +101,12 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
         let errors = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
         let unit = *errors.get(self.below(errors.len().max(1)))?;
         let by = user();
-        let earliest = self.driver.now + Millis(20);
+        let after = Millis(20);
         Some(match self.below(6) {
             0 | 1 => Command::Acknowledge { unit: Some(unit), by, reason: None },
             2 => Command::Complete { unit, output: Json::NULL, by, reason: None },
             3 => Command::Skip { unit, by, reason: None },
-            _ => Command::ApplyPolicies { unit, only: None, earliest, by },
+            _ => Command::ApplyPolicies { unit, only: None, after, by },
         })
     }
 

@@ -2,25 +2,38 @@
 
 use std::sync::Arc;
 
-use unstuck_core::model::run::Run;
+use unstuck_api as api;
+use unstuck_core::explain::{Explanation, Next, Possible};
+use unstuck_core::model::run::{Origin, Run};
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::flow_unusable;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::{Store, StoreError};
 
-/// Why nothing is decided about a run, if so: the engine has set it aside, or its flow cannot be used.
-pub(crate) fn why_aside(
+/// Why nothing is decided about a run, if so: the engine has set it aside, or its flow cannot be used. A run that has ended
+/// needs neither.
+pub(crate) fn set_aside(
     store: &mut dyn Store,
     flows: &mut Flows,
     run: &Run,
-) -> Result<Option<String>, StoreError> {
-    if let Some(why) = store.why_aside(run.id) {
-        return Ok(Some(why.to_string()));
+) -> Result<Option<api::SetAside>, StoreError> {
+    if run.is_final() {
+        return Ok(None);
+    }
+    if let Some(aside) = store.why_aside(run.id) {
+        return Ok(Some(api::SetAside {
+            since: Some(aside.since.timestamp()),
+            why: aside.why.to_string(),
+            next_try: aside.next_try.map(Time::timestamp),
+        }));
     }
     match flows.get(store, run.flow) {
         Ok(_) => Ok(None),
         Err(EngineError::Store(error)) => Err(error),
-        Err(error) => Ok(Some(flow_unusable(&error.to_string()))),
+        Err(error) => {
+            Ok(Some(api::SetAside { since: None, why: flow_unusable(&error.to_string()), next_try: None }))
+        }
     }
 }
 
@@ -31,6 +44,57 @@ pub(crate) fn flow_of(store: &mut dyn Store, run: &Run) -> Result<(Arc<str>, Arc
         .map_or_else(|| (run.flow.to_string().into(), "?".into()), |record| (record.name, record.version)))
 }
 
+/// What there is to say of a run whose flow cannot be used.
+pub(super) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
+    Explanation {
+        run: run.id,
+        now,
+        state: run.state(),
+        is_idle: false,
+        headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
+        notes: Vec::new(),
+        happened: Vec::new(),
+        earlier: 0,
+        because: Vec::new(),
+        next: Vec::new(),
+        can: can_without_flow(run),
+    }
+}
+
+/// What can be done with a run whose flow cannot be used.
+fn can_without_flow(run: &Run) -> Vec<Possible> {
+    let possible = |command: String, what: &str| Possible { command, what: what.to_owned() };
+    let show =
+        possible(format!("unstuck show {}", run.id), "shows its input, its steps and what they put out");
+    let end = match (&run.origin, run.is_final()) {
+        (_, false) => possible(
+            format!("unstuck cancel {}", run.id),
+            "ends the run for good: its attempts are void, its children are cancelled",
+        ),
+        (Origin::Root, true) => possible(
+            format!("unstuck forget {} --yes", run.id),
+            "removes the run for good, with its children, its history and its key",
+        ),
+        (Origin::Child { parent, .. } | Origin::Handler { parent, .. }, true) => {
+            possible(format!("unstuck explain {parent}"), "explains the run that this one is a part of")
+        }
+    };
+    vec![show, end]
+}
+
+/// An explanation of a run that is set aside says so first, and when it is tried again.
+pub(super) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
+    told.headline = format!("{} is set aside: {}", told.run, aside.why);
+    told.next.clear();
+    if let Some(since) = aside.since {
+        let since = Time(since.as_millisecond());
+        let span = Millis(told.now.0.saturating_sub(since.0).max(0).unsigned_abs());
+        told.notes.push(format!("Set aside for {span}, since {since}."));
+    }
+    let next = aside.next_try.map(|at| Time(at.as_millisecond()));
+    told.next.extend(next.map(|at| Next { at: Some(at), what: "the engine tries again".to_owned() }));
+}
+
 #[cfg(test)]
 mod tests {
     use unstuck_core::command::OnDuplicate;
@@ -39,11 +103,13 @@ mod tests {
     use unstuck_core::time::Time;
     use unstuck_engine::engine::{Engine, Settings};
     use unstuck_engine::request::{Request, StartRun};
+    use unstuck_engine::runtime::Runtime;
+    use unstuck_store::contract::SetAside;
     use unstuck_store::memory::MemoryStore;
 
     use super::*;
     use crate::desk::Desk;
-    use crate::desk::asked::{Reading, Wanted};
+    use crate::desk::asked::{Asked, Change, Reading, Wanted, What};
 
     /// A store with a run that waits, whose flow does not compile any more.
     fn unusable() -> (MemoryStore, Flows) {
@@ -77,7 +143,7 @@ mod tests {
         let explain = Reading::ExplainPage { run: "@latest".into(), columns: None };
         let explained = desk.read(&mut store, &mut flows, &explain).expect("explains");
         let show = Reading::Show { run: "@latest".into() };
-        let shown = format!("{:?}", desk.read(&mut store, &mut flows, &show).expect_err("cannot be shown"));
+        let shown = desk.read(&mut store, &mut flows, &show).expect("shows");
         for text in [&page, &explained, &shown] {
             let text = text.replace("\\n", " ");
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -87,6 +153,64 @@ mod tests {
         }
         assert!(page.contains("\"flow\":\"nightly\""), "{page}");
         assert!(explained.contains("is set aside: "), "{explained}");
+        for command in ["unstuck cancel run_", "unstuck show run_"] {
+            assert!(explained.contains(command), "{explained}");
+        }
+        assert!(shown.contains("\"id\":\"w\",\"state\":\"waiting\""), "{shown}");
+    }
+
+    /// What `explain` offers is done as it is printed: the run is cancelled, then forgotten.
+    #[test]
+    fn a_run_whose_flow_cannot_be_used_is_cancelled_and_forgotten_as_explain_says() {
+        let (store, _) = unusable();
+        let compile = |_: &_| Err("step `w` has no field `wait`".to_owned());
+        let engine = Engine::new(store, Box::new(compile), Settings::default()).unwrap();
+        let runtime = Runtime::start(engine, Vec::new(), None);
+        let (desk, handle) = (Desk::default(), runtime.handle());
+        let explain = || Asked::Read(Reading::ExplainPage { run: "@latest".into(), columns: None });
+        let change = |what| {
+            let change = Change { run: "@latest".into(), by: "ada".into(), what };
+            desk.answer(&handle, Asked::Change(change))
+        };
+        let refused = change(What::Forget).expect_err("it has not ended");
+        assert!(format!("{refused:?}").contains("cancel"), "{refused:?}");
+        assert!(desk.answer(&handle, explain()).expect("explains").contains("unstuck cancel run_"));
+        let cancelled = change(What::Cancel { reason: None }).expect("cancels");
+        assert!(cancelled.contains("\"state\":\"cancelled\""), "{cancelled}");
+        let page = desk.answer(&handle, explain()).expect("explains");
+        assert!(page.contains("--yes") && page.contains("unstuck forget run_"), "{page}");
+        let forgotten = change(What::Forget).expect("forgets");
+        assert!(forgotten.starts_with("{\"forgotten\":[\"run_"), "{forgotten}");
+    }
+
+    /// `setAside` is the same object in the documents of `runs`, `show` and `explain`.
+    #[test]
+    fn set_aside_is_in_the_documents_of_runs_show_and_explain_with_since_and_why() {
+        let (mut store, _) = unusable();
+        let mut flows = crate::engine::flows();
+        let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
+        let (since, next_try) = (Time(1_800_000_000_000), Some(Time(1_800_000_060_000)));
+        let desk = Desk::default();
+        let mut read = |store: &mut MemoryStore| {
+            let wanted = Reading::Runs(Wanted { limit: 9, ..Wanted::default() });
+            let readings =
+                [wanted, Reading::Show { run: "@latest".into() }, Reading::Explain { run: "@latest".into() }];
+            let [runs, show, explain] = readings.map(|reading| {
+                let text = desk.read(store, &mut flows, &reading).expect("reads");
+                serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+            });
+            [runs["runs"][0].clone(), show["run"].clone(), explain]
+        };
+        for document in read(&mut store) {
+            assert_eq!(document.get("setAside"), None, "{document}");
+        }
+        store.set_aside(run.id, SetAside { since, why: "a bug".into(), next_try });
+        for document in read(&mut store) {
+            let wanted = serde_json::json!({
+                "since": "2027-01-15T08:00:00Z", "why": "a bug", "nextTry": "2027-01-15T08:01:00Z",
+            });
+            assert_eq!(document["setAside"], wanted, "{document}");
+        }
     }
 
     #[test]
@@ -94,7 +218,8 @@ mod tests {
         let (mut store, _) = unusable();
         let mut flows = crate::engine::flows();
         let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
-        store.set_aside(run.id, "deciding about it failed 3 times (a bug). Please report this".into());
+        let why = "deciding about it failed 3 times (a bug). Please report this".into();
+        store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let desk = Desk::default();
         for reading in [
             Reading::ExplainPage { run: run.id.to_string(), columns: None },

@@ -1,18 +1,18 @@
 //! Why a run is where it is, with those below it that need a person.
 
 use unstuck_api as api;
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
-use unstuck_core::explain::{Explanation, SlotHolder, Surroundings, explain_among};
+use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, explain_among};
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
-use unstuck_core::time::Time;
 use unstuck_engine::document;
 use unstuck_engine::flows::Flows;
-use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, aside, family, name};
+use super::{Desk, SilentOwner, Unanswered, aside, family, name};
+use crate::store::clock::Clock;
 use crate::who;
 
 /// So many runs below a run are explained with it.
@@ -33,6 +33,7 @@ pub(crate) struct Explained {
     more: usize,
     /// The command that goes on with it, where it is idle.
     go_on: Option<String>,
+    set_aside: Option<api::SetAside>,
 }
 
 /// So many runs below it are looked at: there may be 100,000.
@@ -59,10 +60,11 @@ pub(crate) fn of_run(
     let (run, history) = stored(store, run)?;
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
-    let go_on = desk.go_on(store, &run, &all)?;
+    let set_aside = aside::set_aside(store, flows, &run)?;
+    let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &all)? };
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         let now = who::now().max(run.updated_at);
-        let why = if run.is_final() { None } else { aside::why_aside(store, flows, run)? };
+        let set_aside = aside::set_aside(store, flows, run)?;
         // One that has its slot, or needs none, may wait for a run below it that does not.
         let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
         let queued = match &run.slot {
@@ -82,11 +84,15 @@ pub(crate) fn of_run(
         };
         let mut told = match flows.get(store, run.flow) {
             Ok(flow) => explain_among(run, &flow, history, now, surroundings),
-            Err(error) => unexplained(run, now, &error),
+            Err(error) => aside::unexplained(run, now, &error),
         };
-        if let Some(why) = why {
-            told.headline = format!("{} is set aside: {why}", run.id);
-            told.next.clear();
+        if let Some(aside) = &set_aside {
+            aside::explain_aside(&mut told, aside);
+        }
+        told.notes.extend(notes(desk, run));
+        // Whatever else could be done is refused until then.
+        if let Some(wake) = desk.silent.filter(|_| !run.is_final()).and_then(wake) {
+            told.can = vec![wake];
         }
         Ok(told)
     };
@@ -99,7 +105,7 @@ pub(crate) fn of_run(
         below.push(told(store, run, &history)?);
     }
     let more = resting.len() - below.len();
-    Ok(Explained { run, explanation, below, more, go_on })
+    Ok(Explained { run, explanation, below, more, go_on, set_aside })
 }
 
 /// Who has the slots that a run waits for; some of them.
@@ -121,20 +127,19 @@ pub(crate) fn holders(
     Ok(holders)
 }
 
-/// What there is to say of a run whose flow cannot be used.
-fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
-    Explanation {
-        run: run.id,
-        now,
-        state: run.state(),
-        is_idle: false,
-        headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
-        happened: Vec::new(),
-        earlier: 0,
-        because: Vec::new(),
-        next: Vec::new(),
-        can: Vec::new(),
-    }
+/// What else is to be known about a run: that nobody can say what it does now, and that a clock was wrong.
+fn notes(desk: &Desk, run: &Run) -> Vec<String> {
+    let silent = desk.silent.filter(|_| !run.is_final()).map(SilentOwner::note);
+    let record = ClockRecord::default();
+    let clock = Clock { record: &record, last: Some(run.updated_at), now: who::now() };
+    silent.into_iter().chain(clock.sentences()).collect()
+}
+
+/// What lets a stopped process continue.
+fn wake(owner: SilentOwner) -> Option<Possible> {
+    let process = owner.process.filter(|_| owner.is_stopped)?;
+    let what = "lets the process continue that has the store open and is stopped".to_owned();
+    Some(Possible { command: format!("kill -CONT {process}"), what })
 }
 
 /// A run and its whole history.
@@ -163,7 +168,7 @@ impl Explained {
     /// For programs.
     pub(super) fn document(&self, option: &str) -> api::Explanation {
         let document = document::explanation(&ready_to_type(self.explanation.clone(), option));
-        api::Explanation { go_on: self.go_on.clone(), ..document }
+        api::Explanation { go_on: self.go_on.clone(), set_aside: self.set_aside.clone(), ..document }
     }
 
     /// For people: all that happened, and what can be done.
@@ -199,7 +204,7 @@ fn without_happened(mut explanation: Explanation) -> Explanation {
 
 /// With commands that find the store.
 fn ready_to_type(mut explanation: Explanation, option: &str) -> Explanation {
-    for can in &mut explanation.can {
+    for can in explanation.can.iter_mut().filter(|can| can.command.starts_with("unstuck ")) {
         can.command += option;
     }
     explanation

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use unstuck_api as api;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{End, Phase, Run};
 use unstuck_core::model::unit::{AutoResume, UnitState};
@@ -57,9 +58,9 @@ pub(crate) struct RunLine {
     pub(crate) parent: Option<String>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// Why nothing is decided about it now, if it is set aside, and what to do.
+    /// Why nothing is decided about it now, if it is set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) set_aside: Option<String>,
+    pub(crate) set_aside: Option<api::SetAside>,
     /// The cause of the first open error.
     pub(crate) cause: Option<String>,
     /// The earliest automatic resume.
@@ -94,8 +95,8 @@ pub(super) fn list(
         let labels = flows.get(store, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
         let rests = run.rests();
         let has = [(rests.error, "error"), (rests.held, "held")];
-        let set_aside = if run.is_final() { None } else { aside::why_aside(store, flows, &run)? };
-        let go_on = desk.go_on(store, &run, &[])?;
+        let set_aside = aside::set_aside(store, flows, &run)?;
+        let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &[])? };
         runs.push(RunLine {
             id: run.id.to_string(),
             generation: run.generation,

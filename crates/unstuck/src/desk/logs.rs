@@ -1,6 +1,7 @@
 //! What the attempts of a run printed, and what went wrong with them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,11 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::document::run_document;
 use unstuck_engine::executor::process::own_context;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::flows::{Flows, outline};
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, aside, name};
+use super::{Desk, Unanswered, name};
 
 /// The logs of a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,9 +65,11 @@ pub(super) fn logs(
 ) -> Result<Logs, Unanswered> {
     let id = name::find(store, flows, run)?;
     let run = store.run(id)?.ok_or(EngineError::Refused(Refusal::UnknownRun(id)))?;
-    let Ok(flow) = flows.get(store, run.flow) else {
-        let why = aside::why_aside(store, flows, &run)?.unwrap_or_default();
-        return Err(Unanswered::Refused(format!("{id} cannot be shown: {why}")));
+    // Of a flow that cannot be used, the names of the steps are known.
+    let flow = match flows.get(store, run.flow) {
+        Ok(flow) => flow,
+        Err(EngineError::Store(error)) => return Err(error.into()),
+        Err(_) => Arc::new(outline(store, &run)?),
     };
     // Payloads are not shown.
     let document = run_document(&run, &flow, &[], &mut |_| Json::NULL);

@@ -1,5 +1,7 @@
 //! The run document.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use unstuck_api as api;
@@ -7,7 +9,8 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Failing, Phase, RunState};
 use unstuck_engine::document::{open_error, run_document};
-use unstuck_engine::flows::Flows;
+use unstuck_engine::flows::{Flows, outline};
+use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
 use super::{Desk, Unanswered, aside, explain, family, name, payload_of};
@@ -23,9 +26,6 @@ pub(crate) struct Shown {
     pub(crate) run: Box<RawValue>,
     /// The command that goes on with it, where nobody executes its steps.
     pub(crate) go_on: Option<String>,
-    /// Why nothing is decided about it now, if it is set aside, and what to do.
-    #[serde(default)]
-    pub(crate) set_aside: Option<String>,
 }
 
 pub(super) fn show(
@@ -35,9 +35,8 @@ pub(super) fn show(
     name: &str,
 ) -> Result<Shown, Unanswered> {
     let id = name::find(store, flows, name)?;
-    let set_aside = store.why_aside(id).map(|why| why.to_string());
     let (run, go_on) = with_go_on(desk, store, flows, id)?;
-    Ok(Shown { run, go_on, set_aside })
+    Ok(Shown { run, go_on })
 }
 
 /// The document of a run, as JSON.
@@ -57,21 +56,25 @@ fn with_go_on(
     run: RunId,
 ) -> Result<(Box<RawValue>, Option<String>), Unanswered> {
     let (run, history) = explain::stored(store, run)?;
-    let Ok(flow) = flows.get(store, run.flow) else {
-        let why = aside::why_aside(store, flows, &run)?.unwrap_or_default();
-        return Err(Unanswered::Refused(format!("{} cannot be shown: {why}", run.id)));
+    let set_aside = aside::set_aside(store, flows, &run)?;
+    // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
+    let (flow, history) = match flows.get(store, run.flow) {
+        Ok(flow) => (flow, history),
+        Err(EngineError::Store(error)) => return Err(error.into()),
+        Err(_) => (Arc::new(outline(store, &run)?), Vec::new()),
     };
     // A run in error may have a child that a policy resumes.
     let below = match run.state() {
         RunState::Error => family::under_way(store, run.clone(), LOOKED_AT)?,
         _ => Vec::new(),
     };
-    let go_on = desk.go_on(store, &run, &below)?;
+    let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &below)? };
     let mut document =
         run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
     if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
         handler.error = handler_error(store, flows, failing)?;
     }
+    document.set_aside = set_aside;
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
     serde_json::value::to_raw_value(&document)

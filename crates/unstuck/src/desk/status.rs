@@ -100,7 +100,8 @@ pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> R
             }
         }
         // A part of a run is continued with the whole.
-        let go_on = if run.origin.parent().is_none() { desk.go_on(store, run, &[])? } else { None };
+        let is_continued = run.origin.parent().is_none() && aside::set_aside(store, flows, run)?.is_none();
+        let go_on = if is_continued { desk.go_on(store, run, &[])? } else { None };
         if go_on.is_some() {
             status.idle_count += 1;
             *status.idle_states.entry(run.state().word().to_owned()).or_default() += 1;

@@ -95,7 +95,7 @@ pub(super) fn start(
     let run = start_run(&runtime.handle(), flow, order, home.clone())?;
     notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
-    let desk = Desk { serves: home, run: Some(run), option: place.option.clone() };
+    let desk = Desk { serves: home, run: Some(run), option: place.option.clone(), silent: None };
     Ok(Begun { runtime, desk, tree, notes })
 }
 
@@ -145,7 +145,7 @@ pub(super) fn go_on(
     let (id, home) = (run.id, run.home.clone());
     let tree = seed::tree(&mut store, id)?;
     let runtime = start_engine(store, home.clone(), processes, teller)?;
-    let desk = Desk { serves: home, run: Some(id), option: place.option.clone() };
+    let desk = Desk { serves: home, run: Some(id), option: place.option.clone(), silent: None };
     Ok(Begun { runtime, desk, tree, notes })
 }
 

@@ -238,6 +238,7 @@ fn why_again(step: &Step, unit: &Unit, by: ResumedBy) -> String {
         }
         (
             ResumedBy::Defer
+            | ResumedBy::Release
             | ResumedBy::Reclaim
             | ResumedBy::Policy
             | ResumedBy::Operator

@@ -11,6 +11,7 @@ use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::StoreError;
 
 use super::backlog::Backlog;
 use super::finish::Finished;
@@ -144,7 +145,7 @@ impl Watch {
         let read = self.handle().read(move |store, _| store.last_time().map(|_| store.why_aside(root)));
         match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
             // Nothing will happen to it in this process.
-            Some(why) => Err(Failure::new(format!("{root} is set aside: {why}"))),
+            Some(aside) => Err(Failure::new(format!("{root} is set aside: {}", aside.why))),
             None => Ok(()),
         }
     }
@@ -168,13 +169,13 @@ impl Watch {
 
     /// A store that is full or away is told of, and that it is well again.
     fn tell_trouble(&mut self) {
-        let trouble = self.handle().trouble().map(|trouble| trouble.to_string());
+        let trouble = self.handle().trouble().map(|trouble| waits_for(&trouble));
         if trouble == self.trouble {
             return;
         }
         let (text, style) = match &trouble {
-            Some(trouble) => (format!("{trouble}; the run waits"), style::BAD),
-            None => ("the store is well again; the run goes on".to_owned(), style::GOOD),
+            Some(trouble) => (trouble.clone(), style::BAD),
+            None => ("the store is well again; the run continues".to_owned(), style::GOOD),
         };
         self.show.log(vec![Line::note(who::now(), self.began(), text, style)]);
         self.trouble = trouble;
@@ -332,10 +333,22 @@ fn stop(runtime: Runtime) -> Stopped {
 fn tell_unrecorded(stopped: &Stopped) {
     let Some(trouble) = stopped.trouble.as_ref().filter(|_| !stopped.unrecorded.is_empty()) else { return };
     let attempts = number_of(stopped.unrecorded.len(), "attempt");
+    let trouble = match trouble {
+        StoreError::Full(_) => "the disk is full".to_owned(),
+        trouble => trouble.to_string(),
+    };
     let what = format!(
         "warning: the end of {attempts} was not recorded: {trouble}. The steps are executed again when the run continues."
     );
     Output::stderr().line(&text::visible(&what));
+}
+
+/// What a run waits for while its store is in trouble. This process stays, so it continues by itself.
+fn waits_for(trouble: &StoreError) -> String {
+    match trouble {
+        StoreError::Full(_) => "Disk full. The run waits, and continues when there is space again".to_owned(),
+        trouble => format!("{trouble}; the run waits"),
+    }
 }
 
 fn engine_gone() -> Failure {

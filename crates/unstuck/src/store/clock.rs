@@ -8,11 +8,11 @@ use unstuck_core::time::{Millis, Time};
 const TOLERANCE: i64 = 2_000;
 
 /// What a store says about its clock, seen now.
-pub(super) struct Clock<'a> {
-    pub(super) record: &'a ClockRecord,
+pub(crate) struct Clock<'a> {
+    pub(crate) record: &'a ClockRecord,
     /// When the last change was recorded.
-    pub(super) last: Option<Time>,
-    pub(super) now: Time,
+    pub(crate) last: Option<Time>,
+    pub(crate) now: Time,
 }
 
 impl Clock<'_> {
@@ -24,7 +24,7 @@ impl Clock<'_> {
     }
 
     /// In sentences; none where there is nothing to say.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    pub(crate) fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if let Some((last, ahead)) = self.ahead() {
             sentences.push(format!(
@@ -49,7 +49,7 @@ impl Clock<'_> {
     }
 
     /// For programs.
-    pub(super) fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let correction = |correction: &Correction| {
             json!({
                 "from": correction.from.to_string(), "to": correction.to.to_string(),

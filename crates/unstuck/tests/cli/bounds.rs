@@ -125,3 +125,39 @@ fn a_key_that_is_blank_or_too_long_is_refused() {
         assert!(ran.stderr.contains(part), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
+    let store = Store::new();
+    let rests = "flow: rests\nsteps:\n  - {id: a, emulate: {sequence: [stall]}}\n";
+    assert_eq!(store.run_flow(rests, &[]).code, 1);
+    let before = store.unstuck(&["history", "@latest", "-o", "json"]).stdout;
+    let long = "x".repeat(1_001);
+    let commands: [&[&str]; 6] = [
+        &["cancel", "--flow", "rests", "--yes", "--reason", &long],
+        &["pause", "@latest", "--reason", &long],
+        &["cancel", "@latest", "--reason", &long],
+        &["ack", "@latest", "--reason", &long],
+        &["resume", "@latest", "--reason", &long],
+        &["skip", "@latest", "a", "--reason", &long],
+    ];
+    for command in commands {
+        let refused = store.unstuck(command);
+        assert_eq!(refused.code, REFUSED, "{command:?}: {}", refused.stderr);
+        let sentence = "the reason has 1001 characters and may have 1000; shorten it";
+        assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
+    }
+    let policies =
+        store.write("policies.yaml", "name: p\nerrorSubstring: x\nmaxAttempts: 2\nbackOff: {delay: 1s}\n");
+    let commands: [&[&str]; 3] =
+        [&["pause", "@latest"], &["policy", "load", &policies], &["policy", "apply"]];
+    for command in commands {
+        let mut named = store.command();
+        named.args(command).env("USER", "u".repeat(201));
+        let refused = crate::support::Ran::of(named.output().expect("it runs"));
+        assert_eq!(refused.code, REFUSED, "{command:?}: {}", refused.stderr);
+        let sentence = "the name of the user has 201 bytes and may have 200";
+        assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
+    }
+    assert_eq!(store.unstuck(&["history", "@latest", "-o", "json"]).stdout, before);
+}

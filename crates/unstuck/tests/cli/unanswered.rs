@@ -34,6 +34,22 @@ fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
         // The owner is given ten seconds to do what changes something.
         assert!(begun.elapsed() < Duration::from_secs(9), "{command:?} took {:?}", begun.elapsed());
     }
+    // Its owner lives: it is not idle, and what helps is to let the owner continue.
+    let explained = store.unstuck(&["explain", "@latest"]).stdout;
+    let words = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = format!("Process {} has the store open and is stopped", run.id());
+    for part in [note.as_str(), &format!("kill -CONT {} ", run.id())] {
+        assert!(words.contains(part), "{part} in\n{explained}");
+    }
+    assert!(!explained.contains("unstuck signal"), "it would be refused now:\n{explained}");
+    for command in reads {
+        let read = store.unstuck(command).stdout;
+        assert!(!read.contains("idle") && !read.contains("--continue"), "{command:?}: {read}");
+    }
+    for (command, place) in [("show", "/idle"), ("explain", "/idle")] {
+        let document = store.unstuck(&[command, "@latest", "-o", "json"]).json();
+        assert_eq!(document.pointer(place), Some(&serde_json::json!(false)), "{command}: {document}");
+    }
     let info = store.unstuck(&["store", "info", "-o", "json"]);
     assert_eq!((info.json()["owner"].as_u64(), info.code), (Some(run.id().into()), 0), "{}", info.stderr);
     assert!(info.stderr.contains(&sentence), "{}", info.stderr);
@@ -126,6 +142,12 @@ fn times_in_the_future_and_a_clock_that_was_set_are_told() {
             "{json}"
         );
     }
+    // So it is of a run whose times lie there.
+    let explained = store.unstuck(&["explain", "@latest"]).stdout;
+    let words = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("in the future") && words.contains("nothing is delayed"), "{explained}");
+    let notes = store.unstuck(&["explain", "@latest", "-o", "json"]).json()["notes"].to_string();
+    assert!(notes.contains("in the future"), "{notes}");
     // Whoever changes something sets it right.
     assert_eq!(store.unstuck(&["run", &flow]).code, 0);
     for command in [["store", "check"], ["store", "info"]] {

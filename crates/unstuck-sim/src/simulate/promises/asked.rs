@@ -123,9 +123,9 @@ fn with_dependents(flow: &Flow, steps: &[StepIx]) -> BTreeSet<StepIx> {
 }
 
 /// Applying policies touches the one step that it names, which is in error and not acknowledged; its delay counts from
-/// the end of the attempt, and what would be due already waits until the time that was asked for.
+/// the end of the attempt, and what would be due already waits as long as was asked for.
 fn wrong_application(command: &Command, event: &Event, before: &Run) -> Option<String> {
-    let Command::ApplyPolicies { unit, only, earliest, .. } = command else { return None };
+    let Command::ApplyPolicies { unit, only, after, .. } = command else { return None };
     let state = before.unit(*unit)?;
     let UnitState::Error { acknowledged: None, .. } = &state.state else {
         return Some(format!("policies are applied to step {}, which is not open in error", unit.step.0));
@@ -145,7 +145,7 @@ fn wrong_application(command: &Command, event: &Event, before: &Run) -> Option<S
             }
             let planned = stopped + *delay;
             let now = event.time();
-            let wanted = if planned > now { planned } else { now.max(*earliest) };
+            let wanted = if planned > now { planned } else { now + *after };
             (*due != wanted)
                 .then(|| format!("applied for {due}, and it stopped at {stopped}: that is {wanted}"))
         }

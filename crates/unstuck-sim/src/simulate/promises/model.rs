@@ -162,8 +162,6 @@ impl RunModel {
             Fact::RunFailed { .. } | Fact::RunCancelled { .. } => self.end(),
             Fact::Reran { .. } => self.rerun(fact),
             Fact::ItemsKnown { step, values, total } => {
-                // From here on its items are told of: what the step itself had tried is in the history alone.
-                self.past.retain(|past| past.unit != UnitRef::step(*step));
                 self.lists.insert(*step, (values.clone(), *total));
             }
             Fact::ItemsCompleted { step: of, output } => {
@@ -313,7 +311,7 @@ impl RunModel {
         match outcome {
             Outcome::Completed(output) => drop(self.done.insert(unit, Put::Out(output.clone()))),
             Outcome::Stuck(_) => *self.stuck.entry(unit).or_default() += 1,
-            Outcome::Cancelled(Cancelled::Released) => self.again(unit, ResumedBy::Reclaim, true),
+            Outcome::Cancelled(Cancelled::Released) => self.again(unit, ResumedBy::Release, true),
             Outcome::Stalled(_) | Outcome::Failed(_) | Outcome::Deferred { .. } | Outcome::Cancelled(_) => {}
         }
     }

@@ -117,11 +117,4 @@ impl<S: Store> Host<S> {
         let is_nothing = wake.correction.is_none() && wake.down_since.is_none() && self.mailbox.is_empty();
         is_nothing && matches!(self.rests(now), Rest::Sleep(patience) if patience != Some(Millis::ZERO))
     }
-
-    /// What it takes the time to be when it next looks.
-    pub(super) fn clock(&mut self, wall: Time) -> Time {
-        let now = self.keeper.now();
-        let is_far = now.since(wall).max(wall.since(now)) > Timekeeper::<Clocks>::SLACK;
-        if is_far { wall } else { now }
-    }
 }

@@ -116,7 +116,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// Does something to a run or a step of it.
     pub(super) fn do_to(&mut self, deed: Deed, run: RunId, unit: UnitRef, nth: u64) {
-        let (by, now) = (somebody(), self.clock());
+        let by = somebody();
         let reason: Option<Arc<str>> = nth.is_multiple_of(2).then(|| "it is time".into());
         let whole = nth.is_multiple_of(3);
         let command = match deed {
@@ -137,7 +137,7 @@ impl<S: TestStore> World<'_, S> {
             Deed::Skip => Command::Skip { unit, by, reason },
             Deed::Apply => {
                 let only = (nth % 4 == 3).then(|| vec![POLICY_NAMES[usize::from(whole)].into()]);
-                Command::ApplyPolicies { unit, only, earliest: now + Millis(nth % 5_000), by }
+                Command::ApplyPolicies { unit, only, after: Millis(nth % 5_000), by }
             }
             Deed::Pause => Command::Pause { by, reason },
             Deed::Unpause => Command::Unpause { by },

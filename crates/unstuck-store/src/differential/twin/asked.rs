@@ -22,8 +22,8 @@ use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
     AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, Settled,
-    Stage, StageId, Store, StoreError,
+    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
+    Settled, Stage, StageId, Store, StoreError,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -77,9 +77,9 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     /// Only for runs that no notice is on its way to: the twin finds notices by their places.
-    fn set_aside(&mut self, run: RunId, why: Arc<str>) {
-        self.oracle.set_aside(run, why.clone());
-        self.store().set_aside(run, why);
+    fn set_aside(&mut self, run: RunId, aside: SetAside) {
+        self.oracle.set_aside(run, aside.clone());
+        self.store().set_aside(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
@@ -87,7 +87,12 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.store().release(run);
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<Arc<str>> {
+    /// Only a store on a disk has one, and nothing that is compared depends on it.
+    fn release_reserve(&mut self) -> bool {
+        self.store().release_reserve()
+    }
+
+    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
         self.oracle.why_aside(run)
     }
 

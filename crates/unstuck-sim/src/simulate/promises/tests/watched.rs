@@ -160,8 +160,8 @@ fn applied_late() -> Result<(), Broken> {
     life.ask_word(Word::Says(job.attempt, fail("boom", false)));
     life.step()?;
     life.load_policy(10);
-    let (unit, earliest) = (UnitRef::step(StepIx(0)), life.now);
-    life.command(run, Command::ApplyPolicies { unit, only: None, earliest, by: ada() });
+    let (unit, after) = (UnitRef::step(StepIx(0)), Millis(0));
+    life.command(run, Command::ApplyPolicies { unit, only: None, after, by: ada() });
     life.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
             *due = *due + Millis(1);

@@ -1,0 +1,92 @@
+//! What can be decided about a run whose flow can no longer be compiled: its cancellation, and that what comes for a run
+//! that has ended is stale. Both need the names and the number of the steps, and nothing of what they do.
+
+use std::sync::Arc;
+
+use crate::command::{Command, NoticeBody};
+use crate::json::Json;
+use crate::model::expression::Template;
+use crate::model::flow::{Flow, Kind, Step};
+use crate::model::recovery::{Defer, Limits, RetryStrategy};
+use crate::model::run::Run;
+
+/// Whether `command` can be decided about `run` by the [outline](Flow::outline) of its flow. What it leads to is a run that
+/// has ended, or nothing: an outline says nothing about what comes next.
+pub fn needs_no_flow(run: &Run, command: &Command) -> bool {
+    match command {
+        Command::Cancel { .. } => true,
+        Command::Answer { .. }
+        | Command::Lost { .. }
+        | Command::Claim { .. }
+        | Command::Admit
+        | Command::Due { .. } => run.is_final(),
+        Command::Notice(notice) => match &**notice {
+            NoticeBody::CancelChild { serves } => run.is_final() || run.origin.serves() == Some(*serves),
+            NoticeBody::PauseChild
+            | NoticeBody::UnpauseChild
+            | NoticeBody::ChildChanged { .. }
+            | NoticeBody::ChildEnded { .. } => run.is_final(),
+            NoticeBody::StartChild(_) | NoticeBody::ContinueChild { .. } => false,
+        },
+        Command::Start(_)
+        | Command::Choose { .. }
+        | Command::Resume { .. }
+        | Command::Acknowledge { .. }
+        | Command::Complete { .. }
+        | Command::Skip { .. }
+        | Command::ApplyPolicies { .. }
+        | Command::Pause { .. }
+        | Command::Unpause { .. }
+        | Command::Signal { .. }
+        | Command::Rerun { .. } => false,
+    }
+}
+
+impl Flow {
+    /// The steps of a run, by the names that are kept of them, without what they do: for a flow that cannot be compiled.
+    /// Names that do not fit the run are not used.
+    pub fn outline(run: &Run, name: Arc<str>, version: Arc<str>, steps: Option<&[Arc<str>]>) -> Flow {
+        let steps = steps.filter(|steps| steps.len() == run.steps.len());
+        let ids = (0..run.steps.len()).map(|place| match steps {
+            Some(steps) => steps[place].clone(),
+            None => format!("#{place}").into(),
+        });
+        let steps: Vec<Step> = ids.map(|id| outline_step(&name, id)).collect();
+        Flow {
+            id: run.flow,
+            name,
+            version,
+            description: None,
+            input: None,
+            output: None,
+            deadline: None,
+            concurrency: None,
+            labels: std::collections::BTreeMap::new(),
+            dependents: vec![Vec::new(); steps.len()],
+            steps,
+            source: "".into(),
+            directory: "".into(),
+        }
+    }
+}
+
+fn outline_step(flow: &str, id: Arc<str>) -> Step {
+    Step {
+        full_action: format!("{flow}.{id}").into(),
+        id,
+        kind: Kind::Set(Template::Fixed(Json::NULL)),
+        action_type: None,
+        with: None,
+        needs: Vec::new(),
+        when: None,
+        for_each: None,
+        limits: Limits::default(),
+        defer: Defer::default(),
+        load: 1,
+        priority: 0,
+        retry: RetryStrategy::None,
+        fail_on_error: true,
+        exception_handler: None,
+        queue: "".into(),
+    }
+}
