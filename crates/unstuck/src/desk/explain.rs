@@ -63,7 +63,8 @@ pub(crate) fn of_run(
     let set_aside = aside::set_aside(store, flows, &run)?;
     let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &all)? };
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
-        let now = who::now().max(run.updated_at);
+        // A run that has not taken in how the clock was set back counts by the clock as it was.
+        let now = who::now().max(history.last().map_or(run.updated_at, Event::time));
         let set_aside = aside::set_aside(store, flows, run)?;
         // One that has its slot, or needs none, may wait for a run below it that does not.
         let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;

@@ -154,4 +154,17 @@ fn times_in_the_future_and_a_clock_that_was_set_are_told() {
         let said = store.unstuck(&command).stdout;
         assert!(said.contains("The clock was set back by") && said.contains("Nothing is delayed"), "{said}");
     }
+
+    // What a run does after the clock was set back happened when the clock says, not years ago.
+    let store = Store::new();
+    let path = store.path();
+    let (_folder, flow) = Folder::with(
+        "b.yaml",
+        "flow: b\nsteps:\n  - {id: c, run: exit 1, retryStrategy: hold, timeout: 1m}\n",
+    );
+    let held = faketime("+400d", &["run", &flow, "--store", &path]).expect("it runs");
+    assert_eq!(held.code, 3, "{}", held.stderr);
+    assert_eq!(store.unstuck(&["choose", "@latest", "c", "none"]).code, 0);
+    let headline = store.unstuck(&["explain", "@latest", "-o", "json"]).json()["headline"].to_string();
+    assert!(headline.contains("failed") && !headline.contains("399d"), "{headline}");
 }
