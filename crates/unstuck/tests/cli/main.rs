@@ -7,6 +7,7 @@ mod by_hand;
 mod check;
 mod confirms;
 mod copies;
+mod crashes;
 mod docs;
 mod docs_commands;
 mod document;
