@@ -99,6 +99,9 @@ fn follow(plan: &Plan, flow: &Flow) {
                 assert_eq!(rule.turn(attempt, &mut Random::new(7)), turn, "the same seed, the same turn");
             }
         }
+        if let Some(example) = plan.example(&flow.name, step, item) {
+            assert!(example.target.takes(&flow.name, step, item), "{example:?} is of another step");
+        }
         for outage in plan.outages.iter().filter(|outage| outage.strikes(&flow.name, step, item)) {
             outage.turn(&mut Random::new(7));
             for at in later {

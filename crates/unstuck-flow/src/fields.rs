@@ -136,6 +136,7 @@ pub(crate) const PLAN: &[Field] = &[
     field("outages"),
     field("workers"),
     field("signals"),
+    field("outputs"),
     field("operator"),
 ];
 

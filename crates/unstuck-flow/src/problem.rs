@@ -77,6 +77,11 @@ impl<'a> Problems<'a> {
         Problems { file, text, found: Vec::new() }
     }
 
+    /// The name of the file, as it was given.
+    pub(crate) fn file(&self) -> &'a str {
+        self.file
+    }
+
     /// Refuses the file.
     pub(crate) fn error(
         &mut self,
