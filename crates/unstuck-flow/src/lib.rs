@@ -31,6 +31,7 @@ mod suggest;
 pub mod template;
 mod tree;
 mod warnings;
+mod zone;
 
 pub use input::check_input;
 pub use load::{Loaded, load};
