@@ -29,7 +29,9 @@ mod schema_cost;
 mod step;
 mod suggest;
 pub mod template;
+mod time_of_day;
 mod tree;
+mod wait;
 mod warnings;
 mod zone;
 

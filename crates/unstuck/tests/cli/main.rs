@@ -5,6 +5,7 @@ mod bounds;
 mod bulk;
 mod by_hand;
 mod check;
+mod clocks;
 mod confirms;
 mod copies;
 mod crashes;
