@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use unstuck_core::model::expression::{Evaluate, Reads, Scope, Template};
 use unstuck_core::model::flow::StepIx;
+use unstuck_core::time::Time;
 use unstuck_flow::expression::{
     self, ExpressionError, MAX_NESTING, MAX_RESULT_BYTES, MAX_RESULT_DEPTH, MAX_SOURCE_BYTES, Names,
 };
@@ -10,6 +11,8 @@ use unstuck_flow::template;
 
 use crate::payloads::depth;
 
+/// When everything is evaluated here.
+const NOW: Time = Time(1_794_882_600_000);
 const STEPS: [&str; 3] = ["fetch", "encode-all", "store"];
 
 /// An expression, and after a line `---` the input of the run.
@@ -76,6 +79,7 @@ fn evaluate(program: &dyn Evaluate, reads: &Reads, input: &Value) {
         run: run.clone(),
         item: Some((input.clone(), 3)),
         steps: STEPS.iter().map(|step| ((*step).into(), input.clone())).collect(),
+        now: NOW,
     };
     let read = reads.steps.iter().map(|step| (STEPS[usize::from(step.0)].into(), input.clone()));
     let needed = Scope {
@@ -83,6 +87,7 @@ fn evaluate(program: &dyn Evaluate, reads: &Reads, input: &Value) {
         run: bind(reads.run, &run),
         item: reads.item.then(|| (input.clone(), 3)),
         steps: read.collect(),
+        now: NOW,
     };
     let value = program.evaluate(&whole);
     assert_eq!(program.evaluate(&needed), value, "it reads what it does not say");

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, Kind, WaitFor};
 use unstuck_core::policy::Policy;
 use unstuck_core::random::Random;
-use unstuck_core::time::Millis;
+use unstuck_core::time::{Millis, Time};
 use unstuck_flow::plan::{self, Plan};
 use unstuck_flow::policies::{self, export_json, export_yaml};
 use unstuck_flow::{Problem, Severity, check_input, load};
@@ -17,7 +17,21 @@ pub(crate) fn flow(bytes: &[u8]) {
     match load(text, "file", "/flows", &|_| false) {
         Ok(loaded) => {
             assert!(!loaded.flows.is_empty(), "a file without a flow is refused");
-            places(text, &loaded.warnings, Severity::Warning);
+            places(text, &loaded.warnings_at(Time(i64::MAX)), Severity::Warning);
+            let waits =
+                loaded.flows.iter().flat_map(|flow| &flow.steps).filter_map(|step| match &step.kind {
+                    Kind::Wait(WaitFor::Next(next)) => Some(next),
+                    _ => None,
+                });
+            for next in waits {
+                for after in [0, 1_774_746_000_000, 4_102_444_800_000].map(Time) {
+                    let at = next.next(after).expect("the calendar goes on");
+                    assert!(
+                        at > after && at.since(after) <= Millis::hours(9 * 24),
+                        "{next} after {after} is {at}"
+                    );
+                }
+            }
             for flow in &loaded.flows {
                 for input in [Value::Null, json!({"a": [1, "x", null], "b": {"c": -0.5}})] {
                     let told = check_input(flow, &input).err().unwrap_or_default();
@@ -98,6 +112,9 @@ fn follow(plan: &Plan, flow: &Flow) {
                 let turn = rule.turn(attempt, &mut Random::new(7));
                 assert_eq!(rule.turn(attempt, &mut Random::new(7)), turn, "the same seed, the same turn");
             }
+        }
+        if let Some(example) = plan.example(&flow.name, step, item) {
+            assert!(example.target.takes(&flow.name, step, item), "{example:?} is of another step");
         }
         for outage in plan.outages.iter().filter(|outage| outage.strikes(&flow.name, step, item)) {
             outage.turn(&mut Random::new(7));

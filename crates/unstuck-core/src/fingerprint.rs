@@ -425,6 +425,7 @@ mod tests {
             "exit-3",
             "process exited: exit status: 1",
             "killed by signal 9",
+            "killed by signal 11 (SIGSEGV)",
             "[Errno 28] No space left on device",
         ];
         for cause in kept {

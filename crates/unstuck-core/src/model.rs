@@ -10,4 +10,5 @@ pub mod nesting;
 pub mod recovery;
 pub mod run;
 mod step_order;
+pub mod time_of_day;
 pub mod unit;

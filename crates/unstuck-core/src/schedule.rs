@@ -417,6 +417,10 @@ fn wait_until(draft: &Draft<'_, '_>, unit: UnitRef, wait: &WaitFor) -> Result<(T
     match wait {
         WaitFor::Span(span) => Ok((now + *span, false)),
         WaitFor::Until(time) => Ok((*time, true)),
+        WaitFor::Next(clock) => {
+            let next = clock.next(now).map(|next| (next, true));
+            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that comes"))
+        }
         WaitFor::Computed(expression) => {
             let value = value_of(draft, expression, unit)?;
             let until = match value.as_str().map(parse_instant) {

@@ -3,6 +3,7 @@
 pub mod alarm;
 pub mod emulation;
 pub mod function;
+mod killed;
 mod lock;
 pub mod process;
 

@@ -110,6 +110,9 @@ pub(crate) const FOR_EACH: &[Field] = &[field("items"), field("parallel"), field
 /// The fields of `concurrency`.
 pub(crate) const CONCURRENCY: &[Field] = &[field("limit"), field("key"), field("strict")];
 
+/// The fields of `wait`, where it is for a time of day.
+pub(crate) const WAIT: &[Field] = &[field("until"), field("zone"), field("days")];
+
 /// The fields of `emulate`.
 pub(crate) const EMULATE: &[Field] = &[
     field("sequence"),
@@ -133,6 +136,7 @@ pub(crate) const PLAN: &[Field] = &[
     field("steps"),
     field("actions"),
     field("actionTypes"),
+    field("outputs"),
     field("outages"),
     field("workers"),
     field("signals"),

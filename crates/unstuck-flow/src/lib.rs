@@ -29,8 +29,11 @@ mod schema_cost;
 mod step;
 mod suggest;
 pub mod template;
+mod time_of_day;
 mod tree;
+mod wait;
 mod warnings;
+mod zone;
 
 pub use input::check_input;
 pub use load::{Loaded, load};

@@ -1,6 +1,7 @@
 //! Loading a file: every flow in it, or every problem of it.
 
 use unstuck_core::model::flow::Flow;
+use unstuck_core::time::Time;
 
 use crate::outline::{self, Outline};
 use crate::problem::{Problem, Problems};
@@ -15,6 +16,18 @@ pub struct Loaded {
     pub flows: Vec<Flow>,
     /// What is only suspicious.
     pub warnings: Vec<Problem>,
+    /// What is suspicious once a time has passed: a wait until an instant that is over.
+    pub passing: Vec<(Time, Problem)>,
+}
+
+impl Loaded {
+    /// What is suspicious at this time, in the order of the file.
+    pub fn warnings_at(&self, now: Time) -> Vec<Problem> {
+        let passed = self.passing.iter().filter(|(time, _)| *time <= now).map(|(_, problem)| problem);
+        let mut warnings: Vec<Problem> = self.warnings.iter().chain(passed).cloned().collect();
+        warnings.sort_by_key(|warning| (warning.line, warning.column));
+        warnings
+    }
 }
 
 /// Loads a file with one or more flows: YAML documents, a JSON object, or a list of either.
@@ -53,7 +66,8 @@ pub fn load(
         return Err(problems.into_sorted());
     }
     let flows = compiled.into_iter().filter_map(|(flow, _)| flow).collect();
-    Ok(Loaded { flows, warnings: problems.into_sorted() })
+    let passing = problems.take_passing();
+    Ok(Loaded { flows, warnings: problems.into_sorted(), passing })
 }
 
 fn refuse_duplicates(outlines: &[Outline<'_>], problems: &mut Problems<'_>) {

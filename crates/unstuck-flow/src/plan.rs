@@ -3,6 +3,7 @@
 
 mod act;
 mod outage;
+pub mod outputs;
 mod pattern;
 mod read;
 mod rule;
@@ -23,6 +24,7 @@ use crate::tree::Place;
 pub use crate::schema::plan_schema as schema;
 pub use act::{Act, Range};
 pub use outage::{Outage, Window};
+pub use outputs::Example;
 pub use pattern::{Pattern, Target};
 pub use rule::{Order, Rule};
 pub use when::When;
@@ -43,6 +45,8 @@ pub struct Plan {
     pub until: Option<Millis>,
     /// What steps do, in the order in which the rules are asked: the first that matches says it.
     pub rules: Vec<Rule>,
+    /// What steps put out where no rule says it, in the order in which the examples are asked.
+    pub outputs: Vec<Example>,
     /// What is down when.
     pub outages: Vec<Outage>,
     /// The emulated workers.
@@ -127,6 +131,7 @@ impl Default for Plan {
             input: None,
             until: None,
             rules: Vec::new(),
+            outputs: Vec::new(),
             outages: Vec::new(),
             workers: Workers::default(),
             signals: SignalPlan::Sent(Vec::new()),
@@ -145,6 +150,11 @@ impl Plan {
     /// What this unit is told to do, if the plan says.
     pub fn rule(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.target.takes(flow, step, item))
+    }
+
+    /// What this unit puts out where no rule says it, if the plan has an example.
+    pub fn example(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Example> {
+        self.outputs.iter().find(|example| example.target.takes(flow, step, item))
     }
 }
 

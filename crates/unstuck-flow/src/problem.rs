@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use unstuck_core::time::Time;
 
 use crate::tree::{Node, Place};
 
@@ -70,11 +71,18 @@ pub(crate) struct Problems<'a> {
     /// The text of the file.
     pub(crate) text: &'a str,
     found: Vec<Problem>,
+    /// What is suspicious once a time has passed.
+    passing: Vec<(Time, Problem)>,
 }
 
 impl<'a> Problems<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Problems<'a> {
-        Problems { file, text, found: Vec::new() }
+        Problems { file, text, found: Vec::new(), passing: Vec::new() }
+    }
+
+    /// The name of the file, as it was given.
+    pub(crate) fn file(&self) -> &'a str {
+        self.file
     }
 
     /// Refuses the file.
@@ -106,6 +114,19 @@ impl<'a> Problems<'a> {
         message: impl Into<String>,
     ) -> &mut Problem {
         self.add(Severity::Warning, at, field.into(), message.into())
+    }
+
+    /// Points at something that is suspicious once this time has passed: what is read here knows no clock.
+    pub(crate) fn once_past(&mut self, time: Time, at: Place, field: &str, message: String, hint: &str) {
+        let (file, field) = (self.file.to_owned(), field.to_owned());
+        let Place { line, column } = at;
+        let (hint, severity) = (Some(hint.to_owned()), Severity::Warning);
+        self.passing.push((time, Problem { file, line, column, field, message, hint, severity }));
+    }
+
+    /// What is suspicious once a time has passed.
+    pub(crate) fn take_passing(&mut self) -> Vec<(Time, Problem)> {
+        std::mem::take(&mut self.passing)
     }
 
     /// Whether the file is to be refused.

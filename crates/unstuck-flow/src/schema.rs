@@ -16,6 +16,7 @@ const FLOW: Objects = &[
     ("/$defs/forEach", fields::FOR_EACH),
     ("/$defs/concurrency", fields::CONCURRENCY),
     ("/$defs/emulate", fields::EMULATE),
+    ("/$defs/timeOfDay", fields::WAIT),
 ];
 
 const POLICY: Objects = &[("/$defs/policy", fields::POLICY), ("/$defs/backOff", fields::BACK_OFF)];

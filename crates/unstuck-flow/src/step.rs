@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Expression, Template};
-use unstuck_core::model::flow::{ForEach, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::flow::{ForEach, Kind, Step, StepIx};
 
 use crate::computed::{self, Done, Scope};
 use crate::given::Given;
-use crate::moment::{self, Moment};
 use crate::outline::{Outline, StepOutline};
 use crate::problem::Problems;
 use crate::read::{Object, Spot};
 use crate::references::{Reference, Relation};
 use crate::tree::Content;
-use crate::{command, emulate, fields, recovery};
+use crate::{command, emulate, fields, recovery, wait};
 
 /// What the steps of one flow share while they are compiled.
 pub(crate) struct Compiler<'a, 'b> {
@@ -112,21 +111,11 @@ fn kind(given: &Given<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -
         "action" => spot.foreign_name("name of an action", problems).map(|name| Kind::Action(name.into())),
         "run" => command::read(&spot, problems).map(Kind::Process),
         "flow" => spot.name("name of a flow", problems).map(|name| Kind::Child(name.into())),
-        "wait" => wait(&spot, scope, problems).map(Kind::Wait),
+        "wait" => wait::read(&spot, scope, problems).map(Kind::Wait),
         "signal" => spot.foreign_name("name of a signal", problems).map(|name| Kind::Signal(name.into())),
         "set" => computed::template(&spot, scope, problems).map(Kind::Set),
         _ => emulate::read(&spot, problems).map(Kind::Emulate),
     }
-}
-
-fn wait(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<WaitFor> {
-    if spot.node.text().is_some_and(|text| text.contains("${")) {
-        return computed::expression(spot, scope, problems).map(WaitFor::Computed);
-    }
-    Some(match moment::read(spot, problems)? {
-        Moment::After(span) => WaitFor::Span(span),
-        Moment::At(time) => WaitFor::Until(time),
-    })
 }
 
 fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Expression> {

@@ -94,7 +94,7 @@ fn steps_come_after_what_they_need_and_otherwise_as_written() {
 fn every_kind_is_read() {
     /// The fields, whether the kind is right, the queue and the full action.
     type Case = (&'static str, fn(&Kind) -> bool, &'static str, &'static str);
-    let cases: [Case; 11] = [
+    let cases: [Case; 12] = [
         ("action: work", |kind| matches!(kind, Kind::Action(name) if &**name == "work"), "work", "a.work"),
         ("run: [sleep, 1.50, true]", |kind| *argv(kind) == ["sleep", "1.50", "true"], "@process", "a.x"),
         (
@@ -105,6 +105,15 @@ fn every_kind_is_read() {
         ),
         ("flow: known", |kind| matches!(kind, Kind::Child(name) if &**name == "known"), "", "a.x"),
         ("wait: 1h 30m", |kind| matches!(kind, Kind::Wait(WaitFor::Span(Millis(5_400_000)))), "", "a.x"),
+        (
+            "wait: {until: 02:30, zone: Europe/Berlin, days: [sat, sunday]}",
+            |kind| {
+                matches!(kind, Kind::Wait(WaitFor::Next(next)) if next.to_string() == "02:30:00 Europe/Berlin"
+                    && next.days.len() == 2 && next.next(Time(1_774_699_200_000)) == Some(Time(1_774_746_000_000)))
+            },
+            "",
+            "a.x",
+        ),
         ("wait: 2", |kind| matches!(kind, Kind::Wait(WaitFor::Span(Millis(2_000)))), "", "a.x"),
         (
             "wait: 1970-01-01T00:00:01Z",

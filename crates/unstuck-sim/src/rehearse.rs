@@ -3,6 +3,7 @@
 pub mod auto;
 mod crew;
 mod doubts;
+mod examples;
 mod ledger;
 mod play;
 mod report;
@@ -18,6 +19,7 @@ use unstuck_core::time::Millis;
 use unstuck_flow::plan::Plan;
 
 pub use doubts::doubts;
+pub use examples::{ExampleFrom, Missing, MissingExample, Unfit};
 pub use play::{Played, Trouble, play};
 pub use report::{Attempts, Broken, EndKind, EndOf, PolicyUse, Report, RunEnd, Spread, report};
 pub use timeline::{Timeline, TimelineLine, timeline};

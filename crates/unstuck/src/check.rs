@@ -1,5 +1,6 @@
 //! `unstuck check`: everything that is wrong with flow files.
 
+use unstuck_core::time::Time;
 use unstuck_flow::{Problem, Severity};
 
 use crate::failure::Failure;
@@ -80,7 +81,7 @@ impl Checked<'_> {
             Ok(loaded) => {
                 checked.flows = loaded.flows.len();
                 checked.steps = loaded.flows.iter().map(|flow| flow.steps.len()).sum();
-                checked.problems = loaded.warnings;
+                checked.problems = loaded.warnings_at(Time(jiff::Timestamp::now().as_millisecond()));
             }
             Err(problems) => checked.problems = problems,
         }

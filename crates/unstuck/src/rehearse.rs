@@ -2,6 +2,7 @@
 
 mod faults;
 mod gather;
+mod outputs;
 mod show;
 
 use std::process::ExitCode;
@@ -48,6 +49,14 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
+    /// Examples of what steps put out, where steps read outputs: a map such as `fetch: {rows: [1, 2]}`.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    outputs: Vec<String>,
+
+    /// Take what each step last put out, by the runs of the store, as its example; --outputs goes first.
+    #[arg(long)]
+    outputs_from_store: bool,
+
     /// How many runs. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
@@ -92,6 +101,7 @@ Examples:
   unstuck rehearse examples/rehearsal/publish.yaml --plan examples/rehearsal/night.yaml
   unstuck rehearse nightly.yaml --plan storm.yaml --policies policies.yaml --runs 1000
   unstuck rehearse nightly.yaml --plan auto --must-survive stall,crash,stick
+  unstuck rehearse nightly.yaml --plan auto --outputs outputs.yaml
 
 A plan: {steps: {encode: {sequence: [stall, stick, pass], duration: 5m}}}";
 

@@ -221,7 +221,7 @@ impl<'d, 'c> Draft<'d, 'c> {
 
     /// The values that an expression reads.
     pub(crate) fn scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
-        let mut scope = Scope { item, ..Scope::default() };
+        let mut scope = Scope { item, now: self.now(), ..Scope::default() };
         if reads.input {
             scope.input = self.json(&self.run().input)?.value();
         }

@@ -161,7 +161,7 @@ pub(crate) fn limit(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit
     let name: Arc<str> = match &concurrency.key {
         None => flow.name.clone(),
         Some(key) => {
-            let scope = Scope { input: input.clone(), ..Scope::default() };
+            let scope = Scope { input: input.clone(), now: draft.now(), ..Scope::default() };
             let value = key
                 .program
                 .evaluate(&scope)

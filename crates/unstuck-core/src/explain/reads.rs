@@ -32,7 +32,7 @@ fn expressions(step: &Step) -> Vec<&Expression> {
         Kind::Action(_)
         | Kind::Process(_)
         | Kind::Child(_)
-        | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_))
+        | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
         | Kind::Signal(_)
         | Kind::Emulate(_) => None,
     };

@@ -15,7 +15,7 @@ pub enum Behaviour {
     Stall,
     /// Reports a fatal error.
     Fail,
-    /// The worker dies.
+    /// The worker dies; a local process ends by a signal.
     Crash,
     /// Slow, but alive.
     Drag,

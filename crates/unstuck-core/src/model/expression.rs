@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::model::flow::StepIx;
+use crate::time::Time;
 
 /// What an expression may refer to. Only what it reads is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Scope {
     pub item: Option<(Value, u32)>,
     /// The outputs of the steps that are read, by step id.
     pub steps: Vec<(Arc<str>, Value)>,
+    /// `now`: when this is decided, the same for all that is computed with one decision.
+    pub now: Time,
 }
 
 /// A compiled program, or a whole value with programs in it.

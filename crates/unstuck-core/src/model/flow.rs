@@ -11,6 +11,7 @@ use crate::id::FlowId;
 use crate::model::emulation::Emulation;
 use crate::model::expression::{Expression, Template};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
+use crate::model::time_of_day::TimeOfDay;
 use crate::time::{Millis, Time};
 
 /// The place of a step in its flow's list.
@@ -204,6 +205,8 @@ pub enum WaitFor {
     Span(Millis),
     /// Until this instant.
     Until(Time),
+    /// Until the next time that clocks show this, after the step is reached.
+    Next(TimeOfDay),
     /// Computed: a number of seconds, a duration or an instant.
     Computed(Expression),
 }

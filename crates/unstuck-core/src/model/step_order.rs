@@ -92,7 +92,7 @@ impl Moved<'_> {
             Kind::Action(_)
             | Kind::Process(_)
             | Kind::Child(_)
-            | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_))
+            | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
             | Kind::Signal(_)
             | Kind::Emulate(_) => {}
         }

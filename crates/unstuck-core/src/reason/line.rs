@@ -169,6 +169,9 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
             Some(format!("{ended}; tried anew in {} (stuck {stuck} of {max})", due.since(at)))
         }
         UnitFact::Done { .. } => Some(done(moment, unit)),
+        UnitFact::TimerSet { due, is_instant: true } if *due <= at => {
+            Some(format!("the time given has passed ({due}): no wait"))
+        }
         UnitFact::TimerSet { due, .. } => Some(format!("waits {}, until {due}", due.since(at))),
         UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
         UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} runs as child {run}")),

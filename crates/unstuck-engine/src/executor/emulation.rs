@@ -13,6 +13,7 @@ use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 
 use super::alarm::{Alarm, AlarmId};
+use super::killed;
 use super::lock::lock;
 use super::{Answers, Executor, Job};
 
@@ -32,7 +33,7 @@ pub struct Script {
 pub enum Line {
     /// The attempt says this.
     Says(Says),
-    /// The worker dies.
+    /// The worker of the attempt dies.
     Lost,
 }
 
@@ -57,7 +58,7 @@ pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
         Behaviour::Pass => once(complete()),
         Behaviour::Stall => once(fail("emulated stall", false)),
         Behaviour::Fail => once(fail("emulated failure", true)),
-        Behaviour::Crash => once(Line::Lost),
+        Behaviour::Crash => once(crash(turn, job)),
         Behaviour::Drag => {
             let lease = job.step().limits.heartbeat_timeout;
             let every = lease.map_or(BEAT, |lease| Millis((lease.0 / 3).clamp(1, BEAT.0)));
@@ -74,6 +75,24 @@ pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
         Behaviour::Wait { until: WaitUntil::At(time) } => {
             Script { beat: None, end: Some((time.since(now), complete())) }
         }
+    }
+}
+
+/// A worker dies and is lost. A local process ends by a signal: its end is known, so nothing is stuck.
+fn crash(turn: &Turn, job: &Job) -> Line {
+    match job.step().kind {
+        Kind::Process(_) => {
+            // The cause that a plan gives is for errors that are reported; nobody reports this one.
+            let (context, details) = (turn.context.clone(), killed::details(killed::EMULATED));
+            let error = Error { context, details, ..Error::new(killed::cause(killed::EMULATED)) };
+            Line::Says(Says::Fail { error: Box::new(error), fatal: false })
+        }
+        Kind::Action(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Signal(_)
+        | Kind::Set(_)
+        | Kind::Emulate(_) => Line::Lost,
     }
 }
 

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::Instant;
 
+use unstuck_core::command::Says;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Plan, WaitUntil};
-use unstuck_core::model::flow::{Kind, StepIx};
+use unstuck_core::model::emulation::{Behaviour, Emulation, Plan, Turn, WaitUntil};
+use unstuck_core::model::flow::{Command, Kind, StepIx};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::executor::emulation::{EmulationExecutor, Line, script};
+use unstuck_engine::executor::emulation::{EmulationExecutor, Line, play, script};
 use unstuck_engine::executor::{Executor, Job, Word};
 
 use super::support::{Ear, emulation, flow, job_of, line, outcome};
@@ -61,6 +62,31 @@ fn each_behaviour_has_its_script() {
     for (attempt, expected) in (1..).zip(expected) {
         let job = job(&emulation, Limits::default(), attempt);
         assert_eq!(text(&emulation, &job, Time(0)), expected, "attempt {attempt}");
+    }
+}
+
+#[test]
+fn a_crash_loses_a_worker_and_ends_a_process_by_a_signal() {
+    let process = Kind::Process(Command::Shell("true".to_owned()));
+    let turn = Turn {
+        after: Millis(40),
+        cause: Some("of other errors".into()),
+        context: Some("the end of stderr".into()),
+        ..Turn::of(Behaviour::Crash)
+    };
+    let said = |kind: Kind| {
+        let job = job_of(&flow(kind, Limits::default(), Path::new("")), 1, "1");
+        play(&turn, &job, Time(0)).collect::<Vec<_>>()
+    };
+    let lines = said(process);
+    let [(Millis(40), Line::Says(Says::Fail { error, fatal: false }))] = lines.as_slice() else {
+        panic!("a process is stalled: {lines:?}");
+    };
+    assert_eq!(&*error.cause, "killed by signal 9 (SIGKILL)");
+    assert_eq!(error.context.as_deref(), Some("the end of stderr"));
+    assert_eq!(error.details.text(), r#"{"signal":9}"#);
+    for kind in [Kind::Action("a".into()), Kind::Emulate(emulation(&[Behaviour::Crash]))] {
+        assert!(matches!(said(kind)[..], [(Millis(40), Line::Lost)]));
     }
 }
 

@@ -69,9 +69,10 @@ fn the_exit_status_decides() {
         ("echo one >&2; echo ' two ' >&2; echo >&2; exit 3", "stalled two"),
         ("echo output; exit 64", "stalled exit status 64"),
         ("exit 127", "stalled exit status 127"),
-        ("kill -9 $$", "stalled killed by signal 9"),
-        ("kill -TERM $$", "stalled killed by signal 15"),
-        ("echo last words >&2; kill -9 $$", "stalled last words"),
+        ("kill -9 $$", "stalled killed by signal 9 (SIGKILL)"),
+        ("kill -TERM $$", "stalled killed by signal 15 (SIGTERM)"),
+        ("ulimit -c 0; kill -SEGV $$", "stalled killed by signal 11 (SIGSEGV)"),
+        ("echo last words >&2; kill -9 $$", "stalled killed by signal 9 (SIGKILL)"),
     ];
     for (script, expected) in cases {
         assert_eq!(line(&run(shell(script))), expected, "{script}");

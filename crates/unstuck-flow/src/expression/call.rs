@@ -30,6 +30,16 @@ pub(super) fn call<'a>(
         Function::Min | Function::Max | Function::Least | Function::Greatest => {
             list::extreme(function, &arguments, meter)
         }
+        Function::FullYear
+        | Function::Month
+        | Function::Date
+        | Function::DayOfMonth
+        | Function::DayOfWeek
+        | Function::DayOfYear
+        | Function::Hours
+        | Function::Minutes
+        | Function::Seconds
+        | Function::Milliseconds => moment::part(function, &arguments, meter),
         Function::Size
         | Function::Text
         | Function::Integer
@@ -43,17 +53,7 @@ pub(super) fn call<'a>(
         | Function::Floor
         | Function::Round
         | Function::HasValue
-        | Function::OrValue
-        | Function::FullYear
-        | Function::Month
-        | Function::Date
-        | Function::DayOfMonth
-        | Function::DayOfWeek
-        | Function::DayOfYear
-        | Function::Hours
-        | Function::Minutes
-        | Function::Seconds
-        | Function::Milliseconds => one(function, arguments.pop().unwrap_or(Val::Null), meter),
+        | Function::OrValue => one(function, arguments.pop().unwrap_or(Val::Null), meter),
     }
 }
 
@@ -86,7 +86,7 @@ fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>,
             Val::Optional(inner) => Ok(Val::Bool(inner.is_some())),
             other => Err(no_optional(function, other)),
         },
-        _ => moment::part(function, &value),
+        _ => Fault::wrong(format!("`{}` takes something else", function.name())),
     }
 }
 

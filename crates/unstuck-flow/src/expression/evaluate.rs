@@ -69,6 +69,7 @@ impl<'a> Machine<'a> {
         match variable {
             Variable::Input => Ok(Val::json(&self.scope.input)),
             Variable::Run => Ok(Val::json(&self.scope.run)),
+            Variable::Now => Ok(Val::Timestamp(self.scope.now.timestamp())),
             Variable::Item => match &self.scope.item {
                 Some((item, _)) => Ok(Val::json(item)),
                 None => Fault::wrong("`item` has no value outside of a `forEach`"),

@@ -3,7 +3,7 @@
 use super::ExpressionError;
 use super::sentence::meant;
 
-/// A function. None of them depends on the clock or on chance.
+/// A function. None of them depends on the clock, on chance or on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Size,
@@ -114,16 +114,16 @@ pub(super) const SIGNATURES: &[Signature] = &[
     method(Function::Reverse, "reverse", 0, 0, "list.reverse()"),
     method(Function::OrValue, "orValue", 1, 1, "input.?name.orValue('default')"),
     method(Function::HasValue, "hasValue", 0, 0, "input.?name.hasValue()"),
-    method(Function::FullYear, "getFullYear", 0, 0, "timestamp.getFullYear()"),
-    method(Function::Month, "getMonth", 0, 0, "timestamp.getMonth()"),
-    method(Function::Date, "getDate", 0, 0, "timestamp.getDate()"),
-    method(Function::DayOfMonth, "getDayOfMonth", 0, 0, "timestamp.getDayOfMonth()"),
-    method(Function::DayOfWeek, "getDayOfWeek", 0, 0, "timestamp.getDayOfWeek()"),
-    method(Function::DayOfYear, "getDayOfYear", 0, 0, "timestamp.getDayOfYear()"),
-    method(Function::Hours, "getHours", 0, 0, "timestamp.getHours()"),
-    method(Function::Minutes, "getMinutes", 0, 0, "timestamp.getMinutes()"),
-    method(Function::Seconds, "getSeconds", 0, 0, "timestamp.getSeconds()"),
-    method(Function::Milliseconds, "getMilliseconds", 0, 0, "timestamp.getMilliseconds()"),
+    method(Function::FullYear, "getFullYear", 0, 1, "timestamp.getFullYear('Europe/Berlin')"),
+    method(Function::Month, "getMonth", 0, 1, "timestamp.getMonth('Europe/Berlin')"),
+    method(Function::Date, "getDate", 0, 1, "timestamp.getDate('Europe/Berlin')"),
+    method(Function::DayOfMonth, "getDayOfMonth", 0, 1, "timestamp.getDayOfMonth('Europe/Berlin')"),
+    method(Function::DayOfWeek, "getDayOfWeek", 0, 1, "timestamp.getDayOfWeek('Europe/Berlin')"),
+    method(Function::DayOfYear, "getDayOfYear", 0, 1, "timestamp.getDayOfYear('Europe/Berlin')"),
+    method(Function::Hours, "getHours", 0, 1, "timestamp.getHours('Europe/Berlin')"),
+    method(Function::Minutes, "getMinutes", 0, 1, "timestamp.getMinutes('Europe/Berlin')"),
+    method(Function::Seconds, "getSeconds", 0, 1, "timestamp.getSeconds('Europe/Berlin')"),
+    method(Function::Milliseconds, "getMilliseconds", 0, 1, "timestamp.getMilliseconds('Europe/Berlin')"),
 ];
 
 /// The function that is called so, at this place and with so many arguments.
@@ -143,6 +143,23 @@ pub(super) fn signature(
 }
 
 impl Function {
+    /// Whether it gives a part of a timestamp, in UTC or in a zone.
+    pub(super) fn is_part_of_time(self) -> bool {
+        matches!(
+            self,
+            Function::FullYear
+                | Function::Month
+                | Function::Date
+                | Function::DayOfMonth
+                | Function::DayOfWeek
+                | Function::DayOfYear
+                | Function::Hours
+                | Function::Minutes
+                | Function::Seconds
+                | Function::Milliseconds
+        )
+    }
+
     /// As it is written.
     pub(super) fn name(self) -> &'static str {
         SIGNATURES.iter().find(|signature| signature.function == self).map_or("", |signature| signature.name)
@@ -177,9 +194,12 @@ fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
         return ExpressionError::new(at, format!("`{name}` is called on a list"))
             .hint(format!("write `{usage}`"));
     }
-    if ["now", "today", "random", "uuid", "rand", "date", "time"].contains(&name) {
+    if name == "now" {
+        return ExpressionError::new(at, "`now` is a value, and no function").hint("write `now`");
+    }
+    if ["today", "random", "uuid", "rand", "date", "time"].contains(&name) {
         return error
-            .hint("an expression knows no clock and no chance; there are `run.createdAt` and `run.id`");
+            .hint("an expression knows no chance, and the time as `now`; there are `run.createdAt` and `run.id` too");
     }
     let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
     let names =

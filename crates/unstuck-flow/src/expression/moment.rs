@@ -1,4 +1,5 @@
-//! Durations and timestamps in expressions. There is no `now`: the same expression always gives the same value.
+//! Durations and timestamps in expressions. No clock is read: `now` is bound from outside, and the rules of time zones are
+//! compiled in.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
@@ -6,9 +7,10 @@ use unstuck_core::duration::{parse_duration, parse_instant};
 
 use super::arithmetic::no_operator;
 use super::function::Function;
-use super::meter::Fault;
+use super::meter::{Fault, Meter};
 use super::syntax::Operator;
 use super::value::Val;
+use crate::zone;
 
 /// Reads what `duration('...')` is given: the same texts as everywhere in a flow file, and a sign.
 pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
@@ -64,22 +66,49 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
     })
 }
 
-/// `getHours()` and its like: of a timestamp in UTC, or of a duration as a whole.
-pub(super) fn part<'a>(function: Function, of: &Val<'a>) -> Result<Val<'a>, Fault> {
-    match of {
-        Val::Timestamp(at) => Ok(Val::Integer(calendar(function, &at.to_zoned(TimeZone::UTC)))),
-        Val::Duration(span) => match function {
+/// `getHours()` and its like: of a timestamp in UTC or in a zone, or of a duration as a whole.
+pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+    let (of, zone) = match arguments {
+        [of, zone] => (of, Some(zone)),
+        [of] => (of, None),
+        _ => return Fault::wrong(format!("`{}` is called on a timestamp", function.name())),
+    };
+    match (of, zone) {
+        (Val::Timestamp(at), zone) => {
+            let zone = zone.map_or(Ok(TimeZone::UTC), |zone| zone_of(function, zone, meter))?;
+            Ok(Val::Integer(calendar(function, &at.to_zoned(zone))))
+        }
+        (Val::Duration(_), Some(_)) => {
+            Fault::wrong(format!("{} is no timestamp, and in no time zone", of.described()))
+        }
+        (Val::Duration(span), None) => match function {
             Function::Hours => Ok(Val::Integer(span.as_hours())),
             Function::Minutes => Ok(Val::Integer(span.as_mins())),
             Function::Seconds => Ok(Val::Integer(span.as_secs())),
             Function::Milliseconds => Ok(Val::Integer(i64::from(span.subsec_millis()))),
             _ => Fault::wrong(format!("{} is no timestamp, and has no date", of.described())),
         },
-        other => Fault::wrong(format!(
+        (other, _) => Fault::wrong(format!(
             "{} is no timestamp; make one of a string with `timestamp(...)`",
             other.described()
         )),
     }
+}
+
+/// Looking a zone up costs more than most operations, and looking for what was meant more than that.
+fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, Fault> {
+    let Val::Text(name) = zone else {
+        return Fault::wrong(format!(
+            "`{}` takes a time zone such as 'Europe/Berlin', and this is {}",
+            function.name(),
+            zone.described()
+        ));
+    };
+    meter.spend(20)?;
+    zone::find(name.as_str()).or_else(|unknown| {
+        meter.spend(5_000)?;
+        Fault::wrong(format!("{}; {}", unknown.message, unknown.hint))
+    })
 }
 
 /// As CEL counts: months, days of the month and of the year from 0, `getDate` from 1, Sunday is 0.

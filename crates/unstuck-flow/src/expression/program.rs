@@ -88,6 +88,7 @@ pub(super) enum Variable {
     Run,
     Item,
     Index,
+    Now,
     /// The output of a step, by its id.
     Output(Arc<str>),
 }

@@ -10,6 +10,7 @@ use super::sentence::{listed, meant};
 use super::syntax::{Form, Place, Syntax};
 use super::value::Kind;
 use super::{ExpressionError, Names, RUN_FIELDS, moment};
+use crate::zone;
 
 /// Turns a syntax tree into a program, and says what it reads.
 pub(super) fn resolve(
@@ -100,6 +101,7 @@ impl Resolver<'_> {
         Ok(Part::Variable(match name {
             "input" => Variable::Input,
             "run" => Variable::Run,
+            "now" => Variable::Now,
             "item" if self.names.item => Variable::Item,
             "index" if self.names.item => Variable::Index,
             "item" | "index" => {
@@ -129,7 +131,7 @@ impl Resolver<'_> {
         if self.names.step_ids.contains(&name) {
             return error.hint(format!("the output of that step is `{}`", output_of(name)));
         }
-        let mut known = vec!["input", "steps", "run"];
+        let mut known = vec!["input", "steps", "run", "now"];
         if self.names.item {
             known.extend(["item", "index"]);
         }
@@ -288,6 +290,13 @@ impl Resolver<'_> {
                 Ok(Part::Matches { pattern: Pattern::compile(written)?, of: self.boxed(target)? })
             }
             (Function::OrValue, [default]) => self.pair(target, default).map(Part::OrValue),
+            (function, [Syntax { form: Form::Text(zone), start, .. }]) if function.is_part_of_time() => {
+                if let Err(unknown) = zone::find(zone) {
+                    return Err(ExpressionError::new(*start, unknown.message).hint(unknown.hint));
+                }
+                let arguments = vec![self.node(target)?, self.node(&arguments[0])?];
+                Ok(Part::Call { function, arguments })
+            }
             (function, _) => {
                 let mut nodes = vec![self.node(target)?];
                 for argument in arguments {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstuck_core::model::flow::{Flow, Kind, Step};
 
 use super::is_executed;
+use super::outputs::takes_example;
 use crate::problem::Problems;
 use crate::suggest;
 use crate::tree::Place;
@@ -133,9 +134,19 @@ pub(super) enum Section {
     Steps,
     Actions,
     ActionTypes,
+    /// Steps, for examples of what they put out.
+    Outputs,
 }
 
 impl Section {
+    /// Whether a step can be spoken of there.
+    fn takes(self, step: &Step) -> bool {
+        match self {
+            Section::Steps | Section::Actions | Section::ActionTypes => is_executed(step),
+            Section::Outputs => takes_example(step),
+        }
+    }
+
     pub(super) const ALL: [(&'static str, Section); 3] =
         [("steps", Section::Steps), ("actions", Section::Actions), ("actionTypes", Section::ActionTypes)];
 }
@@ -155,11 +166,11 @@ pub(super) fn read(
     problems: &mut Problems<'_>,
 ) -> Option<Target> {
     let target = match section {
-        Section::Steps => step(named, problems)?,
+        Section::Steps | Section::Outputs => step(named, problems)?,
         Section::Actions => Target::Action(Pattern::new(named.text)),
         Section::ActionTypes => Target::ActionType(Pattern::new(named.text)),
     };
-    exists(named, &target, flows, problems).then_some(target)
+    exists(named, section, &target, flows, problems).then_some(target)
 }
 
 fn step(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
@@ -184,14 +195,20 @@ fn step(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
 }
 
 /// Whether it is about anything that can be told what to do.
-fn exists(named: &Named<'_>, target: &Target, flows: &[Flow], problems: &mut Problems<'_>) -> bool {
+fn exists(
+    named: &Named<'_>,
+    section: Section,
+    target: &Target,
+    flows: &[Flow],
+    problems: &mut Problems<'_>,
+) -> bool {
     let steps = || flows.iter().flat_map(|flow| flow.steps.iter().map(move |step| (flow, step)));
     let of_target = |item| steps().filter(move |(flow, step)| target.takes(&flow.name, step, item));
     let item = match target {
         Target::Step { item, .. } => *item,
         Target::Action(_) | Target::ActionType(_) => None,
     };
-    if of_target(item).any(|(_, step)| is_executed(step) && (item.is_none() || step.for_each.is_some())) {
+    if of_target(item).any(|(_, step)| section.takes(step) && (item.is_none() || step.for_each.is_some())) {
         return true;
     }
     let is_exact = match target {
@@ -199,7 +216,12 @@ fn exists(named: &Named<'_>, target: &Target, flows: &[Flow], problems: &mut Pro
         Target::Action(pattern) | Target::ActionType(pattern) => pattern.is_exact(),
     };
     if let Some((_, step)) = of_target(item).next().filter(|_| is_exact) {
-        refuse_unplayable(named, step, problems);
+        match section {
+            Section::Steps | Section::Actions | Section::ActionTypes => {
+                refuse_unplayable(named, step, problems);
+            }
+            Section::Outputs => refuse_example(named, step, problems),
+        }
         return false;
     }
     if !is_exact {
@@ -208,7 +230,7 @@ fn exists(named: &Named<'_>, target: &Target, flows: &[Flow], problems: &mut Pro
             .hint("it has no effect");
         return true;
     }
-    let (what, known) = candidates(target, flows);
+    let (what, known) = candidates(section, target, flows);
     let hint = suggest::hint(named.text, known.iter().map(String::as_str));
     problems.error(named.at, &named.path, format!("there is no {what} `{}`", named.text)).maybe_hint(hint);
     false
@@ -236,11 +258,33 @@ fn refuse_unplayable(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>
     problems.error(named.at, &named.path, message).hint(hint);
 }
 
+fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
+    let id = &step.id;
+    let (message, hint) = match &step.kind {
+        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) | Kind::Signal(_) => {
+            (format!("step `{id}` has no items"), format!("it has no `forEach`: write `{id}`"))
+        }
+        Kind::Child(flow) => (
+            format!("step `{id}` is a child flow, and its output is what the child puts out"),
+            format!("give examples for the steps of the child: `{flow}.<step>`"),
+        ),
+        Kind::Wait(_) => (
+            format!("step `{id}` is a `wait`, and its output is always null"),
+            "leave it out: a rehearsal waits as the engine does".to_owned(),
+        ),
+        Kind::Set(_) => (
+            format!("step `{id}` is a `set`, and its output is computed in a rehearsal too"),
+            "give examples for the steps that it reads".to_owned(),
+        ),
+    };
+    problems.error(named.at, &named.path, message).hint(hint);
+}
+
 /// The names that would have been right.
-fn candidates(target: &Target, flows: &[Flow]) -> (&'static str, Vec<String>) {
+fn candidates(section: Section, target: &Target, flows: &[Flow]) -> (&'static str, Vec<String>) {
     let executed = || {
         let steps = flows.iter().flat_map(|flow| flow.steps.iter().map(move |step| (flow, step)));
-        steps.filter(|(_, step)| is_executed(step))
+        steps.filter(move |(_, step)| section.takes(step))
     };
     match target {
         Target::Step { flow: None, .. } => {

@@ -7,7 +7,7 @@ use unstuck_core::time::{Millis, Time};
 
 use super::pattern::{self, Named, Section};
 use super::rule::{self, Rule};
-use super::{Plan, outage, world};
+use super::{Plan, outage, outputs, world};
 use crate::fields;
 use crate::parse::join;
 use crate::problem::Problems;
@@ -40,6 +40,9 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
     let (every, until) = (duration("every", problems), duration("until", problems));
     let start = object.spot("start").map_or(Some(usual.start), |spot| start(&spot, problems));
     let rules = rules(&object, flows, problems);
+    let outputs = object
+        .spot("outputs")
+        .map_or(Some(Vec::new()), |spot| outputs::read(&spot, problems.file(), flows, problems));
     let outages = object.spot("outages").map_or(Some(Vec::new()), |spot| {
         world::list(&spot, problems, |spot, problems| outage::read(spot, flows, problems))
     });
@@ -56,6 +59,7 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
         input: object.spot("input").map(|spot| Json::of(&spot.node.value())),
         until: until?,
         rules: rules?,
+        outputs: outputs?,
         outages: outages?,
         workers: workers?,
         signals: signals?,

@@ -5,6 +5,7 @@ use unstuck_core::time::{Millis, Time};
 use crate::moment::{self, Moment};
 use crate::problem::Problems;
 use crate::read::Spot;
+use crate::time_of_day::{self, NO_TIME_OF_DAY, OfDay};
 
 /// Milliseconds of a day.
 pub(super) const DAY: i64 = 24 * 60 * 60 * 1_000;
@@ -39,10 +40,10 @@ impl When {
 
 /// Reads `2h`, `02:00` or `2026-01-02T02:00:00Z`.
 pub(super) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<When> {
-    match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day(text.trim())) {
+    match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day::read(text.trim())) {
         OfDay::Is(span) => return Some(When::Daily(span)),
         OfDay::IsNone => {
-            spot.refuse(problems, "is no time of day: that goes from `00:00` to `23:59`");
+            spot.refuse(problems, NO_TIME_OF_DAY);
             return None;
         }
         OfDay::SomethingElse => {}
@@ -51,32 +52,6 @@ pub(super) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<When>
         Moment::After(span) => When::After(span),
         Moment::At(time) => When::At(time),
     })
-}
-
-/// What a text says about the time of day.
-#[derive(Debug, PartialEq, Eq)]
-enum OfDay {
-    /// It is this one.
-    Is(Millis),
-    /// It looks like one that there is not.
-    IsNone,
-    /// It is something else.
-    SomethingElse,
-}
-
-fn time_of_day(text: &str) -> OfDay {
-    let parts: Vec<&str> = text.split(':').collect();
-    let looks_right = matches!(parts.len(), 2 | 3)
-        && parts.iter().all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
-    if !looks_right {
-        return OfDay::SomethingElse;
-    }
-    let numbers: Vec<u64> = parts.iter().filter_map(|part| part.parse().ok()).collect();
-    let (hours, minutes, seconds) = (numbers[0], numbers[1], numbers.get(2).copied().unwrap_or(0));
-    if hours >= 24 || minutes >= 60 || seconds >= 60 {
-        return OfDay::IsNone;
-    }
-    OfDay::Is(Millis::seconds((hours * 60 + minutes) * 60 + seconds))
 }
 
 #[cfg(test)]
@@ -98,24 +73,6 @@ mod tests {
         ];
         for (when, from, wanted) in cases {
             assert_eq!(when.next(hour(12), hour(from)), wanted.map(hour), "{when:?} from {from}");
-        }
-    }
-
-    #[test]
-    fn a_time_of_day_has_hours_and_minutes() {
-        let cases = [
-            ("02:00", OfDay::Is(Millis(7_200_000))),
-            ("2:05", OfDay::Is(Millis(7_500_000))),
-            ("23:59:59", OfDay::Is(Millis(86_399_000))),
-            ("24:00", OfDay::IsNone),
-            ("12:60", OfDay::IsNone),
-            ("2h", OfDay::SomethingElse),
-            ("12", OfDay::SomethingElse),
-            ("1:2:3:4", OfDay::SomethingElse),
-            ("ab:cd", OfDay::SomethingElse),
-        ];
-        for (text, wanted) in cases {
-            assert_eq!(time_of_day(text), wanted, "{text}");
         }
     }
 }

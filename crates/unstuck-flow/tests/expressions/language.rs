@@ -305,6 +305,19 @@ fn moments_are_computed_without_a_clock() {
         ("timestamp(run.createdAt).getHours()", json!(8)),
         ("timestamp('2030-01-31T08:30:15.250Z').getSeconds()", json!(15)),
         ("timestamp('2030-01-31T08:30:15.250Z').getMilliseconds()", json!(250)),
+        // 2030-01-31T09:15:00.500Z: when this is evaluated.
+        ("now", json!("2030-01-31T09:15:00.5Z")),
+        ("now + duration('2h')", json!("2030-01-31T11:15:00.5Z")),
+        ("now - duration('15m') > timestamp(run.createdAt)", json!(true)),
+        ("now == now", json!(true)),
+        ("type(now) == type(timestamp(0))", json!(true)),
+        ("now.getHours('Europe/Berlin')", json!(10)),
+        ("now.getHours(' UTC'.trim())", json!(9)),
+        ("now.getDate('Pacific/Kiritimati')", json!(31)),
+        ("now.getHours('Pacific/Kiritimati')", json!(23)),
+        ("timestamp('2030-07-31T23:30:00Z').getDate('Europe/Berlin')", json!(1)),
+        ("now.getMinutes('+05:30')", json!(45)),
+        ("now.getMilliseconds('-03:00')", json!(500)),
         ("string(timestamp(run.createdAt))", json!("2030-01-31T08:30:00Z")),
     ]);
 }

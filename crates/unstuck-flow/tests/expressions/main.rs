@@ -45,6 +45,7 @@ fn scope() -> Scope {
             (Arc::from("fetch-data"), json!([1, 2, 3])),
             (Arc::from("skipped"), Value::Null),
         ],
+        now: unstuck_core::time::Time(1_896_081_300_500),
     }
 }
 

@@ -94,5 +94,6 @@ fn scope_of_the_page() -> Scope {
         run: values["run"].clone(),
         item: Some((values["item"].clone(), 0)),
         steps: steps.iter().map(|(id, output)| (Arc::from(id.as_str()), output.clone())).collect(),
+        now: unstuck_core::duration::parse_instant(values["now"].as_str().expect("now")).expect("an instant"),
     }
 }

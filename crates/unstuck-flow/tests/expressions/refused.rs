@@ -76,8 +76,12 @@ fn habits_of_other_languages() {
         ("input.name.lower()", 11, "no function `lower`", "did you mean `text.lowerAscii()`?"),
         ("len(input.list)", 0, "no function `len`", "did you mean `size(x)`?"),
         ("input.list.any(x, x)", 11, "no function `any`", "did you mean `list.exists(x, condition)`?"),
-        ("now()", 0, "no function `now`", "no clock and no chance"),
-        ("random()", 0, "no function `random`", "no clock and no chance"),
+        ("now()", 0, "`now` is a value, and no function", "write `now`"),
+        ("random()", 0, "no function `random`", "knows no chance"),
+        ("today()", 0, "no function `today`", "the time as `now`"),
+        ("now.getHours('Europe/Berln')", 13, "no time zone `Europe/Berln`", "did you mean `Europe/Berlin`?"),
+        ("now.getHours('+2')", 13, "`+2` is no offset from UTC", "write for example `+02:00`"),
+        ("now.getHours('UTC', 'UTC')", 4, "`getHours` takes 0 to 1 arguments", "getHours('Europe/Berlin')"),
     ]);
 }
 

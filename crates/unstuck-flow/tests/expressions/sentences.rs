@@ -111,6 +111,13 @@ fn functions() {
             "input.name.getHours()",
             "the string \"Ada\" is no timestamp; make one of a string with `timestamp(...)`",
         ),
+        ("now.getHours(input.name)", "there is no time zone `Ada`; "),
+        (
+            "now.getHours(input.n)",
+            "`getHours` takes a time zone such as 'Europe/Berlin', and this is the integer 5",
+        ),
+        ("duration('1h').getHours('UTC')", "the duration 3600s is no timestamp, and in no time zone"),
+        ("now.x", "now is the timestamp 2030-01-31T09:15:00.5Z, and has no field `x`"),
         ("duration('1h').getMonth()", "the duration 3600s is no timestamp, and has no date"),
         ("timestamp('9999-12-30T00:00:00Z') + duration('1000d')", "is out of the range of the calendar"),
     ]);

@@ -49,6 +49,27 @@ steps: {'*': fail, fetch: stall, 'rollout.fetch': pass, 'encode[1]': choke, 'pub
 }
 
 #[test]
+fn examples_of_outputs_are_matched_like_rules_and_a_signal_has_one_too() {
+    let plan = plan(
+        "outputs: {'*': 1, fetch: {rows: []}, 'rollout.fetch': 3, 'encode[1]': 4, approved: {by: ada}}\n",
+    );
+    let cases = [
+        ("publish", "fetch", None, r#"{"rows":[]}"#),
+        ("rollout", "fetch", None, "3"),
+        ("publish", "encode", Some(0), "1"),
+        ("publish", "encode", Some(1), "4"),
+        ("publish", "approved", None, r#"{"by":"ada"}"#),
+    ];
+    let flows = flows();
+    for (flow, step, item, wanted) in cases {
+        let flow = flows.iter().find(|known| &*known.name == flow).expect("there is such a flow");
+        let step = flow.step(flow.find(step).expect("there is such a step"));
+        let example = plan.example(&flow.name, step, item).expect("there is an example");
+        assert_eq!((example.output.text(), &*example.from), (wanted, "f"), "{} {item:?}", step.id);
+    }
+}
+
+#[test]
 fn actions_and_labels_are_matched_by_name_and_pattern() {
     let cases = [
         ("actions: {fetch: stall}", "fetch", "stall"),

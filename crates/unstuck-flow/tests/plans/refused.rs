@@ -90,6 +90,22 @@ const NAMES: &[Case] = &[
         &["1:16: actionTypes.TRANSFROM: there is no action type `TRANSFROM` (did you mean `TRANSFORM`?)"],
     ),
     ("{steps: {'x*': pass}}", &["1:10: steps.x*: `x*` matches no step that is executed (it has no effect)"]),
+    (
+        "{outputs: {fecth: 1, title: 2, deploy: 3, pause: 4, 'fetch[0]': 5}}",
+        &[
+            "1:12: outputs.fecth: there is no step `fecth` (did you mean `fetch`?)",
+            "1:22: outputs.title: step `title` is a `set`, and its output is computed in a rehearsal too (give examples for the steps that it reads)",
+            "1:32: outputs.deploy: step `deploy` is a child flow, and its output is what the child puts out (give examples for the steps of the child: `rollout.<step>`)",
+            "1:43: outputs.pause: step `pause` is a `wait`, and its output is always null (leave it out: a rehearsal waits as the engine does)",
+            "1:53: outputs.fetch[0]: step `fetch` has no items (it has no `forEach`: write `fetch`)",
+        ],
+    ),
+    (
+        "{outputs: [fetch]}",
+        &[
+            "1:11: outputs: expected a map of steps to what they put out, such as `{fetch: {rows: [1, 2]}}`, not a list",
+        ],
+    ),
     ("{steps: [fetch]}", &["1:9: steps: expected a map such as `{fetch: [stall, pass]}`, not a list"]),
 ];
 

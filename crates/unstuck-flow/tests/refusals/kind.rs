@@ -87,6 +87,37 @@ steps:
         ],
     ),
     (
+        "times of day",
+        r#"
+flow: a
+steps:
+  - {id: a, wait: "02:00"}
+  - {id: b, wait: {until: "25:00", zone: Europe/Berln}}
+  - {id: c, wait: {zone: UTC}}
+  - {id: d, wait: {until: "2:00"}}
+  - {id: e, wait: {until: 2030-01-31T08:30:00Z, zone: UTC}}
+  - {id: f, wait: {until: noon, zone: "${input.zone}"}}
+  - {id: g, wait: {until: 2, zone: UTC, days: []}}
+  - {id: h, wait: {until: "02:00", zone: UTC, days: [mon, frday]}}
+  - {id: i, wait: {at: "02:00", zone: UTC}}
+"#,
+        &[
+            "4:19: steps.a.wait: a time of day needs its time zone (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "5:27: steps.b.wait.until: `25:00` is no time of day: that goes from `00:00` to `23:59`",
+            "5:42: steps.b.wait.zone: there is no time zone `Europe/Berln` (did you mean `Europe/Berlin`?)",
+            "6:19: steps.c.wait: `wait` has no `until` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "7:19: steps.d.wait: `wait` has no `zone` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "8:27: steps.e.wait.until: expected a time of day such as `02:00` (an instant has its zone already, and stands alone: `wait: 2030-01-31T08:30:00Z`)",
+            "9:27: steps.f.wait.until: expected a time of day such as `02:00` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "9:39: steps.f.wait.zone: no expressions are evaluated here (`zone` is fixed; an instant that is computed stands alone: `wait: ${ ... }`)",
+            "10:27: steps.g.wait.until: expected a time of day such as `\"02:00\"`, in quotes, not `2`",
+            "10:47: steps.g.wait.days: no day of the week is named (leave `days` out for every day)",
+            "11:59: steps.h.wait.days[1]: expected `monday`, `tuesday`, `wednesday`, `thursday`, `friday`, `saturday` or `sunday`, not `frday` (did you mean `friday`?)",
+            "12:19: steps.i.wait: `wait` has no `until` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "12:20: steps.i.wait.at: `wait` has no field `at`",
+        ],
+    ),
+    (
         "a negative wait",
         "\
 flow: a

@@ -13,6 +13,7 @@ use unstuck_core::model::flow::{Kind, Step};
 use unstuck_core::time::Millis;
 use unstuck_flow::plan::{SignalPlan, is_executed};
 
+use super::examples::{self, ExampleFrom, Missing};
 use super::report::{EndKind, RunEnd};
 use super::{Rehearsal, Trouble};
 
@@ -31,8 +32,14 @@ pub struct Findings {
     pub flow: String,
     /// Where chance started.
     pub seed: u64,
+    /// Where the examples of outputs were found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<ExampleFrom>,
     /// How a run ends without any fault.
     pub without_fault: RunEnd,
+    /// Which examples of outputs are missing, where a run ends badly without any fault for the lack of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// How many steps have had faults.
     pub steps: usize,
     /// One fault, at one attempt.
@@ -110,6 +117,7 @@ pub fn find_weak_points(
     };
     // What ends badly without a fault says nothing about faults.
     let is_sound = without_fault.end == EndKind::Completed;
+    let missing = if is_sound { None } else { examples::missing(rehearsal)? };
     let pick = |faults: Vec<Vec<Fault>>| if is_sound { faults } else { Vec::new() };
     let once = try_all(rehearsal, pick(single(false)))?;
     let always = try_all(rehearsal, pick(single(true)))?;
@@ -121,6 +129,8 @@ pub fn find_weak_points(
     Ok(Findings {
         flow: rehearsal.flow.to_string(),
         seed: rehearsal.seed,
+        outputs: examples::given(&rehearsal.plan),
+        missing,
         steps: spots.len(),
         once: tried(&once, 0),
         always: tried(&always, 0),

@@ -210,11 +210,13 @@ fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> Turn {
         .filter_map(|outage| Some((outage.window(plan.start, now)?, outage)))
         .filter(|(window, _)| window.from <= now || ends.is_none_or(|ends| window.from < ends))
         .min_by_key(|(window, _)| window.from);
-    match struck {
+    let turn = match struck {
         None => planned,
         Some((window, outage)) => {
             let turn = outage.turn(&mut random);
             Turn { after: turn.after.plus(window.from.since(now)), ..turn }
         }
-    }
+    };
+    let example = || plan.example(&job.flow.name, step, item).map(|example| example.output.clone());
+    Turn { output: turn.output.clone().or_else(example), ..turn }
 }

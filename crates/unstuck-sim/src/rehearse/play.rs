@@ -331,10 +331,10 @@ impl<'a> Stage<'a> {
     fn happened(&mut self, run: RunId, event: Event) {
         self.events += 1;
         self.last_event = self.last_event.max(event.at);
+        self.ledger.take(run, &event);
         for fact in &event.facts {
             self.follow(run, fact);
         }
-        self.ledger.take(run, &event);
         let keep = match self.rehearsal.keep {
             Keep::All | Keep::NotCompleted => true,
             Keep::None => false,
@@ -364,10 +364,11 @@ impl<'a> Stage<'a> {
                     self.agenda.put(now + signal.after, Due::Signal { run, name, payload });
                 }
             }
-            Fact::Unit { fact: UnitFact::SignalAwaited { name, .. }, .. }
+            Fact::Unit { unit, fact: UnitFact::SignalAwaited { name, .. } }
                 if self.plan.signals == SignalPlan::AsAwaited =>
             {
-                self.agenda.put(now, Due::Signal { run, name: name.clone(), payload: Json::NULL });
+                let payload = self.signal_example(run, *unit).unwrap_or(Json::NULL);
+                self.agenda.put(now, Due::Signal { run, name: name.clone(), payload });
             }
             Fact::Unit { unit, fact: UnitFact::Held } => {
                 let choice = self.plan.operator.and_then(|operator| operator.choose);
@@ -382,6 +383,12 @@ impl<'a> Stage<'a> {
             }
             _ => {}
         }
+    }
+
+    /// What the signal carries that this step waits for, if the plan has an example.
+    fn signal_example(&self, run: RunId, unit: UnitRef) -> Option<Json> {
+        let flow = self.flows.get(self.ledger.flow_of.get(&run)?)?;
+        self.plan.example(&flow.name, flow.step(unit.step), None).map(|example| example.output.clone())
     }
 
     fn operate(&mut self, run: RunId, unit: UnitRef, due: Due) {

@@ -11,6 +11,7 @@ use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Millis;
 
+use super::examples::{self, ExampleFrom};
 use super::play::Played;
 use super::{Rehearsal, doubts, rungs};
 
@@ -30,6 +31,9 @@ pub struct Report {
     pub start: String,
     /// The virtual time that passed, in milliseconds.
     pub took_ms: Millis,
+    /// Where the examples of outputs were found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<ExampleFrom>,
     /// Why it was broken off, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<Broken>,
@@ -238,6 +242,7 @@ pub fn report(rehearsal: &Rehearsal, played: &Played) -> Report {
         workers: rehearsal.workers,
         start: played.start.to_string(),
         took_ms: played.took,
+        outputs: examples::given(&rehearsal.plan),
         broken: played.broken,
         ends: counted(&each),
         completion: Spread::of(completed),

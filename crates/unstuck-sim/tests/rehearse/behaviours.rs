@@ -32,8 +32,12 @@ const ON_A_WORKER: &[Case] = &[
 
 const BESIDE_THE_ENGINE: &[Case] = &[
     ("", "{duration: 2h}", "completed", 7_200),
-    // A process that is gone is noticed at once, a silent one when its time is over.
-    ("", "[crash, pass]", "completed", 1),
+    // A process that a signal ends is stalled, which its own rules decide about; a silent one is found by its limits.
+    ("", "[crash, pass]", "at rest in error", 0),
+    ("retryStrategy: retry, backOff: 1m", "[crash, pass]", "completed", 60),
+    ("retryStrategy: retry, backOff: 1m", "crash", "at rest in error", 60),
+    ("failOnError: false", "crash", "completed", 0),
+    ("retryStrategy: hold", "{duration: 5m, sequence: [crash]}", "held", 300),
     ("timeout: 6h", "[stick, pass]", "completed", 21_601),
     ("heartbeatTimeout: 1m", "[stick, pass]", "completed", 61),
     ("heartbeatTimeout: 1m", "{duration: 2h}", "completed", 7_200),

@@ -3,6 +3,7 @@
 mod auto;
 mod behaviours;
 mod doubts;
+mod waits;
 mod world;
 
 use unstuck_core::json::Json;

@@ -8,7 +8,7 @@ use unstuck_sim::rehearse::auto::{
 };
 use unstuck_sim::rehearse::{EndKind, Rehearsal};
 
-use super::{Arguments, json, show};
+use super::{Arguments, json, outputs, show};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::problems::number_of;
@@ -31,7 +31,7 @@ pub(super) fn execute(
     let mut stdout = Output::stdout();
     match format {
         Format::Json => stdout.line(&json(&found)?),
-        Format::Text => findings(&found, !demands.is_empty(), &mut stdout),
+        Format::Text => findings(&found, arguments, &mut stdout),
     }
     stdout.finish()?;
     let runs = 1 + found.once.tried + found.always.tried + found.pairs.tried;
@@ -76,7 +76,7 @@ fn find(step: &str, rehearsal: &Rehearsal) -> Option<Spot> {
     Some(Spot { flow, step: step.id.clone() })
 }
 
-fn findings(found: &Findings, is_check: bool, stdout: &mut Output) {
+fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
     let look = stdout.look;
     let name = look.paint(style::BOLD, format!("`{}`", found.flow));
     stdout.line(&format!("Faults at {} of flow {name}, one rehearsal each:", number_of(found.steps, "step")));
@@ -90,6 +90,9 @@ fn findings(found: &Findings, is_check: bool, stdout: &mut Output) {
             found.without_fault.end.word()
         );
         stdout.line(&look.paint(style::BAD, said));
+        if let Some(missing) = &found.missing {
+            outputs::missing(missing, arguments, stdout);
+        }
     } else if found.weak_points.is_empty() {
         stdout.line(&look.paint(style::GOOD, "No weak point was found: every run was completed."));
     }
@@ -97,8 +100,9 @@ fn findings(found: &Findings, is_check: bool, stdout: &mut Output) {
         stdout.line("");
         weak_point(place + 1, points, stdout);
     }
+    outputs::found(&found.outputs, stdout);
     show::list("WARNINGS", &found.warnings, style::LATER, stdout);
-    if is_check {
+    if !arguments.must_survive.is_empty() {
         let sentences: Vec<String> = found.not_survived.iter().map(|lost| lost.what.clone()).collect();
         show::list("NOT SURVIVED", &sentences, style::BAD, stdout);
         if sentences.is_empty() {

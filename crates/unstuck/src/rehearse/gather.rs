@@ -9,7 +9,7 @@ use unstuck_core::time::Time;
 use unstuck_flow::plan::{self, Plan, SignalPlan};
 use unstuck_sim::rehearse::{Keep, Rehearsal};
 
-use super::{AUTO, Arguments, MOST_EVENTS, UNTIL, WORKERS};
+use super::{AUTO, Arguments, MOST_EVENTS, UNTIL, WORKERS, outputs};
 use crate::desk::asked::Reading;
 use crate::failure::{Failure, Refused};
 use crate::output::Output;
@@ -20,18 +20,24 @@ use crate::source::{STDIN, Source};
 /// Reads all that is named, or tells everything that is wrong with it.
 pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, Failure> {
     let stdin = [Some(&arguments.file), arguments.plan.as_ref(), arguments.input.as_ref()];
-    let named = stdin.into_iter().flatten().chain(&arguments.policies).filter(|name| *name == STDIN);
+    let named = stdin
+        .into_iter()
+        .flatten()
+        .chain(&arguments.policies)
+        .chain(&arguments.outputs)
+        .filter(|name| *name == STDIN);
     if named.count() > 1 {
         return Err(Failure::new("stdin can be read once only; name `-` once"));
     }
     let flows = flows(arguments)?;
     let flow = wanted(arguments, &flows)?;
     let flows = taking_part(flows, &flow);
-    let plan = match arguments.plan.as_deref() {
+    let mut plan = match arguments.plan.as_deref() {
         None => Plan::default(),
         Some(AUTO) => Plan { signals: SignalPlan::AsAwaited, ..Plan::default() },
         Some(file) => plan_of(file, &flows)?,
     };
+    plan.outputs = outputs::gather(arguments, plan.outputs, &flows)?;
     let policies = policies(arguments)?;
     Ok(Rehearsal {
         input: arguments.input(&plan)?,
@@ -121,11 +127,11 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, Failure> {
     carry_out(&known, order, Time(0), fresh_id).map(|(policies, _)| policies).map_err(refuse)
 }
 
-fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> Failure {
+pub(super) fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> Failure {
     Failure::Refused(vec![Refused { file: source.file.clone(), text: source.text.clone(), problems }])
 }
 
-fn tell(source: &Source, warnings: &[unstuck_flow::Problem]) {
+pub(super) fn tell(source: &Source, warnings: &[unstuck_flow::Problem]) {
     let mut stderr = Output::stderr();
     for warning in warnings {
         stderr.line(&problems::show(warning, &source.text, stderr.look));

@@ -118,6 +118,7 @@ fn summary(report: &Report, stdout: &mut Output) {
     rungs(report, stdout);
     policies(&report.policies, stdout);
     list("NEVER REACHED", &report.never_reached, anstyle::Style::new(), stdout);
+    super::outputs::found(&report.outputs, stdout);
     list("WARNINGS", &report.warnings, style::LATER, stdout);
 }
 

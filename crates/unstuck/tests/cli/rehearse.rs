@@ -196,3 +196,124 @@ fn the_policies_of_a_store_are_rehearsed_and_those_of_files_come_on_top() {
     let kept = store.unstuck(&["policy", "export"]).stdout;
     assert!(kept.contains("name: again") && !kept.contains("name: more"), "the store is as it was: {kept}");
 }
+
+/// Its steps read what others put out, one of them through a child and one what a signal carries.
+const READING: &str = "
+flow: orders
+steps:
+  - {id: fetch, run: 'echo nothing', timeout: 1m}
+  - {id: approved, signal: approval}
+  - id: ship
+    if: steps.fetch.output.rows.size() > 0
+    forEach: ${ steps.fetch.output.rows.filter(row, row.state == 'paid') }
+    action: ship-order
+    with: {order: \"${ item.id }\", by: \"${ steps.approved.output.by }\"}
+  - {id: sum, flow: total, with: {prices: \"${ steps.ship.output.map(one, one.price) }\"}}
+  - {id: tell, action: tell, with: {total: \"${ steps.sum.output.total * 2 }\"}}
+---
+flow: total
+steps: [{id: add, action: add}]
+";
+
+#[test]
+fn every_fault_of_a_flow_that_reads_outputs_needs_examples_and_the_snippet_works_when_pasted() {
+    let store = Store::new();
+    let flow = store.write("flow.yaml", READING);
+    let ran = store.unstuck(&["rehearse", &flow, "--plan", "auto"]);
+    for part in [
+        "Even without a fault the run is failed (`ship`: ",
+        "EXAMPLES NEEDED\n  - `ship` reads the output of `fetch`: a rehearsal needs an example of it\n",
+        "  - `ship` reads the output of `approved`: a rehearsal needs an example of it\n",
+        "  - `sum` reads the output of `ship`: a rehearsal needs an example of it\n",
+        "  - `tell` reads the output of `total.add`: a rehearsal needs an example of it\n",
+        "With these examples the run is completed; put in what the real steps put out:\n",
+        "cat >> outputs.yaml <<'END'\nfetch: {\"rows\":[{\"id\":\"example\",\"state\":\"paid\"}]}\n",
+    ] {
+        assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
+    }
+    let (_, snippet) = ran.stdout.split_once("cat >>").expect("a snippet");
+    let (snippet, _) = snippet.split_once("--outputs outputs.yaml").expect("it ends with the command");
+    let pasted = store.shell(&format!("cat >>{snippet}--outputs outputs.yaml\n"));
+    assert!(
+        pasted.code == 0 && !pasted.stdout.contains("Even without"),
+        "{}{}",
+        pasted.stdout,
+        pasted.stderr
+    );
+    assert!(pasted.stdout.contains("once     24 faults tried"), "{}", pasted.stdout);
+    for part in
+        ["EXAMPLE OUTPUTS\n", "  - `fetch` from outputs.yaml\n", "  - `total.add` from outputs.yaml\n"]
+    {
+        assert!(pasted.stdout.contains(part), "{part} in\n{}", pasted.stdout);
+    }
+    let again = store.shell("unstuck rehearse flow.yaml --plan auto --outputs outputs.yaml");
+    assert_eq!(again.stdout, pasted.stdout, "the same examples print the same bytes");
+    let document = store.unstuck(&["rehearse", &flow, "--plan", "auto", "-o", "json"]).json();
+    assert_eq!(document["missing"]["isEnough"], json!(true));
+    assert_eq!(document["missing"]["steps"][0]["readBy"], json!("`ship`"));
+    assert_eq!(document["once"]["tried"], json!(0));
+}
+
+#[test]
+fn examples_of_outputs_come_from_a_file_a_plan_or_the_store_and_the_transcript_says_which() {
+    let store = Store::new();
+    let text = "flow: f\nsteps:\n  - {id: a, run: 'echo \"{\\\"n\\\": 4}\"', timeout: 1m}\n  - {id: b, run: 'echo 1', timeout: 1m, with: {m: \"${ steps.a.output.n + 1 }\"}}\n";
+    let flow = store.write("reading.yaml", text);
+    let auto = ["rehearse", &flow, "--plan", "auto"];
+    let none = store.unstuck(&[&auto[..], &["--outputs-from-store"]].concat());
+    assert!(none.code == REFUSED && none.stderr.contains("there is no store at "), "{}", none.stderr);
+    let other = store.run_flow("flow: other\nsteps: [{id: a, set: 1}]\n", &[]);
+    assert_eq!(other.code, 0);
+    let none = store.unstuck(&[&auto[..], &["--outputs-from-store"]].concat());
+    let wanted = "run the flow first, or give examples with --outputs FILE";
+    assert!(none.code == REFUSED && none.stderr.contains(wanted), "{}", none.stderr);
+    assert_eq!(store.unstuck(&["run", &flow]).code, 0);
+    let run = store.latest();
+    let kept = store.unstuck(&[&auto[..], &["--outputs-from-store"]].concat());
+    let wanted = format!("EXAMPLE OUTPUTS\n  - `f.a` from {run}\n  - `f.b` from {run}\n");
+    assert!(kept.code == 0 && kept.stdout.contains(&wanted), "{}{}", kept.stdout, kept.stderr);
+    assert!(kept.stdout.contains("once     12 faults tried"), "{}", kept.stdout);
+    // A file goes before the store, and a plan of one's own has examples too.
+    let file = store.write("outputs.yaml", "a: {n: 7}\n");
+    let both =
+        store.unstuck(&[&auto[..], &["--outputs-from-store", "--outputs", &file, "-o", "json"]].concat());
+    assert_eq!(both.json()["outputs"][0], json!({"step": "a", "from": file}));
+    let plan = store.write("plan.yaml", "{outputs: {a: {n: 7}}, steps: {a: [stall, pass]}}");
+    let planned = store.unstuck(&["rehearse", &flow, "--plan", &plan]);
+    assert!(planned.stdout.contains(&format!("`a` from {plan}")), "{}", planned.stdout);
+}
+
+#[test]
+fn an_example_that_does_not_fit_or_names_no_step_is_told() {
+    let text = "flow: f\nsteps:\n  - {id: a, action: a}\n  - {id: s, set: 1}\n  - {id: b, action: b, with: {m: \"${ steps.a.output.n }\"}}\n";
+    let store = Store::new();
+    let flow = store.write("flow.yaml", text);
+    let with = |outputs: &str| {
+        let file = store.write("outputs.yaml", outputs);
+        store.unstuck(&["rehearse", &flow, "--plan", "auto", "--outputs", &file])
+    };
+    let ran = with("a: {m: 1}\n");
+    for part in
+        ["  - `b` reads the output of `a`, and the example from", "does not fit", "there is no field `n`"]
+    {
+        assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
+    }
+    let cases = [
+        ("ab: 1\n", "outputs.yaml:1:1", "hint: there is `a` and `b`"),
+        (
+            "s: 1\n",
+            "step `s` is a `set`, and its output is computed",
+            "give examples for the steps that it reads",
+        ),
+        ("[1]\n", "a map of steps to what they put out", "outputs.yaml:1:2"),
+        ("", "the file has no outputs in it", "write the id of a step"),
+    ];
+    for (outputs, what, hint) in cases {
+        let ran = with(outputs);
+        assert!(
+            ran.code == REFUSED && ran.stderr.contains(what) && ran.stderr.contains(hint),
+            "{}",
+            ran.stderr
+        );
+    }
+}

@@ -1,7 +1,6 @@
 //! The page on rehearsals: what is typed there says what stands there, byte by byte.
 
 use std::os::unix::fs::symlink;
-use std::process::{Command, Stdio};
 
 use crate::docs::blocks;
 use crate::support::{Store, repository};
@@ -21,11 +20,12 @@ fn rehearsals_say_what_the_page_says() {
         }
         let (command, wanted) = block.split_once('\n').expect("a command, and what it says");
         let command = command.strip_prefix("$ ").expect("a command");
-        let said = said(&store, command);
+        let ran = store.shell(command);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
         assert_eq!(said, wanted, "line {line}: {command}\n{said}");
         count += 1;
     }
-    assert_eq!(count, 5, "commands were run");
+    assert_eq!(count, 7, "commands were run");
 }
 
 #[test]
@@ -39,16 +39,4 @@ fn the_files_of_the_example_are_those_of_the_page() {
         let (_, _, block) = block.expect("the page has it");
         assert_eq!(block.lines().skip(1).collect::<Vec<_>>(), without_comments, "{name}");
     }
-}
-
-fn said(store: &Store, command: &str) -> String {
-    let binary = env!("CARGO_BIN_EXE_unstuck");
-    let folder = std::path::Path::new(binary).parent().expect("it is in a folder");
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(store.folder()).env("PATH", path).stdin(Stdio::null());
-    shell.env("UNSTUCK_STORE", store.path()).env_remove("TERM");
-    let output = shell.output().expect("there is a shell");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
 }

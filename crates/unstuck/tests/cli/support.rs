@@ -94,6 +94,17 @@ impl Store {
         Ran::of(child.wait_with_output().expect("it ends"))
     }
 
+    /// Runs a line of a shell that finds the binary, in the folder of the store.
+    pub(crate) fn shell(&self, line: &str) -> Ran {
+        let binary = Path::new(env!("CARGO_BIN_EXE_unstuck"));
+        let folder = binary.parent().expect("it is in a folder");
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(self.folder()).env("PATH", path).stdin(Stdio::null());
+        shell.env("UNSTUCK_STORE", self.path()).env_remove("TERM");
+        Ran::of(shell.output().expect("there is a shell"))
+    }
+
     /// Runs a flow that is given as text.
     pub(crate) fn run_flow(&self, flow: &str, arguments: &[&str]) -> Ran {
         let path = self.write("flow.yaml", flow);

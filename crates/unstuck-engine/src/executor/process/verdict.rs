@@ -13,6 +13,7 @@ use unstuck_core::model::log::{AttemptLog, IgnoredLine};
 
 use super::output::{Stderr, Stdout};
 use super::report::{Findings, ReportedDefer, ReportedError};
+use crate::executor::killed;
 
 /// `EX_TEMPFAIL` of sysexits: resources are lacking, for now.
 const DEFERRED: i32 = 75;
@@ -88,29 +89,30 @@ fn error(mut left: Left) -> (Error, bool) {
     let own = reported.as_ref().and_then(|reported| reported.context.as_deref());
     let context = context(&left, own);
     let status = left.status;
-    let end = match (status.code(), status.signal()) {
-        (Some(code), _) => json!({ "exitStatus": code }),
-        (None, signal) => json!({ "signal": signal }),
-    };
-    let Some(ReportedError { cause, reason, details, fatal, .. }) = reported else {
-        let cause = last_line(&left.stderr.end(STDERR_END)).unwrap_or_else(|| how_it_ended(status));
-        return (Error { context, details: Json::of(&end), ..Error::new(cause) }, false);
+    let (cause, end) = how_it_ended(status, &left.stderr.end(STDERR_END));
+    let Some(ReportedError { cause: told, reason, details, fatal, .. }) = reported else {
+        return (Error { context, details: end, ..Error::new(cause) }, false);
     };
     let error = Error {
-        cause: cause.into(),
+        cause: if status.signal().is_some() { format!("{told} ({cause})") } else { told }.into(),
         context,
         reason: reason.unwrap_or_default(),
-        details: if details.is_null() { Json::of(&end) } else { details },
+        details: if details.is_null() { end } else { details },
         found_by: None,
     };
     (error, fatal)
 }
 
-fn how_it_ended(status: ExitStatus) -> String {
+/// The cause of an error that was not reported, and its details. What a process says before it exits is why it does; what it
+/// said before a signal ended it may be about anything, so that the signal alone is the cause.
+fn how_it_ended(status: ExitStatus, stderr: &str) -> (String, Json) {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal}"),
-        (None, None) => status.to_string(),
+        (Some(code), _) => {
+            let cause = last_line(stderr).unwrap_or_else(|| format!("exit status {code}"));
+            (cause, Json::of(&json!({ "exitStatus": code })))
+        }
+        (None, Some(signal)) => (killed::cause(signal), killed::details(signal)),
+        (None, None) => (status.to_string(), Json::NULL),
     }
 }
 
@@ -182,13 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_the_last_line_that_says_something() {
+    fn the_cause_is_the_signal_or_the_last_line_that_says_something() {
         let cases = [
             ("", 0x0300, "exit status 3"),
             (" \n\n", 0x0300, "exit status 3"),
-            ("", 9, "killed by signal 9"),
-            ("", 0x86, "killed by signal 6"),
             ("first\n  second \n\n", 0x0300, "second"),
+            ("", 9, "killed by signal 9 (SIGKILL)"),
+            ("", 0x86, "killed by signal 6 (SIGABRT)"),
+            ("", 40, "killed by signal 40"),
+            ("last words\n", 11, "killed by signal 11 (SIGSEGV)"),
         ];
         for (stderr, raw, cause) in cases {
             let mut left = Left {

@@ -1,6 +1,6 @@
 //! What would help against a fault that does not end well.
 
-use unstuck_core::model::flow::Step;
+use unstuck_core::model::flow::{Kind, Step};
 use unstuck_core::model::recovery::RetryStrategy;
 
 use super::fault::{DRAG, Fault, FaultKind};
@@ -25,7 +25,12 @@ pub(super) fn advice(step: &Step, fault: &Fault, end: EndKind) -> String {
 fn of_fault(step: &Step, fault: &Fault) -> String {
     let max_stuck = step.limits.max_stuck;
     let has_handler = step.exception_handler.is_some();
-    match (fault.kind, fault.always) {
+    // A process that a signal ends is stalled, where a worker that dies leaves a stuck attempt.
+    let kind = match (fault.kind, &step.kind) {
+        (FaultKind::Crash, Kind::Process(_)) => FaultKind::Stall,
+        (kind, _) => kind,
+    };
+    match (kind, fault.always) {
         (FaultKind::Stall | FaultKind::Choke, false) => match step.retry {
             RetryStrategy::None => {
                 "`retryStrategy: retry`, or a resume policy that takes its errors".to_owned()

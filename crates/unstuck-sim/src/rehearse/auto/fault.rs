@@ -19,7 +19,7 @@ pub enum FaultKind {
     Stall,
     /// A fatal error.
     Fail,
-    /// The worker dies.
+    /// The worker dies, or a local process ends by a signal.
     Crash,
     /// Silence.
     Stick,

@@ -1,0 +1,134 @@
+//! A time of day in a time zone, and the instant at which it comes next. The rules of the zone are part of the flow as it was
+//! compiled: nothing is looked up while something is decided, and the instant is recorded.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use jiff::civil::{self, Date, Weekday};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+
+use crate::time::Time;
+
+/// A time of day, on every day or on some days of the week.
+#[derive(Clone, Debug)]
+pub struct TimeOfDay {
+    /// By a clock on the wall there.
+    pub at: civil::Time,
+    /// The zone, as it was written.
+    pub zone: Arc<str>,
+    /// What the clocks there do.
+    pub rules: TimeZone,
+    /// Only on these days of the week; on every day if there are none.
+    pub days: Vec<Weekday>,
+}
+
+/// So many days are looked at: from the day before to one week later, and two more where a day was left out of the calendar.
+const DAYS: usize = 11;
+
+impl TimeOfDay {
+    /// The first such time after `after`, never `after` itself. A time that clocks leave out on a day comes when they are set
+    /// forward, the moment after the gap; one that they show twice comes the first time. None at the end of the calendar.
+    pub fn next(&self, after: Time) -> Option<Time> {
+        let mut date = after.timestamp().to_zoned(self.rules.clone()).date().yesterday().ok()?;
+        for _ in 0..DAYS {
+            let is_wanted = self.days.is_empty() || self.days.contains(&date.weekday());
+            if is_wanted && let Some(at) = self.on(date).filter(|at| *at > after) {
+                return Some(at);
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
+    }
+
+    fn on(&self, date: Date) -> Option<Time> {
+        let local = date.to_datetime(self.at);
+        let at = match self.rules.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
+                offset.to_timestamp(local).ok()?
+            }
+            AmbiguousOffset::Gap { before, .. } => {
+                // Counted on by the old offset, the time lies at or behind the end of the gap.
+                let behind =
+                    before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+                self.rules.preceding(behind).next()?.timestamp()
+            }
+        };
+        Some(Time(at.as_millisecond()))
+    }
+}
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at, self.zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::duration::parse_instant;
+
+    const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+    const NEW_YORK: &str = "EST5EDT,M3.2.0,M11.1.0";
+
+    fn clock(zone: &str, at: &str, days: &[Weekday]) -> TimeOfDay {
+        let rules = if zone == "UTC" { TimeZone::UTC } else { TimeZone::posix(zone).expect("rules") };
+        TimeOfDay { at: at.parse().expect("a time"), zone: zone.into(), rules, days: days.to_vec() }
+    }
+
+    fn instant(text: &str) -> Time {
+        parse_instant(text).expect("an instant")
+    }
+
+    #[test]
+    fn a_time_of_day_comes_next_after_the_moment_and_never_at_it() {
+        let cases = [
+            ("UTC", "02:00", "2026-01-10T01:59:59.999Z", "2026-01-10T02:00:00Z"),
+            ("UTC", "02:00", "2026-01-10T02:00:00Z", "2026-01-11T02:00:00Z"),
+            ("UTC", "00:00", "2026-12-31T12:00:00Z", "2027-01-01T00:00:00Z"),
+            (BERLIN, "02:00", "2026-01-10T00:30:00Z", "2026-01-10T01:00:00Z"),
+            (BERLIN, "02:00", "2026-07-10T00:30:00Z", "2026-07-11T00:00:00Z"),
+            (NEW_YORK, "23:30:15", "2026-01-10T04:00:00Z", "2026-01-10T04:30:15Z"),
+            // Clocks are set forward from 02:00 to 03:00: what is left out comes at 03:00.
+            (BERLIN, "01:59:59", "2026-03-28T12:00:00Z", "2026-03-29T00:59:59Z"),
+            (BERLIN, "02:00", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            (BERLIN, "02:30", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            (BERLIN, "03:00", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            (BERLIN, "02:30", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"),
+            // Clocks are set back from 03:00 to 02:00: what comes twice is the first.
+            (BERLIN, "02:30", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+            (BERLIN, "02:30", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+            (BERLIN, "02:30", "2026-10-25T01:15:00Z", "2026-10-26T01:30:00Z"),
+            (BERLIN, "03:00", "2026-10-24T12:00:00Z", "2026-10-25T02:00:00Z"),
+            (NEW_YORK, "01:30", "2026-11-01T00:00:00Z", "2026-11-01T05:30:00Z"),
+        ];
+        for (zone, at, after, wanted) in cases {
+            let next = clock(zone, at, &[]).next(instant(after));
+            assert_eq!(next, Some(instant(wanted)), "{at} {zone} after {after}: {next:?}");
+        }
+    }
+
+    #[test]
+    fn days_of_the_week_are_those_of_the_zone() {
+        let cases: [(&str, &[Weekday], &str, &str); 4] = [
+            ("UTC", &[Weekday::Friday], "2026-01-10T00:00:00Z", "2026-01-16T02:00:00Z"),
+            ("UTC", &[Weekday::Saturday, Weekday::Monday], "2026-01-10T02:00:00Z", "2026-01-12T02:00:00Z"),
+            ("UTC", &[Weekday::Saturday], "2026-01-10T02:00:00Z", "2026-01-17T02:00:00Z"),
+            // It is Sunday evening in New York.
+            (NEW_YORK, &[Weekday::Monday], "2026-01-12T03:00:00Z", "2026-01-12T07:00:00Z"),
+        ];
+        for (zone, days, after, wanted) in cases {
+            assert_eq!(
+                clock(zone, "02:00", days).next(instant(after)),
+                Some(instant(wanted)),
+                "{days:?} {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_comes_after_the_end_of_the_calendar() {
+        assert_eq!(clock("UTC", "02:00", &[]).next(Time(i64::MAX)), None);
+    }
+}
