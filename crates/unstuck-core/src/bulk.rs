@@ -292,6 +292,7 @@ pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
         | UnitFact::Progress { .. }
         | UnitFact::Spared { .. }
         | UnitFact::Retry { .. }
+        | UnitFact::PassedOver { .. }
         | UnitFact::Acknowledged { .. }
         | UnitFact::Deferred { .. }
         | UnitFact::Anew { .. }

@@ -13,7 +13,7 @@ use crate::model::flow::StepIx;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
-use crate::policy::PolicyRef;
+use crate::policy::{PassedPolicy, PolicyRef};
 use crate::time::{Millis, Time};
 
 /// One entry of a run's history. Their numbers have no gaps.
@@ -322,6 +322,11 @@ pub enum UnitFact {
         /// Of how many.
         max: u32,
     },
+    /// Rung 3: these policies are about the error, and did not take it. What follows is told after this.
+    PassedOver {
+        /// Some of them, in the order in which they match; those that are used up first.
+        policies: Vec<PassedPolicy>,
+    },
     /// Rung 5: it rests in `error`.
     Rested,
     /// Somebody has seen its error, and wants it left alone.
@@ -412,6 +417,9 @@ pub enum UnitFact {
         /// The bulk action that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bulk: Option<BulkRef>,
+        /// How long after it was due a policy resumed it, where it had to wait because automatic resumes were paused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited: Option<Millis>,
     },
     /// The run ended under it.
     Closed {
@@ -470,6 +478,7 @@ impl Event {
                     | UnitFact::Held
                     | UnitFact::WentOn
                     | UnitFact::Scheduled { .. }
+                    | UnitFact::PassedOver { .. }
                     | UnitFact::Rested
                     | UnitFact::Acknowledged { .. }
                     | UnitFact::Failed

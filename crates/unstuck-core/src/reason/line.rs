@@ -67,6 +67,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
             | UnitFact::Spared { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildChanged { .. }
@@ -122,7 +123,8 @@ pub(super) fn is_trouble(fact: &Fact) -> bool {
 fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {
-        UnitFact::Bound { .. } => None,
+        // What follows names the policies.
+        UnitFact::Bound { .. } | UnitFact::PassedOver { .. } => None,
         UnitFact::Queued { attempt, .. } => {
             let begun =
                 |fact: &UnitFact| matches!(fact, UnitFact::Dequeued { .. } | UnitFact::Started { .. });

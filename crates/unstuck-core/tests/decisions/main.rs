@@ -15,6 +15,7 @@ mod handover;
 mod home;
 mod ladder;
 mod operators;
+mod paused;
 mod policies;
 mod properties;
 mod rerun;
