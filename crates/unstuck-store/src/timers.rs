@@ -25,6 +25,8 @@ pub struct Timers {
     aside: FxHashSet<RunId>,
     /// Their timers that were met so far, by run: each is met once. And those of other runs that are withheld.
     hidden: BTreeSet<(RunId, Time, Place)>,
+    /// Those that wait for a turn, in the order in which they get one.
+    waiting: BTreeSet<(Time, RunId, Place)>,
 }
 
 /// The timer of one place.
@@ -68,6 +70,10 @@ impl Timers {
                 None => Timer { due, set: due, heard: None },
             };
             self.order.insert((timer.due, run, unit));
+            // It is in one of the two only.
+            if !self.waiting.is_empty() {
+                self.waiting.remove(&(timer.due, run, unit));
+            }
             self.places.insert(run, unit, timer);
         }
         old.drain(|unit, timer| self.leave(timer.due, run, unit));
@@ -100,10 +106,17 @@ impl Timers {
         }
     }
 
-    /// Timers after this one, at most `limit`: by time, then by run and place.
+    /// Timers after this one, at most `limit`: by time, then by run and place. Those that wait for a turn are among them.
     pub fn after(&self, after: Option<(Time, RunId, Place)>, limit: usize) -> Vec<Due> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.order.range((from, Bound::Unbounded)).take(limit).map(|entry| self.entry(entry)).collect()
+        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let (mut due, mut waiting) =
+            (self.order.range(range).peekable(), self.waiting.range(range).peekable());
+        let next = std::iter::from_fn(|| match (due.peek(), waiting.peek()) {
+            (Some(first), Some(other)) if other < first => waiting.next(),
+            (Some(_), _) => due.next(),
+            (None, _) => waiting.next(),
+        });
+        next.take(limit).map(|entry| self.entry(entry)).collect()
     }
 
     /// Forgets which timers a run has; they are due as before. Before any of them is changed, asked for or parked
@@ -169,10 +182,31 @@ impl Timers {
         }
     }
 
-    /// What was withheld is due again.
+    /// Leaves this out of what is due, until it is given a turn, the timer is set to another time or all are [brought
+    /// back](Timers::bring_back).
+    pub fn wait_for_turn(&mut self, due: &Due) {
+        if self.order.remove(&(due.due, due.run, due.unit)) {
+            self.waiting.insert((due.due, due.run, due.unit));
+        }
+    }
+
+    /// The first that wait for a turn are due again, at most `limit`. Gives how many.
+    pub fn give_turns(&mut self, limit: usize) -> usize {
+        let mut given = 0;
+        while given < limit
+            && let Some(first) = self.waiting.pop_first()
+        {
+            self.order.insert(first);
+            given += 1;
+        }
+        given
+    }
+
+    /// What was withheld is due again, and so is what waits for a turn.
     pub fn bring_back(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
         self.order.extend(hidden.into_iter().map(|(run, due, unit)| (due, run, unit)));
+        self.order.append(&mut self.waiting);
     }
 
     /// The timers of this run are not given any more, those that are set later neither. They are kept as before.
@@ -216,6 +250,9 @@ impl Timers {
         self.order.remove(&(due, run, unit));
         if !self.hidden.is_empty() {
             self.hidden.remove(&(run, due, unit));
+        }
+        if !self.waiting.is_empty() {
+            self.waiting.remove(&(due, run, unit));
         }
     }
 }
