@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
@@ -16,7 +17,7 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{
@@ -78,7 +79,8 @@ impl<S: Store> Store for Contended<S> {
         clock() -> Result<ClockRecord, StoreError>;
         due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
         slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
-        withhold(due: &Due) -> ();
+        withhold(due: &Due, until: Withheld) -> ();
+        give_turns(limit: usize) -> usize;
         notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
         stage(stage: Stage) -> Result<StageId, StoreError>;
         abandon(locked: Vec<Run>) -> ();
@@ -101,6 +103,7 @@ impl<S: Store> Store for Contended<S> {
         flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
         newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
         policies() -> Result<Vec<Policy>, StoreError>;
+        policy_switch() -> Result<PolicySwitch, StoreError>;
         put_policies(change: PolicyChange) -> Result<(), StoreError>;
         policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
         policy_hits() -> Result<Vec<PolicyHits>, StoreError>;

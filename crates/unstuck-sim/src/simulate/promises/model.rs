@@ -278,6 +278,7 @@ impl RunModel {
             | UnitFact::Spared { .. }
             | UnitFact::Held
             | UnitFact::Scheduled { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::Rested
             | UnitFact::Acknowledged { .. }
             | UnitFact::Failed
