@@ -14,7 +14,7 @@ pub(crate) mod family;
 mod history;
 pub(crate) mod list;
 pub(crate) mod name;
-mod order;
+pub(crate) mod order;
 pub(crate) mod policies;
 pub(crate) mod show;
 pub(crate) mod status;

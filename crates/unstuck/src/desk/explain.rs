@@ -60,6 +60,7 @@ pub(crate) fn of_run(
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let go_on = desk.go_on(store, &run, &all)?;
+    let switch = store.policy_switch()?;
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         let now = who::now().max(run.updated_at);
         let why = if run.is_final() { None } else { aside::why_aside(store, flows, run)? };
@@ -79,6 +80,7 @@ pub(crate) fn of_run(
             is_idle: go_on.is_some(),
             holders: &holders,
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
+            policies_paused: switch.paused(),
         };
         let mut told = match flows.get(store, run.flow) {
             Ok(flow) => explain_among(run, &flow, history, now, surroundings),
@@ -132,6 +134,7 @@ fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
         happened: Vec::new(),
         earlier: 0,
         because: Vec::new(),
+        policies_paused: None,
         next: Vec::new(),
         can: Vec::new(),
     }

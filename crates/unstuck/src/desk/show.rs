@@ -10,7 +10,7 @@ use unstuck_engine::document::{open_error, run_document};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, aside, explain, family, name, payload_of};
+use super::{Desk, Unanswered, aside, explain, family, name, payload_of, policies};
 
 /// So many runs below it are looked at.
 const LOOKED_AT: usize = 1_000;
@@ -71,6 +71,9 @@ fn with_go_on(
         run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
     if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
         handler.error = handler_error(store, flows, failing)?;
+    }
+    if document.next_auto_resume.is_some() {
+        document.policies_paused = policies::paused(store)?;
     }
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
