@@ -13,7 +13,7 @@ use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::model::run::Origin;
 use unstuck_core::offer::Offers;
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, Turns};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_engine::engine::{Engine, Settings};
@@ -77,6 +77,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 downtimes: &[],
                 clock: 0,
                 policies: &policies,
+                turns: &mut Turns::default(),
                 max_nesting: MAX_NESTING,
                 homes: &homes,
             };

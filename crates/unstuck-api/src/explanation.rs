@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::PoliciesPaused;
 use crate::run::SetAside;
 
 /// A run, explained.
@@ -35,6 +36,9 @@ pub struct Explanation {
     pub earlier: usize,
     /// Why each step is where it is.
     pub because: Vec<Because>,
+    /// Why nothing resumes automatically, where a policy would resume a step of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies_paused: Option<PoliciesPaused>,
     /// What comes next: in order of time, then what has no time.
     pub next: Vec<Next>,
     /// What an operator could do now.

@@ -6,4 +6,4 @@ mod run;
 
 pub use explanation::{Because, Explanation, Happened, Next, Possible};
 pub use product::{PastAttempt, Previous, Product};
-pub use run::{Attempt, Decision, Error, Handler, Run, SetAside, Step};
+pub use run::{Attempt, Decision, Error, Handler, PoliciesPaused, Run, SetAside, Step};

@@ -54,6 +54,9 @@ pub struct Run {
     pub next_auto_resume: Option<Timestamp>,
     /// The policy behind it.
     pub next_auto_resume_reason: Option<String>,
+    /// Why it does not happen, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies_paused: Option<PoliciesPaused>,
     /// Its steps, in order; the items of a `forEach` as `step[0]`, `step[1]`, ... after it.
     pub steps: Vec<Step>,
     /// What was decided, in order.
@@ -70,6 +73,18 @@ pub struct SetAside {
     pub why: String,
     /// When it is tried again by itself, if it is.
     pub next_try: Option<Timestamp>,
+}
+
+/// Since when, by whom and why automatic resumes are paused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoliciesPaused {
+    /// Since then.
+    pub since: Timestamp,
+    /// Who paused them.
+    pub by: String,
+    /// In their words.
+    pub reason: String,
 }
 
 /// The exception handler of a run.

@@ -293,6 +293,7 @@ pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
         | UnitFact::ReportIgnored { .. }
         | UnitFact::Spared { .. }
         | UnitFact::Retry { .. }
+        | UnitFact::PassedOver { .. }
         | UnitFact::Acknowledged { .. }
         | UnitFact::Deferred { .. }
         | UnitFact::Anew { .. }

@@ -32,7 +32,7 @@ use crate::model::log::LogRecord;
 use crate::model::run::Run;
 use crate::model::unit::UnitRef;
 use crate::offer::Offers;
-use crate::policy::Policies;
+use crate::policy::{Policies, Turns};
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::time::Time;
@@ -93,8 +93,10 @@ pub struct Context<'a> {
     pub downtimes: &'a [Downtime],
     /// What all corrections of the clock come to, in milliseconds.
     pub clock: i64,
-    /// The resume policies in force.
+    /// The resume policies in force, and whether they resume anything.
     pub policies: &'a Policies,
+    /// The turns of resumes that have waited while policies were paused.
+    pub turns: &'a mut Turns,
     /// How deep children and handlers may be nested.
     pub max_nesting: u32,
     /// The homes that the engine drives.
@@ -116,8 +118,8 @@ pub struct Decision {
     pub lease: Option<LeaseMove>,
     /// What an attempt printed, which is no event.
     pub log: Option<Box<LogRecord>>,
-    /// What is due waits until the home of the run is driven, and is not due for this engine.
-    pub is_for_another: bool,
+    /// What is due and not done now: what it waits for.
+    pub withheld: Option<Withheld>,
     /// What went wrong, to be recorded apart from the run.
     pub errors: Vec<ErrorRecord>,
     /// What bulk actions have been waiting for.
@@ -126,6 +128,15 @@ pub struct Decision {
     pub touched: Touched,
     /// What the caller is told.
     pub answer: Answer,
+}
+
+/// What something that is due waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// An engine that drives the home of its run.
+    ForHome,
+    /// That policies are not paused any more, and that it has a turn.
+    ForTurn,
 }
 
 /// Which wakeups of a run may have changed.

@@ -273,6 +273,7 @@ fn concerns_errors(fact: &UnitFact) -> bool {
         | UnitFact::Retry { .. }
         | UnitFact::Held
         | UnitFact::WentOn
+        | UnitFact::PassedOver { .. }
         | UnitFact::Failed
         | UnitFact::Deferred { .. }
         | UnitFact::Anew { .. }

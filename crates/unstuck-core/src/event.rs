@@ -14,7 +14,7 @@ use crate::model::log::IgnoredLine;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
-use crate::policy::PolicyRef;
+use crate::policy::{PassedPolicy, PolicyRef};
 use crate::time::{Millis, Time};
 
 /// One entry of a run's history. Their numbers have no gaps.
@@ -333,6 +333,11 @@ pub enum UnitFact {
         /// Of how many.
         max: u32,
     },
+    /// Rung 3: these policies are about the error, and did not take it. What follows is told after this.
+    PassedOver {
+        /// Some of them, in the order in which they match; those that are used up first.
+        policies: Vec<PassedPolicy>,
+    },
     /// Rung 5: it rests in `error`.
     Rested,
     /// Somebody has seen its error, and wants it left alone.
@@ -423,6 +428,9 @@ pub enum UnitFact {
         /// The bulk action that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bulk: Option<BulkRef>,
+        /// How long after it was due a policy resumed it, where it had to wait because automatic resumes were paused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited: Option<Millis>,
     },
     /// The run ended under it.
     Closed {
@@ -487,6 +495,7 @@ impl Event {
                     | UnitFact::Held
                     | UnitFact::WentOn
                     | UnitFact::Scheduled { .. }
+                    | UnitFact::PassedOver { .. }
                     | UnitFact::Rested
                     | UnitFact::Acknowledged { .. }
                     | UnitFact::Failed

@@ -348,7 +348,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             }
             return;
         }
-        UnitFact::Chosen { .. } | UnitFact::ReportIgnored { .. } => return,
+        UnitFact::PassedOver { .. } | UnitFact::Chosen { .. } | UnitFact::ReportIgnored { .. } => return,
         UnitFact::Resumed { by, bulk, .. } => {
             // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };

@@ -14,6 +14,7 @@ use crate::id::RunId;
 use crate::model::flow::{Flow, Step};
 use crate::model::run::{Limit, Run, RunState};
 use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState};
+use crate::policy::PoliciesPaused;
 use crate::reason::{self, DecisionLine, Told, words};
 use crate::time::Time;
 
@@ -21,6 +22,8 @@ use crate::time::Time;
 const HAPPENED: usize = 20;
 /// So many items of a fan-out, timers or choices are shown one by one.
 const SHOWN: usize = 20;
+/// The reason of a pause is cut here.
+const LONGEST_REASON: usize = 200;
 
 /// A run, explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct Explanation {
     pub earlier: usize,
     /// Why each step is where it is.
     pub because: Vec<UnitBecause>,
+    /// Why nothing resumes automatically, where a policy would resume a step of it.
+    pub policies_paused: Option<PoliciesPaused>,
     /// What comes next: in order of time, then what has no time.
     pub next: Vec<Next>,
     /// What an operator could do now.
@@ -91,6 +96,8 @@ pub struct Surroundings<'a> {
     pub holders: &'a [SlotHolder],
     /// A run below it that waits for a slot, and the limit of that.
     pub queued_below: Option<(RunId, &'a Limit)>,
+    /// Why nothing resumes automatically, if so.
+    pub policies_paused: Option<&'a PoliciesPaused>,
 }
 
 /// A run that has a slot of a limit.
@@ -133,9 +140,23 @@ pub fn explain_among(
     surroundings: Surroundings<'_>,
 ) -> Explanation {
     let decisions = reason::decisions(flow, history);
-    let Surroundings { children, is_idle, holders, queued_below } = surroundings;
+    let Surroundings { children, is_idle, holders, queued_below, policies_paused } = surroundings;
     let decisions = &decisions;
-    let view = View { run, flow, history, now, children, is_idle, holders, queued_below, decisions };
+    let has_resume = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
+    let policies_paused =
+        policies_paused.filter(|_| !run.is_final() && !run.units_where(has_resume).is_empty());
+    let view = View {
+        run,
+        flow,
+        history,
+        now,
+        children,
+        is_idle,
+        holders,
+        queued_below,
+        policies_paused,
+        decisions,
+    };
     let story = reason::story(flow, history).into_iter();
     let (happened, earlier) = shortened(story.filter(|told| told.generation == run.generation).collect());
     Explanation {
@@ -148,6 +169,7 @@ pub fn explain_among(
         happened,
         earlier,
         because: because::because(&view),
+        policies_paused: policies_paused.cloned(),
         next: next::next(&view),
         can: can::can(&view),
     }
@@ -179,6 +201,8 @@ struct View<'a> {
     is_idle: bool,
     holders: &'a [SlotHolder],
     queued_below: Option<(RunId, &'a Limit)>,
+    /// Only where a policy would resume a step of the run.
+    policies_paused: Option<&'a PoliciesPaused>,
     decisions: &'a [DecisionLine],
 }
 
@@ -214,6 +238,17 @@ impl<'a> View<'a> {
             1 => Some(format!("{} has it", names[0])),
             _ => Some(format!("{} have them", words::list(&names))),
         }
+    }
+
+    /// Why nothing resumes automatically: `paused by ada since 10:00:00 UTC ("maintenance")`.
+    fn paused_words(&self) -> Option<String> {
+        let PoliciesPaused { since, by, reason } = self.policies_paused?;
+        let reason = words::brief(reason, LONGEST_REASON);
+        Some(format!(
+            "paused by {} since {} UTC (\"{reason}\")",
+            words::who(by),
+            words::clock(self.now, *since)
+        ))
     }
 
     /// The units that `wanted` picks, with their state.

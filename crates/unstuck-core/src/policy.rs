@@ -5,6 +5,7 @@ mod draft;
 mod order;
 mod set;
 mod suggest;
+mod switch;
 mod trial;
 
 use std::sync::Arc;
@@ -18,9 +19,13 @@ use crate::time::Millis;
 
 pub use audit::{PolicyAudit, PolicyDeed};
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
-pub use order::{BadPolicy, PolicyOrder, PolicyOutcome, carry_out, unknown, with_drafts, with_named};
+pub use order::{
+    BadPolicy, PolicyOrder, PolicyOutcome, PolicySet, carry_out, unknown, with_drafts, with_named,
+    would_be_enabled,
+};
 pub use set::{Policies, Shadow};
 pub use suggest::{NotSuggested, Seen, hopeless, suggest};
+pub use switch::{DueVerdict, PoliciesPaused, PoliciesUnpaused, PolicySwitch, SwitchState, Turns};
 pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
 
 /// One policy, checked.
@@ -79,6 +84,29 @@ pub struct PolicyRef {
     pub name: Arc<str>,
     /// Which change of it.
     pub version: u32,
+}
+
+/// A policy that is about an error and did not take it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedPolicy {
+    /// The policy.
+    pub policy: PolicyRef,
+    /// Why it did not.
+    pub why: PassedBecause,
+}
+
+/// Why a policy does not take an error that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PassedBecause {
+    /// It is used up on the step.
+    Spent {
+        /// The rounds of the step since the last manual resume.
+        rounds: u32,
+        /// It takes fewer than this.
+        max: u32,
+    },
+    /// It is disabled.
+    Disabled,
 }
 
 /// An error as policies see it.
@@ -157,7 +185,12 @@ impl Criteria {
 impl Policy {
     /// What it says to this error.
     pub fn judge(&self, failure: &Failure<'_>) -> Verdict {
-        if !self.enabled || (failure.fatal && !self.include_fatal) || !self.criteria.match_error(failure) {
+        if self.enabled { self.judge_enabled(failure) } else { Verdict::Passes }
+    }
+
+    /// What it would say if it were enabled.
+    pub fn judge_enabled(&self, failure: &Failure<'_>) -> Verdict {
+        if (failure.fatal && !self.include_fatal) || !self.criteria.match_error(failure) {
             return Verdict::Passes;
         }
         if failure.rounds < self.max_attempts { Verdict::Takes } else { Verdict::Spent }

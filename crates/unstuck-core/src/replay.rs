@@ -108,6 +108,7 @@ fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
         | UnitFact::Held
         | UnitFact::WentOn
         | UnitFact::Scheduled { .. }
+        | UnitFact::PassedOver { .. }
         | UnitFact::Rested
         | UnitFact::Acknowledged { .. }
         | UnitFact::DoneByHand { .. }

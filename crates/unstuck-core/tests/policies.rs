@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use unstuck_core::event::Actor;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{
-    Criteria, DraftBackOff, Failure, Policies, Policy, PolicyDraft, PolicyProblem, Shadow, Verdict,
+    Criteria, DraftBackOff, Failure, Policies, PoliciesPaused, PoliciesUnpaused, Policy, PolicyDeed,
+    PolicyDraft, PolicyOrder, PolicyOutcome, PolicyProblem, PolicySwitch, Shadow, SwitchState, Turns,
+    Verdict, carry_out,
 };
 use unstuck_core::random::Random;
-use unstuck_core::time::Millis;
+use unstuck_core::time::{Millis, Time};
 
 /// Criteria: substring, flow, action, type.
 fn criteria(text: &str, flow: &str, action: &str, kind: &str) -> Criteria {
@@ -371,4 +374,69 @@ fn the_index_finds_what_a_walk_would() {
             }
         }
     }
+}
+
+/// An order, carried out at a time, by policies as they are.
+fn carried_out(policies: &Policies, order: PolicyOrder, at: i64) -> (Policies, PolicyOutcome) {
+    let (set, outcome) = carry_out(policies, order, Time(at), 7, || "new".into()).expect("carried out");
+    (Policies::new(set.policies).expect("they go together").with_switch(set.switch), outcome)
+}
+
+#[test]
+fn pausing_and_unpausing_are_changes_of_the_whole_set_with_who_when_and_why() {
+    let ada = || Actor::User("ada".into());
+    let pause = |reason: &str| PolicyOrder::Pause { reason: reason.into(), by: ada() };
+    let begin = Policies::new(vec![policy("p", criteria("reset", "", "", ""), |_| {})]).expect("one policy");
+
+    let (unchanged, outcome) = carried_out(&begin, PolicyOrder::Unpause { rate: 50, by: ada() }, 5);
+    assert_eq!((unchanged.switch(), outcome), (&PolicySwitch::default(), PolicyOutcome::default()));
+
+    let (paused, outcome) = carried_out(&begin, pause("the provider is down"), 10);
+    let since = PoliciesPaused { since: Time(10), by: ada(), reason: "the provider is down".into() };
+    assert_eq!((paused.switch().version, paused.switch().paused()), (1, Some(&since)));
+    assert_eq!(paused.len(), 1, "the policies are as they were");
+    let [change] = outcome.changes.as_slice() else { panic!("{outcome:?}") };
+    assert_eq!((change.at, &change.by, change.what), (Time(10), &ada(), PolicyDeed::Paused));
+    assert_eq!((&*change.policy, change.reason.as_deref()), ("", Some("the provider is down")));
+
+    let (again, outcome) = carried_out(&paused, pause("another reason"), 20);
+    assert_eq!(
+        (again.switch(), outcome),
+        (paused.switch(), PolicyOutcome::default()),
+        "it was paused already"
+    );
+
+    let off = PolicyOrder::Disable { names: vec!["p".into()], by: ada() };
+    let (changed, _) = carried_out(&paused, off, 25);
+    assert_eq!(changed.switch(), paused.switch(), "another change leaves the switch as it is");
+
+    let (unpaused, outcome) = carried_out(&paused, PolicyOrder::Unpause { rate: 0, by: ada() }, 30);
+    let from = PoliciesUnpaused { at: Time(30), clock: 7, rate: 1 };
+    assert_eq!(*unpaused.switch(), PolicySwitch { version: 2, state: SwitchState::Unpaused(from) });
+    assert_eq!(outcome.changes[0].what, PolicyDeed::Unpaused);
+}
+
+#[test]
+fn there_are_never_more_turns_than_the_rate_allows() {
+    for (rate, wanted) in [(1, 1), (2, 2), (3, 2), (50, 50), (300, 250), (1_000, 1_000), (2_500, 2_000)] {
+        let mut turns = Turns::default();
+        assert!(!turns.take(Time(0), rate), "the first one comes after a wait");
+        // Asked every millisecond, and now and then not for a while.
+        for second in [1_000, 2_000, 60_000] {
+            let taken = (second..second + 1_000).map(Time).filter(|now| turns.take(*now, rate)).count();
+            let more = (0..rate).filter(|_| turns.take(Time(second + 999), rate)).count();
+            assert!(taken + more <= rate as usize, "{rate} a second: {taken} and {more}");
+            assert!(taken >= wanted.min(1_000), "{rate} a second: {taken}");
+        }
+        let next = turns.next(Time(60_999), rate);
+        assert!(next > Time(60_999) && turns.take(next, rate), "{rate} a second: the next at {next}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_the_turns() {
+    let mut turns = Turns::default();
+    assert_eq!(turns.ready(Time(5_000_000), 10), 0);
+    assert_eq!(turns.next(Time(1_000), 10), Time(1_100));
+    assert!(turns.take(Time(1_100), 10));
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::bulk::BulkOutcome;
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
-    Answer, Context, Decision, Effect, LeaseMove, Touched, decide_boxed, forget, refuse_child,
+    Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, decide_boxed, forget, refuse_child,
 };
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
@@ -24,7 +24,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
 use unstuck_core::outline::needs_no_flow;
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, Turns};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
@@ -49,6 +49,7 @@ pub(crate) struct Tools<'a> {
     pub(crate) downtimes: &'a [Downtime],
     pub(crate) clock: i64,
     pub(crate) policies: &'a Policies,
+    pub(crate) turns: &'a mut Turns,
     /// Runs that nothing is delivered to.
     pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
     pub(crate) max_nesting: u32,
@@ -85,8 +86,8 @@ pub(crate) struct Batch {
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// Runs that were set aside, and about which something was decided or is to be.
     pub(crate) released: Vec<RunId>,
-    /// What was decided last is not for this engine to do.
-    pub(crate) is_for_another: bool,
+    /// What was decided last is due and not done now: what it waits for.
+    pub(crate) withheld: Option<Withheld>,
     /// What to hand out and whom to interrupt, once durable.
     pub(crate) effects: Vec<Effect>,
     /// Whether anybody wants to know what happens.
@@ -228,6 +229,7 @@ impl Batch {
             downtimes: tools.downtimes,
             clock: tools.clock,
             policies: tools.policies,
+            turns: tools.turns,
             max_nesting: tools.max_nesting,
             homes: tools.homes,
         };
@@ -239,7 +241,7 @@ impl Batch {
             None => {}
         }
         let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
-        self.is_for_another |= decision.is_for_another;
+        self.withheld = self.withheld.or(decision.withheld);
         Ok(self.record(id, decision))
     }
 

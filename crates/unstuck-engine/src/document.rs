@@ -16,7 +16,7 @@ use unstuck_core::model::run::{End, Phase, Run};
 use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::reason;
 
-pub use explanation::explanation;
+pub use explanation::{explanation, policies_paused};
 pub use product::product;
 
 /// How the text of a payload is found.
@@ -57,6 +57,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         error: open_error(run, flow),
         next_auto_resume: resume.as_ref().map(|resume| resume.due.timestamp()),
         next_auto_resume_reason: resume.map(|resume| resume.policy.name.to_string()),
+        policies_paused: None,
         steps,
         decisions: decisions(run, flow, history),
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::clock::Correction;
 use unstuck_core::command::{Command, Says};
-use unstuck_core::decide::Effect;
+use unstuck_core::decide::{Effect, Withheld};
 use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -21,7 +21,7 @@ use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, Turns};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
@@ -95,8 +95,11 @@ pub struct Engine<S> {
     want_product: Vec<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
-    /// The resume policies in force.
+    /// The resume policies in force, and whether they resume anything.
     pub(crate) policies: Policies,
+    /// The turns of resumes that have waited while policies were paused, and whether any waits.
+    turns: Turns,
+    has_waiting: bool,
     /// The bulk actions that are not over.
     pub(crate) bulks: Bulks,
     inbox: VecDeque<Request>,
@@ -106,7 +109,7 @@ pub struct Engine<S> {
     /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
     now: Time,
     /// How the clock was set.
-    clock: EngineClock,
+    pub(crate) clock: EngineClock,
     /// A batch went wrong: only one thing at a time until it is known which.
     isolation: Option<Isolation>,
     /// Runs that are set aside.
@@ -162,6 +165,8 @@ impl<S: Store> Engine<S> {
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
             policies,
+            turns: Turns::default(),
+            has_waiting: false,
             bulks,
             inbox: life.losses(),
             life,
@@ -357,7 +362,7 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return Next::Now;
         }
-        let own = self.bulks.due().into_iter().chain(self.aside.next_retry()).min();
+        let own = self.bulks.due().into_iter().chain(self.aside.next_retry()).chain(self.next_turn()).min();
         match self.store.next_due() {
             _ if own.is_some_and(|due| due <= self.last) => Next::Now,
             Ok(Some(due)) if due <= self.last => Next::Now,
@@ -376,7 +381,10 @@ impl<S: Store> Engine<S> {
         if let Some(stage) = stage {
             done.stage = Some(self.store.stage(stage).map_err(Failure::Store)?);
         }
-        done.withheld.drain(..).for_each(|due| self.store.withhold(&due));
+        for (due, until) in done.withheld.drain(..) {
+            self.store.withhold(&due, until);
+            self.has_waiting |= until == Withheld::ForTurn;
+        }
         Ok(())
     }
 
@@ -385,6 +393,7 @@ impl<S: Store> Engine<S> {
     /// thing of one of these kinds.
     fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
         self.bulks.follow(&mut self.store, self.clock.last_set(), self.last)?;
+        self.give_turns();
         self.store.begin()?;
         done.downtime = self.life.comes_back(self.last);
         let mut batch = Batch::new(self.is_watched);
@@ -409,6 +418,21 @@ impl<S: Store> Engine<S> {
             }
         }
         self.finish(batch, done)
+    }
+
+    /// What has waited while policies were paused comes back, as many as have a turn now.
+    fn give_turns(&mut self) {
+        let Some(rate) = self.policies.switch().rate().filter(|_| self.has_waiting) else { return };
+        let ready = self.turns.ready(self.last, rate) as usize;
+        if ready > 0 {
+            self.has_waiting = self.store.give_turns(ready) == ready;
+        }
+    }
+
+    /// When the next resume that has waited has its turn.
+    fn next_turn(&mut self) -> Option<Time> {
+        let rate = self.policies.switch().rate().filter(|_| self.has_waiting)?;
+        Some(self.turns.next(self.last, rate))
     }
 
     /// What waits for executors, and who may be admitted. A command that is refused is stale: nobody's loss.
@@ -496,8 +520,8 @@ impl<S: Store> Engine<S> {
             {
                 return Err(error);
             }
-            if std::mem::take(&mut batch.is_for_another) {
-                done.withheld.push(due);
+            if let Some(until) = batch.withheld.take() {
+                done.withheld.push((due, until));
             }
         }
         batch.deliver_all(&mut tools)
@@ -582,6 +606,7 @@ impl<S: Store> Engine<S> {
             downtimes: &self.life.downtimes,
             clock: self.clock.record.shift,
             policies: &self.policies,
+            turns: &mut self.turns,
             aside: &self.aside.runs,
             max_nesting: self.settings.max_nesting,
             homes: &self.homes,

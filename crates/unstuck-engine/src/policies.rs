@@ -2,7 +2,7 @@
 
 use unstuck_core::decide::check_words;
 use unstuck_core::id::PolicyId;
-use unstuck_core::policy::{Policies, Policy, carry_out};
+use unstuck_core::policy::{Policies, Policy, PolicySet, carry_out};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{PolicyChange, Store, StoreError};
 
@@ -23,16 +23,17 @@ impl<S: Store> Engine<S> {
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
         }
-        check_words(order.actor(), None)?;
+        check_words(order.actor(), order.reason())?;
         let (at, ids) = (self.last, &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
-        let (policies, outcome) =
-            carry_out(&self.policies, order, at, fresh_id).map_err(EngineError::BadPolicies)?;
+        let clock = self.clock.record.shift;
+        let (PolicySet { policies, switch }, outcome) =
+            carry_out(&self.policies, order, at, clock, fresh_id).map_err(EngineError::BadPolicies)?;
         if outcome.changes.is_empty() {
             return Ok(outcome);
         }
-        let checked = in_force(policies.clone())?;
-        self.store.put_policies(PolicyChange { policies, changes: outcome.changes.clone() })?;
+        let checked = in_force(policies.clone())?.with_switch(switch.clone());
+        self.store.put_policies(PolicyChange { policies, switch, changes: outcome.changes.clone() })?;
         self.policies = checked;
         Ok(outcome)
     }
@@ -40,7 +41,8 @@ impl<S: Store> Engine<S> {
 
 /// The policies of a store.
 pub(crate) fn kept(store: &mut impl Store) -> Result<Policies, StoreError> {
-    in_force(store.policies()?)
+    let switch = store.policy_switch()?;
+    Ok(in_force(store.policies()?)?.with_switch(switch))
 }
 
 pub(crate) fn in_force(policies: Vec<Policy>) -> Result<Policies, StoreError> {

@@ -1,5 +1,6 @@
 //! Policies are tried, and applied to what is in error already: page by page, so that nobody waits long for it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::command::Command;
@@ -8,7 +9,9 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::{Policies, Policy, PolicyDraft, Trial, Trying, unknown, with_drafts, with_named};
+use unstuck_core::policy::{
+    Policies, Policy, PolicyDraft, Trial, Trying, Verdict, unknown, with_drafts, with_named, would_be_enabled,
+};
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{ErrorFilter, ErrorId, OpenFilter, Store};
 
@@ -35,10 +38,12 @@ pub struct Tried {
     pub policy: Arc<Policy>,
     /// What it would do, or would have done.
     pub trial: Trial,
+    /// Whether it is disabled, or would be once loaded: what it would do if it were enabled is told.
+    pub is_disabled: bool,
 }
 
 /// What came of applying policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Steps that a policy will resume now, or at another time than before.
     pub moved: u64,
@@ -46,6 +51,12 @@ pub struct Applied {
     pub unscheduled: u64,
     /// Steps that are as they were.
     pub unchanged: u64,
+    /// How many steps a policy that was named would take if another did not come before it, by the names of both.
+    pub outranked: BTreeMap<(Arc<str>, Arc<str>), u64>,
+    /// How many steps a policy that was named would take if it were not used up on them.
+    pub exhausted: BTreeMap<Arc<str>, u64>,
+    /// How many steps a policy that was named would take if it were enabled.
+    pub disabled: BTreeMap<Arc<str>, u64>,
 }
 
 /// Policies to be tried.
@@ -97,7 +108,8 @@ pub struct StoreErrors<'a> {
 
 impl Errors for StoreErrors<'_> {
     fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
-        Ok((in_force(self.store.policies()?)?, self.now))
+        let switch = self.store.policy_switch()?;
+        Ok((in_force(self.store.policies()?)?.with_switch(switch), self.now))
     }
 
     fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
@@ -140,6 +152,10 @@ pub fn try_policies(
     on: TryOn,
 ) -> Result<Vec<Tried>, EngineError> {
     let (kept, now) = errors.policies()?;
+    let is_disabled: Vec<bool> = match &policies {
+        TryPolicies::Drafts(drafts) => drafts.iter().map(|draft| !would_be_enabled(&kept, draft)).collect(),
+        TryPolicies::Named(name) => vec![kept.named(name).is_some_and(|policy| !policy.enabled)],
+    };
     let (all, tried) = match policies {
         TryPolicies::Drafts(drafts) => with_drafts(&kept, &drafts, now).map_err(EngineError::BadPolicies)?,
         TryPolicies::Named(name) => with_named(&kept, &name).map_err(EngineError::BadPolicies)?,
@@ -172,7 +188,8 @@ pub fn try_policies(
         }
     }
     let trials: Vec<Trial> = trying.into_iter().map(Trying::end).collect();
-    Ok(tried.into_iter().zip(trials).map(|(policy, trial)| Tried { policy, trial }).collect())
+    let told = tried.into_iter().zip(trials).zip(is_disabled);
+    Ok(told.map(|((policy, trial), is_disabled)| Tried { policy, trial, is_disabled }).collect())
 }
 
 /// Everything that is in error, a page at a time.
@@ -214,6 +231,18 @@ impl Handle {
         };
         let mut errors = self;
         Ok(try_policies(&mut errors, policies, on)?.swap_remove(0))
+    }
+
+    /// How many steps are due to be resumed automatically.
+    pub fn due_resumes(&self) -> Result<u64, EngineError> {
+        let (_, now) = self.policies_now()?;
+        let (mut due, mut errors) = (0, self);
+        each_open(&mut errors, |page| {
+            let is_due = |error: &&OpenError| error.resume.as_ref().is_some_and(|(at, _)| *at <= now);
+            due += page.iter().filter(is_due).count() as u64;
+            Ok(())
+        })?;
+        Ok(due)
     }
 
     /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
@@ -268,6 +297,7 @@ impl Applying {
         if error.acknowledged {
             return None;
         }
+        self.note_passed(error);
         let found = self.policies.find(&error.record.failure());
         let found = found.filter(|found| self.only.as_ref().is_none_or(|only| only.contains(&found.name)));
         let scheduled = error.resume.as_ref().map(|(_, policy)| policy);
@@ -291,6 +321,26 @@ impl Applying {
         let unit = error.record.unit;
         let command = Command::ApplyPolicies { unit, only: self.only.clone(), after, by: by.clone() };
         Some((found.is_some(), error.record.run, command))
+    }
+
+    /// Notes why policies that were named do not take an error that they are about.
+    fn note_passed(&mut self, error: &OpenError) {
+        let failure = error.record.failure();
+        let applied = &mut self.applied;
+        for name in self.only.iter().flatten() {
+            let Some(policy) = self.policies.named(name) else { continue };
+            match (policy.judge_enabled(&failure), policy.enabled) {
+                (Verdict::Takes, false) => *applied.disabled.entry(name.clone()).or_default() += 1,
+                (Verdict::Takes, true) => match self.policies.find(&failure) {
+                    Some(first) if first.id != policy.id => {
+                        *applied.outranked.entry((name.clone(), first.name.clone())).or_default() += 1;
+                    }
+                    Some(_) | None => {}
+                },
+                (Verdict::Spent, true) => *applied.exhausted.entry(name.clone()).or_default() += 1,
+                (Verdict::Spent, false) | (Verdict::Passes, _) => {}
+            }
+        }
     }
 
     /// A run that has gone on meanwhile, or is gone, has nothing to be moved.

@@ -55,7 +55,7 @@ const FAULTS: [&str; 43] = [
 ];
 
 /// Every act that must have been done, those that operators do to a run and nonsense apart.
-const ACTS: [&str; 12] = [
+const ACTS: [&str; 14] = [
     "a new version of a flow",
     "bulk: acknowledge",
     "bulk: cancel",
@@ -67,7 +67,9 @@ const ACTS: [&str; 12] = [
     "disable a policy",
     "enable a policy",
     "load policies",
+    "pause policies",
     "start",
+    "unpause policies",
 ];
 
 #[test]

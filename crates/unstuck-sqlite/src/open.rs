@@ -224,6 +224,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
         state.flows.restore(flow);
     }
     state.policies = policies::all(connection)?;
+    state.policy_switch = policies::switch(connection)?;
     let notices = rows::notices(connection)?;
     state.last_notice = notices.last().map_or(0, |(id, _)| id.0);
     state.notices = notices.into_iter().collect();

@@ -1,7 +1,7 @@
 //! Policies in the file, and what was changed about them.
 
-use rusqlite::{Connection, params};
-use unstuck_core::policy::Policy;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_store::audit::RESTORE;
 use unstuck_store::check::check_policies;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
@@ -30,6 +30,14 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
     .collect()
 }
 
+/// Whether they resume anything. A store from before there was a switch has none.
+pub(crate) fn switch(connection: &Connection) -> Result<PolicySwitch, StoreError> {
+    let sql = "SELECT value FROM meta WHERE name = 'policy_switch'";
+    let kept: Option<String> =
+        connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
+    kept.map_or_else(|| Ok(PolicySwitch::default()), |kept| read(&kept, "the switch of the policies"))
+}
+
 /// Keeps these policies in place of those before, and what was changed.
 pub(crate) fn put(
     connection: &mut Connection,
@@ -48,6 +56,9 @@ pub(crate) fn put(
             .execute(insert, params![&**id, &**name, number(*age)?, body, sum])
             .map_err(store_error)?;
     }
+    let put = "INSERT INTO meta (name, value) VALUES ('policy_switch', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    transaction.execute(put, [text(&change.switch)?]).map_err(store_error)?;
     for audit in &change.changes {
         transaction
             .execute("INSERT INTO policy_audit (body) VALUES (?1)", [text(audit)?])

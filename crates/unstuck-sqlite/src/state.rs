@@ -6,7 +6,7 @@ use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{SlotUse, Wakeup};
 use unstuck_store::contract::StoreError;
@@ -31,6 +31,7 @@ pub(crate) struct State {
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,
+    pub(crate) policy_switch: PolicySwitch,
     pub(crate) payloads: RecentPayloads,
     pub(crate) keys: RecentKeys,
     /// The position of the last event.

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::{Downtime, remember};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
@@ -18,7 +19,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_store::check::Mark;
 use unstuck_store::contract::{
@@ -256,8 +257,15 @@ impl Store for SqliteStore {
         Ok(self.state.slots.holders(limit, most))
     }
 
-    fn withhold(&mut self, due: &Due) {
-        self.state.timers.withhold(due);
+    fn withhold(&mut self, due: &Due, until: Withheld) {
+        match until {
+            Withheld::ForHome => self.state.timers.withhold(due),
+            Withheld::ForTurn => self.state.timers.wait_for_turn(due),
+        }
+    }
+
+    fn give_turns(&mut self, limit: usize) -> usize {
+        self.state.timers.give_turns(limit)
     }
 
     fn timers(
@@ -531,11 +539,17 @@ impl Store for SqliteStore {
         Ok(self.state.policies.clone())
     }
 
+    fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
+        self.usable()?;
+        Ok(self.state.policy_switch.clone())
+    }
+
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
         self.between_transactions("policies change")?;
         let written = policies::put(&mut self.reader, &self.claim, &change);
         self.has_written(written)?;
         self.state.policies = change.policies;
+        self.state.policy_switch = change.switch;
         self.state.policies.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
         Ok(())
     }

@@ -179,6 +179,7 @@ macro_rules! conformance_tests {
                 timers_come_in_order
                 a_timer_stays_until_it_is_changed
                 what_is_withheld_is_not_due
+                what_waits_for_a_turn_comes_back_in_order
                 a_timer_is_replaced_and_removed
                 a_lease_moves_with_signs_of_life
                 a_moved_lease_outlives_other_changes
@@ -266,6 +267,7 @@ macro_rules! conformance_tests {
                 policies_are_kept_with_their_changes
                 what_does_not_go_together_is_refused
                 policies_are_durable_at_once
+                the_switch_is_of_the_same_snapshot_as_the_policies
                 hits_are_counted
                 hits_of_a_failed_stage_do_not_count
             ]

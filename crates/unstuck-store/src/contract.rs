@@ -20,7 +20,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
-use unstuck_core::decide::LeaseMove;
+use unstuck_core::decide::{LeaseMove, Withheld};
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
@@ -31,7 +31,7 @@ use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
 
@@ -77,11 +77,17 @@ pub trait Store {
     /// changes it.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
-    /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do. It comes
-    /// back when a stage changes it, and when another life begins; it may come back sooner. Outside of a transaction.
-    fn withhold(&mut self, due: &Due);
+    /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
+    /// turn. It comes back when a stage changes it, and when another life begins; it may come back sooner. Outside of a
+    /// transaction.
+    fn withhold(&mut self, due: &Due, until: Withheld);
 
-    /// Timers after this one, due or not, in order of time (then of run and unit), at most `limit`.
+    /// What is withheld until it has a turn comes back, the first that were due first, at most `limit`. Gives how many.
+    /// Outside of a transaction.
+    fn give_turns(&mut self, limit: usize) -> usize;
+
+    /// Timers after this one, due or not, in order of time (then of run and unit), at most `limit`; those that wait for a
+    /// turn too.
     fn timers(
         &mut self,
         after: Option<(Time, RunId, Option<UnitRef>)>,
@@ -178,6 +184,9 @@ pub trait Store {
 
     /// Every policy, whether it is enabled or not, the oldest first.
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError>;
+
+    /// Whether policies resume anything: of the same snapshot as [`Store::policies`].
+    fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError>;
 
     /// Keeps these policies in place of those before, and what was changed, durable on return. Outside of a transaction.
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError>;

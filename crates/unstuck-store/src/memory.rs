@@ -14,6 +14,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
@@ -23,7 +24,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use crate::contract::{
@@ -239,8 +240,15 @@ impl Store for MemoryStore {
         Ok(self.state.slots.holders(limit, most))
     }
 
-    fn withhold(&mut self, due: &Due) {
-        self.state.timers.withhold(due);
+    fn withhold(&mut self, due: &Due, until: Withheld) {
+        match until {
+            Withheld::ForHome => self.state.timers.withhold(due),
+            Withheld::ForTurn => self.state.timers.wait_for_turn(due),
+        }
+    }
+
+    fn give_turns(&mut self, limit: usize) -> usize {
+        self.state.timers.give_turns(limit)
     }
 
     fn timers(
@@ -413,6 +421,11 @@ impl Store for MemoryStore {
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
         self.usable()?;
         Ok(self.state.policies.all.clone())
+    }
+
+    fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
+        self.usable()?;
+        Ok(self.state.policies.switch.clone())
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {

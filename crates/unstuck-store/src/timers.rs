@@ -25,6 +25,8 @@ pub struct Timers {
     aside: FxHashSet<RunId>,
     /// Their timers that were met so far, by run: each is met once. And those of other runs that are withheld.
     hidden: BTreeSet<(RunId, Time, Place)>,
+    /// Those that wait for a turn, in the order in which they get one.
+    waiting: BTreeSet<(Time, RunId, Place)>,
 }
 
 /// The timer of one place.
@@ -68,6 +70,10 @@ impl Timers {
                 None => Timer { due, set: due, heard: None },
             };
             self.order.insert((timer.due, run, unit));
+            // It is in one of the two only.
+            if !self.waiting.is_empty() {
+                self.waiting.remove(&(timer.due, run, unit));
+            }
             self.places.insert(run, unit, timer);
         }
         old.drain(|unit, timer| self.leave(timer.due, run, unit));
@@ -100,13 +106,15 @@ impl Timers {
         }
     }
 
-    /// Timers after this one, at most `limit`: by time, then by run and place.
+    /// Timers after this one, at most `limit`: by time, then by run and place. Those that wait for a turn are among them, and
+    /// those that are hidden.
     pub fn after(&self, after: Option<(Time, RunId, Place)>, limit: usize) -> Vec<Due> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let order = self.order.range((from, Bound::Unbounded)).take(limit).copied();
+        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let order = self.order.range(range).take(limit).copied();
+        let waiting = self.waiting.range(range).take(limit).copied();
         let hidden = self.hidden.iter().map(|(run, due, unit)| (*due, *run, *unit));
         let hidden = hidden.filter(|entry| after.is_none_or(|after| *entry > after));
-        let mut all: Vec<_> = order.chain(hidden).collect();
+        let mut all: Vec<_> = order.chain(waiting).chain(hidden).collect();
         all.sort_unstable();
         all.truncate(limit);
         all.iter().map(|entry| self.entry(entry)).collect()
@@ -175,10 +183,31 @@ impl Timers {
         }
     }
 
-    /// What was withheld is due again.
+    /// Leaves this out of what is due, until it is given a turn, the timer is set to another time or all are [brought
+    /// back](Timers::bring_back).
+    pub fn wait_for_turn(&mut self, due: &Due) {
+        if self.order.remove(&(due.due, due.run, due.unit)) {
+            self.waiting.insert((due.due, due.run, due.unit));
+        }
+    }
+
+    /// The first that wait for a turn are due again, at most `limit`. Gives how many.
+    pub fn give_turns(&mut self, limit: usize) -> usize {
+        let mut given = 0;
+        while given < limit
+            && let Some(first) = self.waiting.pop_first()
+        {
+            self.order.insert(first);
+            given += 1;
+        }
+        given
+    }
+
+    /// What was withheld is due again, and so is what waits for a turn.
     pub fn bring_back(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
         self.order.extend(hidden.into_iter().map(|(run, due, unit)| (due, run, unit)));
+        self.order.append(&mut self.waiting);
     }
 
     /// The timers of this run are not given any more, those that are set later neither. They are kept as before.
@@ -222,6 +251,9 @@ impl Timers {
         self.order.remove(&(due, run, unit));
         if !self.hidden.is_empty() {
             self.hidden.remove(&(run, due, unit));
+        }
+        if !self.waiting.is_empty() {
+            self.waiting.remove(&(due, run, unit));
         }
     }
 }

@@ -15,7 +15,7 @@ mod history;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod name;
-mod order;
+pub(crate) mod order;
 pub(crate) mod policies;
 pub(crate) mod show;
 pub(crate) mod status;

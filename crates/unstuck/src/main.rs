@@ -23,6 +23,7 @@ mod logs;
 mod moment;
 mod output;
 mod pause;
+mod paused;
 mod place;
 mod policy;
 mod problems;

@@ -6,6 +6,7 @@ mod backtest;
 mod export;
 mod list;
 pub(crate) mod load;
+mod pause;
 mod preview;
 mod show;
 mod suggest;
@@ -18,7 +19,8 @@ use crate::{Done, Format};
 /// Resume errors by rules: load them, see beforehand what they do, and what they have done.
 ///
 /// A policy says which errors are resumed automatically, when, and how often. Of all policies that match an error, the
-/// one with the highest priority takes it; a policy that is spent on a step leaves it to the next.
+/// one with the highest priority takes it; a policy that is used up on a step leaves it to the next. All automatic resumes
+/// can be paused, and unpaused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -48,6 +50,8 @@ enum Command {
     /// Remove policies. What they have scheduled is matched anew when it comes due.
     Delete(switch::Arguments),
     Apply(apply::Arguments),
+    Pause(pause::Pause),
+    Unpause(pause::Unpause),
     Preview(preview::Arguments),
     Backtest(backtest::Arguments),
     Suggest(suggest::Arguments),
@@ -65,6 +69,8 @@ impl Arguments {
             Command::Disable(switch) => switch.disable(format),
             Command::Delete(switch) => switch.delete(format),
             Command::Apply(apply) => apply.execute(format),
+            Command::Pause(pause) => pause.execute(format),
+            Command::Unpause(unpause) => unpause.execute(format),
             Command::Preview(preview) => preview.execute(format),
             Command::Backtest(backtest) => backtest.execute(format),
             Command::Suggest(suggest) => suggest.execute(format),

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
-use crate::{Done, Format, moment, text, who};
+use crate::{Done, Format, moment, paused, text, who};
 
 /// List the runs of the store, newest first.
 #[derive(clap::Args)]
@@ -136,6 +136,8 @@ impl Arguments {
         for line in table.lines(stdout.width(), stdout.look) {
             stdout.line(&line);
         }
+        let paused = page.runs.iter().find_map(|run| run.policies_paused.as_ref());
+        paused::tell(paused, stdout, option);
         if let Some(next) = &page.next {
             let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
             stdout.line(&format!(
@@ -195,6 +197,10 @@ fn resumed(run: &RunLine) -> String {
         return String::new();
     };
     let (at, now) = (Time(at.as_millisecond()), who::now());
+    if run.policies_paused.is_some() {
+        let due = if at <= now { format!("due since {}; ", now.since(at)) } else { String::new() };
+        return format!(" ({due}resumed by `{policy}` once unpaused)");
+    }
     match &run.go_on {
         Some(go_on) if at <= now => {
             format!(" (due for `{policy}` since {}; continue with: {go_on})", now.since(at))

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
-use crate::{Done, Format, json_text, style, text, who};
+use crate::{Done, Format, json_text, paused, style, text, who};
 
 /// Show one run: its input and output, its steps with their attempts, and what was decided.
 #[derive(clap::Args)]
@@ -98,10 +98,20 @@ fn head(run: &api::Run, stdout: &mut Output) {
     fields.extend(run.next_auto_resume.as_ref().map(|at| {
         let policy = run.next_auto_resume_reason.as_ref();
         let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
-        let is_due = run.idle && Time(at.as_millisecond()) <= who::now();
-        let waits = if is_due { "; due, and waits until the run is continued" } else { "" };
+        let is_due = Time(at.as_millisecond()) <= who::now();
+        let waits = match (run.policies_paused.is_some(), is_due) {
+            (true, true) => "; due, and waits until automatic resumes are unpaused",
+            (true, false) => "; if automatic resumes are unpaused by then",
+            (false, true) if run.idle => "; due, and waits until the run is continued",
+            (false, _) => "",
+        };
         ("resumes", format!("{}{by}{waits}", time(at)))
     }));
+    fields.extend(
+        run.policies_paused
+            .as_ref()
+            .map(|paused| ("paused", format!("automatic resumes, {}", paused::words(paused)))),
+    );
     for (name, value) in fields {
         stdout.field(name, 10, &value);
     }

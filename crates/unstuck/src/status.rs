@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::style::{shown_state, style_of_word};
 use crate::table::{Cell, Table};
-use crate::{Done, Format, style, text, who};
+use crate::{Done, Format, paused, style, text, who};
 
 /// Show how the store is: what needs a person, who executes, what comes next, and how many runs there are.
 #[derive(clap::Args)]
@@ -44,6 +44,7 @@ fn show(status: &Status, stdout: &mut Output, option: &str) {
     needs_person(status, stdout, option);
     stdout.line("");
     executes(status, stdout);
+    paused::tell(status.policies_paused.as_ref(), stdout, option);
     if !status.next.is_empty() {
         let executed = if status.executes.is_none() { ", once a process executes it" } else { "" };
         title(stdout, &format!("\nWhat comes next{executed}"));

@@ -28,11 +28,13 @@ pub(crate) fn apply(
         (Some(policy), Some(by)) if policy.reference() == by => Ok(Answer::Already),
         (Some(policy), _) => {
             let earliest = draft.now() + after;
+            policies::pass_over(draft, unit);
             policies::schedule_by(draft, unit, &policy, stopped, earliest);
             Ok(Answer::Done)
         }
         // Nothing would take it any more.
         (None, Some(_)) if only.is_none() => {
+            policies::pass_over(draft, unit);
             draft.emit_unit(unit, UnitFact::Rested);
             Ok(Answer::Done)
         }

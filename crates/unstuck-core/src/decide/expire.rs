@@ -1,6 +1,6 @@
 //! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
 
-use crate::decide::{Answer, Draft, LeaseMove};
+use crate::decide::{Answer, Draft, LeaseMove, Withheld};
 use crate::downtime::reached;
 use crate::event::UnitFact;
 use crate::json::Payload;
@@ -49,7 +49,11 @@ pub(crate) fn due(
             }
             // Resumed where nobody executes it, it would be in error no more, and nothing would come of it.
             if !draft.context.homes.drives(draft.run()) {
-                draft.decision.is_for_another = true;
+                draft.decision.withheld = Some(Withheld::ForHome);
+                return Ok(Answer::Already);
+            }
+            if policies::waits(draft, &resume) {
+                draft.decision.withheld = Some(Withheld::ForTurn);
                 return Ok(Answer::Already);
             }
             policies::resume_due(draft, unit, &resume);

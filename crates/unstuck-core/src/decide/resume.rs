@@ -36,7 +36,7 @@ pub(crate) fn resume(
     }
     for unit in units {
         let reason = reason.cloned();
-        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Operator, reason, bulk });
+        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Operator, reason, bulk, waited: None });
         if let Some(given) = &step_input {
             let input = draft.keep(given.clone());
             draft.emit_unit(unit, UnitFact::Bound { input });

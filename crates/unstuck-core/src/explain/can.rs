@@ -43,6 +43,10 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
         }
     }
     all.extend(retry_now(view, in_error));
+    if view.policies_paused.is_some() {
+        let what = "lets policies resume errors again, in this run and in all others";
+        all.push(possible("unstuck policy unpause", what));
+    }
     all.extend(view.holders.iter().map(for_slot));
     all.extend(instead(view));
     if let Some((handler, state)) = running_handler(view) {

@@ -229,6 +229,8 @@ fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
         };
         let when = if view.run.paused.is_some() {
             String::new()
+        } else if let Some(paused) = view.paused_words() {
+            format!(" once automatic resumes are unpaused; they are {paused}")
         } else if view.is_idle && at <= view.now {
             format!(": due since {} UTC, waits until the run is continued", clock(view.now, at))
         } else {

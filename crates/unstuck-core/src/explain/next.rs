@@ -10,6 +10,14 @@ use crate::reason::words::{clock, count};
 use crate::time::Time;
 use crate::wakeup::{lease, queue_limit, spared};
 
+/// A resume while automatic resumes are paused: who unpauses them by then finds it on time, else it waits.
+fn when_unpaused(view: &View<'_>, due: Time, what: &str) -> Next {
+    if due > view.now {
+        return timed(due, format!("{what}, if automatic resumes are unpaused by then"));
+    }
+    untimed(format!("when automatic resumes are unpaused (due since {}): {what}", clock(view.now, due)))
+}
+
 /// What comes next: in order of time, then what has no time.
 pub(super) fn next(view: &View<'_>) -> Vec<Next> {
     let mut all = match &view.run.phase {
@@ -175,7 +183,11 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
         UnitState::Held { .. } => vec![untimed(format!("{name} stays held until an operator chooses"))],
         UnitState::Error { resume: Some(resume), .. } => {
             let what = format!("policy `{}` resumes {name}", resume.policy.name);
-            if view.run.paused.is_some() { Vec::new() } else { vec![timed(resume.due, what)] }
+            match (view.run.paused, view.policies_paused) {
+                (Some(_), _) => Vec::new(),
+                (None, None) => vec![timed(resume.due, what)],
+                (None, Some(_)) => vec![when_unpaused(view, resume.due, &what)],
+            }
         }
         UnitState::Error { resume: None, .. } => {
             vec![untimed(format!("{name}{STAYS}"))]

@@ -8,7 +8,7 @@ use crate::event::Actor;
 use crate::policy::Policy;
 use crate::time::Time;
 
-/// The change of one policy.
+/// The change of one policy, or of the switch for all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAudit {
@@ -16,12 +16,15 @@ pub struct PolicyAudit {
     pub at: Time,
     /// By whom.
     pub by: Actor,
-    /// The id of the policy.
+    /// The id of the policy; empty where it is about all of them.
     pub policy: Arc<str>,
     /// Its name, after the change if it is still there.
     pub name: Arc<str>,
     /// What was done to it.
     pub what: PolicyDeed,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
     /// As it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Policy>,
@@ -44,6 +47,10 @@ pub enum PolicyDeed {
     Disabled,
     /// It is gone.
     Deleted,
+    /// No policy resumes anything.
+    Paused,
+    /// Policies resume again.
+    Unpaused,
 }
 
 impl PolicyDeed {
@@ -55,6 +62,8 @@ impl PolicyDeed {
             PolicyDeed::Enabled => "enabled",
             PolicyDeed::Disabled => "disabled",
             PolicyDeed::Deleted => "deleted",
+            PolicyDeed::Paused => "paused",
+            PolicyDeed::Unpaused => "unpaused",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::event::Actor;
-use crate::policy::{Policies, Policy, PolicyAudit, PolicyDeed, PolicyDraft, PolicyProblem};
+use crate::policy::{Policies, Policy, PolicyAudit, PolicyDeed, PolicyDraft, PolicyProblem, PolicySwitch};
 use crate::time::Time;
 
 /// Something that is ordered about policies. It is done as a whole or not at all.
@@ -41,6 +41,29 @@ pub enum PolicyOrder {
         /// Who.
         by: Actor,
     },
+    /// Let nothing resume automatically.
+    Pause {
+        /// Why.
+        reason: Arc<str>,
+        /// Who.
+        by: Actor,
+    },
+    /// Let policies resume again.
+    Unpause {
+        /// What has waited resumes at most so many times a second.
+        rate: u32,
+        /// Who.
+        by: Actor,
+    },
+}
+
+/// The policies and the switch for all of them, as they are kept: one snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicySet {
+    /// Every policy.
+    pub policies: Vec<Policy>,
+    /// Whether they resume anything.
+    pub switch: PolicySwitch,
 }
 
 /// What came of an order.
@@ -70,7 +93,21 @@ impl PolicyOrder {
             PolicyOrder::Load { by, .. }
             | PolicyOrder::Enable { by, .. }
             | PolicyOrder::Disable { by, .. }
-            | PolicyOrder::Delete { by, .. } => by,
+            | PolicyOrder::Delete { by, .. }
+            | PolicyOrder::Pause { by, .. }
+            | PolicyOrder::Unpause { by, .. } => by,
+        }
+    }
+
+    /// Why, in their words.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            PolicyOrder::Pause { reason, .. } => Some(reason),
+            PolicyOrder::Load { .. }
+            | PolicyOrder::Enable { .. }
+            | PolicyOrder::Disable { .. }
+            | PolicyOrder::Delete { .. }
+            | PolicyOrder::Unpause { .. } => None,
         }
     }
 }
@@ -86,21 +123,31 @@ impl fmt::Display for BadPolicy {
     }
 }
 
-/// The policies as an order leaves them, and what came of it. `fresh_id` gives ids for those that have none.
+/// The policies as an order leaves them, and what came of it. `clock` is what all corrections of the clock come to;
+/// `fresh_id` gives ids for those that have none.
 pub fn carry_out(
     policies: &Policies,
     order: PolicyOrder,
     at: Time,
+    clock: i64,
     fresh_id: impl FnMut() -> Arc<str>,
-) -> Result<(Vec<Policy>, PolicyOutcome), Vec<BadPolicy>> {
+) -> Result<(PolicySet, PolicyOutcome), Vec<BadPolicy>> {
     let mut plan = Plan::new(policies, at, fresh_id);
     match order {
         PolicyOrder::Load { drafts, replace, by } => drop(plan.load(&drafts, replace, &by)?),
-        PolicyOrder::Enable { names, by } => plan.switch(&names, true, &by)?,
-        PolicyOrder::Disable { names, by } => plan.switch(&names, false, &by)?,
+        PolicyOrder::Enable { names, by } => plan.enable(&names, true, &by)?,
+        PolicyOrder::Disable { names, by } => plan.enable(&names, false, &by)?,
         PolicyOrder::Delete { names, by } => plan.delete(&names, &by)?,
+        PolicyOrder::Pause { reason, by } => {
+            let switch = plan.switch.pause(at, by.clone(), reason.clone());
+            plan.turn(switch, PolicyDeed::Paused, Some(reason), by);
+        }
+        PolicyOrder::Unpause { rate, by } => {
+            let switch = plan.switch.unpause(at, clock, rate);
+            plan.turn(switch, PolicyDeed::Unpaused, None, by);
+        }
     }
-    Ok((plan.policies, plan.outcome))
+    Ok((PolicySet { policies: plan.policies, switch: plan.switch }, plan.outcome))
 }
 
 /// These policies in force; what is wrong with them together is told of the one that comes later.
@@ -124,6 +171,14 @@ pub fn with_drafts(
         drafts.iter().map(|draft| PolicyDraft { enabled: Some(true), ..draft.clone() }).collect();
     let tried = plan.load(&drafts, true, &Actor::Engine)?;
     Ok((together(plan.policies)?, tried.into_iter().map(Arc::new).collect()))
+}
+
+/// Whether a draft would be enabled, if it were loaded in the place of the policy of the same id or name.
+pub fn would_be_enabled(policies: &Policies, draft: &PolicyDraft) -> bool {
+    let same_id = draft.id.as_ref().and_then(|id| policies.with_id(id));
+    let named = || draft.name.as_ref().and_then(|name| policies.iter().find(|known| known.name == *name));
+    let before = same_id.or_else(named);
+    draft.enabled.unwrap_or_else(|| before.is_none_or(|before| before.enabled))
 }
 
 /// The policies with this one among them, in force.
@@ -152,6 +207,7 @@ pub fn unknown(place: usize, name: &Arc<str>) -> BadPolicy {
 /// The policies as an order would leave them.
 struct Plan<F> {
     policies: Vec<Policy>,
+    switch: PolicySwitch,
     outcome: PolicyOutcome,
     at: Time,
     fresh_id: F,
@@ -159,8 +215,9 @@ struct Plan<F> {
 
 impl<F: FnMut() -> Arc<str>> Plan<F> {
     fn new(policies: &Policies, at: Time, fresh_id: F) -> Plan<F> {
+        let switch = policies.switch().clone();
         let policies = policies.iter().map(|policy| (**policy).clone()).collect();
-        Plan { policies, outcome: PolicyOutcome::default(), at, fresh_id }
+        Plan { policies, switch, outcome: PolicyOutcome::default(), at, fresh_id }
     }
 
     /// Loads drafts, and gives each as it is kept; or tells everything that is wrong with them.
@@ -254,7 +311,16 @@ impl<F: FnMut() -> Arc<str>> Plan<F> {
         }
     }
 
-    fn switch(&mut self, names: &[Arc<str>], enabled: bool, by: &Actor) -> Result<(), Vec<BadPolicy>> {
+    /// Turns the switch for all policies, unless it stands so already.
+    fn turn(&mut self, switch: Option<PolicySwitch>, what: PolicyDeed, reason: Option<Arc<str>>, by: Actor) {
+        let Some(switch) = switch else { return };
+        self.switch = switch;
+        let (at, policy, name) = (self.at, "".into(), "".into());
+        let (before, after) = (None, None);
+        self.outcome.changes.push(PolicyAudit { at, by, policy, name, what, reason, before, after });
+    }
+
+    fn enable(&mut self, names: &[Arc<str>], enabled: bool, by: &Actor) -> Result<(), Vec<BadPolicy>> {
         for place in self.places(names)? {
             let before = self.policies[place].clone();
             let version = before.version.saturating_add(u32::from(before.enabled != enabled));
@@ -301,7 +367,16 @@ impl<F: FnMut() -> Arc<str>> Plan<F> {
             (Some(_), None) => PolicyDeed::Deleted,
         };
         let (at, by) = (self.at, by.clone());
-        self.outcome.changes.push(PolicyAudit { at, by, policy: id, name, what, before, after });
+        self.outcome.changes.push(PolicyAudit {
+            at,
+            by,
+            policy: id,
+            name,
+            what,
+            reason: None,
+            before,
+            after,
+        });
     }
 }
 

@@ -3,7 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::policy::{Criteria, Failure, Policy, PolicyProblem, Verdict};
+use crate::policy::{
+    Criteria, Failure, PassedBecause, PassedPolicy, Policy, PolicyProblem, PolicySwitch, Verdict,
+};
+
+/// So many policies that did not take an error are named with it.
+const NAMED: usize = 5;
 
 /// The policies that are in force, in the order in which they match: decreasing priority, then age.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +20,7 @@ pub struct Policies {
     by_type: HashMap<Arc<str>, Vec<u32>>,
     /// Those that only look at the cause.
     by_text: Vec<u32>,
+    switch: PolicySwitch,
 }
 
 /// A policy that can never match, and the earlier one that takes all it could.
@@ -47,6 +53,17 @@ impl Policies {
             places.push(place);
         }
         Ok(Policies { ordered, ..all })
+    }
+
+    /// These policies, with the switch for all of them in this position.
+    #[must_use]
+    pub fn with_switch(self, switch: PolicySwitch) -> Policies {
+        Policies { switch, ..self }
+    }
+
+    /// Whether they resume anything.
+    pub fn switch(&self) -> &PolicySwitch {
+        &self.switch
     }
 
     /// In the order in which they match.
@@ -84,6 +101,25 @@ impl Policies {
         let before = self.asked(failure).map(|policy| (policy, policy.judge(failure)));
         let before = before.take_while(|(_, verdict)| *verdict != Verdict::Takes);
         before.filter(|(_, verdict)| *verdict == Verdict::Spent).map(|(policy, _)| policy).collect()
+    }
+
+    /// The policies that are about this error and do not take it, some of them: those that are used up, up to the one that
+    /// takes it; and where none does, those that would if they were enabled.
+    pub fn passed(&self, failure: &Failure<'_>) -> Vec<PassedPolicy> {
+        let spent = |policy: &Arc<Policy>| {
+            let why = PassedBecause::Spent { rounds: failure.rounds, max: policy.max_attempts };
+            PassedPolicy { policy: policy.reference(), why }
+        };
+        let mut passed: Vec<PassedPolicy> = self.spent(failure).into_iter().take(NAMED).map(spent).collect();
+        if self.find(failure).is_none() {
+            let is_off =
+                |policy: &&Arc<Policy>| !policy.enabled && policy.judge_enabled(failure) == Verdict::Takes;
+            let off = self.asked(failure).filter(is_off).take(NAMED - passed.len());
+            passed.extend(
+                off.map(|policy| PassedPolicy { policy: policy.reference(), why: PassedBecause::Disabled }),
+            );
+        }
+        passed
     }
 
     /// The policies that can never match, because an earlier one takes whatever they would. One that is spent sooner

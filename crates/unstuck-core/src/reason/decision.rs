@@ -10,7 +10,7 @@ use crate::model::flow::{Kind, Step};
 use crate::model::recovery::RetryStrategy;
 use crate::model::run::{End, Ended, Limit, PausedBy, Phase, Run, Slot};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
-use crate::policy::PolicyRef;
+use crate::policy::{PassedBecause, PassedPolicy, PolicyRef};
 use crate::reason::moment::Moment;
 use crate::reason::words::{self, cause, count, in_their_words, stalled_of, stuck_of, who};
 use crate::reason::{Rung, passed, rule};
@@ -142,6 +142,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
             scheduled(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
         }
+        UnitFact::PassedOver { .. } => return None,
         UnitFact::Rested => rested(moment, unit, step),
         UnitFact::Acknowledged { reason } => acknowledged(moment, reason.as_ref()),
         UnitFact::DoneByHand { reason, .. } => done_by_hand(moment, reason.as_ref()),
@@ -153,6 +154,11 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         }
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
         UnitFact::Chosen { choice } => chosen(moment, *choice),
+        UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
+            let why = format!("policy `{policy}` resumed it {waited} after it was due");
+            let told = resumed(moment, unit, ResumedBy::Policy, None);
+            Told { why: vec![why, "automatic resumes were paused".to_owned()], ..told }
+        }
         UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
             let told = released(moment, unit)?;
@@ -220,17 +226,31 @@ fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
 }
 
 fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
-    let then = "it rests in error until somebody resumes it";
+    let mut then = "it rests in error until somebody resumes it".to_owned();
+    let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedBecause::Spent { .. });
+    match passed::policies(moment, unit).iter().filter(spent).count() {
+        0 => {}
+        1 => then += ", which gives the policy its rounds back",
+        _ => then += ", which gives the policies their rounds back",
+    }
     let Some(passed) = passed::in_this_event(moment, unit, step) else {
-        return Told::new(Rung::Rest, "resume policy", then)
-            .because(matched_anew(moment))
-            .because("no policy takes it");
+        let told = Told::new(Rung::Rest, "resume policy", then).because(matched_anew(moment));
+        return no_policy(moment, unit, told, "no policy takes it");
     };
-    Told::new(Rung::Rest, rule::nothing_acts(step), then)
-        .because(passed)
-        .because("failOnError is true")
-        .because("no resume policy takes it")
-        .because("no exception handler")
+    let told = Told::new(Rung::Rest, rule::nothing_acts(step), then);
+    let told = told.because(passed).because("failOnError is true");
+    no_policy(moment, unit, told, "no resume policy takes it").because("no exception handler")
+}
+
+/// That no policy takes an error, with those that would if they were not used up or disabled.
+fn no_policy(moment: &Moment<'_>, unit: UnitRef, told: Told, plain: &str) -> Told {
+    match passed::policies(moment, unit) {
+        [] => told.because(plain),
+        passed => {
+            let told = passed.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
+            told.because("no other policy takes it")
+        }
+    }
 }
 
 /// Rung 3, or an apply, or a due resume whose policy is off or gone.
@@ -248,6 +268,8 @@ fn scheduled(
         Some(passed) => told.because(passed),
         None => told.because(matched_anew(moment)),
     };
+    let passed = passed::policies(moment, unit).iter();
+    let told = passed.fold(told, |told, passed| told.because(passed::policy(passed)));
     told.because(format!("policy `{}` takes it, with round {rounds} of {max}", policy.name))
 }
 
@@ -304,6 +326,8 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
     let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended(*unit).is_some());
     if let Some((unit, step)) = climbed {
         told = told.because(passed::first_rung(moment, unit, step)).because("failOnError is true");
+        let passed = passed::policies(moment, unit).iter();
+        told = passed.fold(told, |told, passed| told.because(passed::policy(passed)));
         told = may_not_rest(moment, unit, told).after_attempt(moment, unit);
     } else {
         // What the engine finds wrong with a whole fan-out, or with the run's output, has no attempt.

@@ -69,6 +69,7 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             | UnitFact::Progress { .. }
             | UnitFact::ReportIgnored { .. }
             | UnitFact::Spared { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildChanged { .. }
@@ -124,7 +125,8 @@ pub(super) fn is_trouble(fact: &Fact) -> bool {
 fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {
-        UnitFact::Bound { .. } => None,
+        // What follows names the policies.
+        UnitFact::Bound { .. } | UnitFact::PassedOver { .. } => None,
         UnitFact::Queued { attempt, .. } => {
             let begun =
                 |fact: &UnitFact| matches!(fact, UnitFact::Dequeued { .. } | UnitFact::Started { .. });

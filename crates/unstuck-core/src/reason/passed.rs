@@ -1,4 +1,4 @@
-//! Rungs that were passed over: why the retry strategy of a step did not act.
+//! Rungs that were passed over: why the retry strategy of a step did not act, and which policies did not.
 
 use crate::event::{Actor, Choice, UnitFact};
 use crate::model::attempt::{Outcome, StuckLimit};
@@ -6,6 +6,7 @@ use crate::model::error::Error;
 use crate::model::flow::{Kind, Step};
 use crate::model::recovery::{Limits, RetryStrategy};
 use crate::model::unit::{Unit, UnitRef};
+use crate::policy::{PassedBecause, PassedPolicy};
 use crate::reason::moment::Moment;
 use crate::reason::words::{self, stalled_of, stuck_of, who};
 
@@ -18,6 +19,24 @@ pub(super) fn first_rung(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Str
         return stuck;
     }
     strategy(step, moment.unit(unit), moment.last_ended(unit).map(|(_, outcome)| outcome))
+}
+
+/// Which policies are about the error and did not take it, as this event says.
+pub(super) fn policies<'a>(moment: &Moment<'a>, unit: UnitRef) -> &'a [PassedPolicy] {
+    let passed = moment.before(unit).rev().find_map(|fact| {
+        if let UnitFact::PassedOver { policies } = fact { Some(policies.as_slice()) } else { None }
+    });
+    passed.unwrap_or_default()
+}
+
+/// Why a policy did not take an error: `policy `resets` is used up (round 3 of 3)`.
+pub(super) fn policy(passed: &PassedPolicy) -> String {
+    let name = &passed.policy.name;
+    match passed.why {
+        // Of more rounds than these, others were another policy's.
+        PassedBecause::Spent { max, .. } => format!("policy `{name}` is used up ({max} of {max} rounds)"),
+        PassedBecause::Disabled => format!("policy `{name}` is disabled"),
+    }
 }
 
 /// Why rung 1 did not act, if the ladder was climbed in this event.

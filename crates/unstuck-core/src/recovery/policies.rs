@@ -8,12 +8,13 @@ use crate::event::UnitFact;
 use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::run::Phase;
 use crate::model::unit::{AutoResume, QueuePlace, UnitRef};
-use crate::policy::{Failure, Policy};
+use crate::policy::{DueVerdict, Failure, Policy};
 use crate::schedule::{advance_after, begin};
 use crate::time::{Millis, Time};
 
 /// Schedules a resume of a unit whose last attempt has just ended in error, if a policy takes it.
 pub(crate) fn schedule(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
+    pass_over(draft, unit);
     let Some(policy) = find(draft, unit, None) else { return false };
     let stopped = draft.now();
     schedule_by(draft, unit, &policy, stopped, stopped);
@@ -22,14 +23,16 @@ pub(crate) fn schedule(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
 
 /// A scheduled resume has come due. One whose policy is off or gone does not fire: the error is matched anew.
 pub(crate) fn resume_due(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &AutoResume) {
-    let is_on = draft.context.policies.with_id(&resume.policy.id).is_some_and(|policy| policy.enabled);
-    if is_on {
+    if is_on(draft, resume) {
         let reason = Some(Arc::clone(&resume.policy.name));
-        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Policy, reason, bulk: None });
+        let verdict = draft.context.policies.switch().judge(resume.due, draft.context.clock);
+        let waited = matches!(verdict, DueVerdict::TakesTurn(_)).then(|| draft.now().since(resume.due));
+        draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Policy, reason, bulk: None, waited });
         begin(draft, unit, Some(ResumedBy::Policy), QueuePlace::default());
         advance_after(draft, unit.step);
         return;
     }
+    pass_over(draft, unit);
     match find(draft, unit, None) {
         Some(policy) => {
             let now = draft.now();
@@ -39,6 +42,24 @@ pub(crate) fn resume_due(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &Auto
     }
 }
 
+/// Whether a resume that has come due waits: policies are paused, or it has waited meanwhile and there is no turn for it
+/// yet. One that would be matched anew needs no turn.
+pub(crate) fn waits(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
+    match draft.context.policies.switch().judge(resume.due, draft.context.clock) {
+        DueVerdict::Resumes => false,
+        DueVerdict::Waits => true,
+        DueVerdict::TakesTurn(rate) => {
+            let now = draft.now();
+            is_on(draft, resume) && !draft.context.turns.take(now, rate)
+        }
+    }
+}
+
+/// Whether the policy of a scheduled resume is there and enabled.
+fn is_on(draft: &Draft<'_, '_>, resume: &AutoResume) -> bool {
+    draft.context.policies.with_id(&resume.policy.id).is_some_and(|policy| policy.enabled)
+}
+
 /// Whether what comes due in an error may be done now.
 pub(crate) fn may_resume(draft: &Draft<'_, '_>, resume: &AutoResume) -> bool {
     resume.due <= draft.now() && draft.run().paused.is_none() && matches!(draft.run().phase, Phase::Going)
@@ -46,11 +67,26 @@ pub(crate) fn may_resume(draft: &Draft<'_, '_>, resume: &AutoResume) -> bool {
 
 /// The first policy that takes the last error of this unit; of those of these names, where they are given.
 pub(crate) fn find(draft: &Draft<'_, '_>, unit: UnitRef, only: Option<&[Arc<str>]>) -> Option<Arc<Policy>> {
+    let found = draft.context.policies.find(&failure(draft, unit)?)?;
+    let wanted = only.is_none_or(|only| only.contains(&found.name));
+    wanted.then(|| found.clone())
+}
+
+/// Names the policies that are about the last error of this unit and do not take it.
+pub(crate) fn pass_over(draft: &mut Draft<'_, '_>, unit: UnitRef) {
+    let passed = failure(draft, unit).map(|failure| draft.context.policies.passed(&failure));
+    if let Some(policies) = passed.filter(|passed| !passed.is_empty()) {
+        draft.emit_unit(unit, UnitFact::PassedOver { policies });
+    }
+}
+
+/// The last error of this unit, as policies see it.
+fn failure<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<Failure<'d>> {
     let state = draft.unit(unit);
     let past = state.past.last()?;
     let error = past.outcome.error()?;
     let step = draft.step(unit);
-    let failure = Failure {
+    Some(Failure {
         cause: &error.cause,
         root_flow: &draft.run().root_flow,
         action: &step.full_action,
@@ -58,10 +94,7 @@ pub(crate) fn find(draft: &Draft<'_, '_>, unit: UnitRef, only: Option<&[Arc<str>
         action_type: step.action_type.as_deref(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
         rounds: rounds_of(state),
-    };
-    let found = draft.context.policies.find(&failure)?;
-    let wanted = only.is_none_or(|only| only.contains(&found.name));
-    wanted.then(|| found.clone())
+    })
 }
 
 /// Schedules a resume by this policy: its delay after the attempt has stopped, and no sooner than `earliest` where that

@@ -16,6 +16,7 @@ mod home;
 mod ladder;
 mod logs;
 mod operators;
+mod paused;
 mod policies;
 mod properties;
 mod rerun;

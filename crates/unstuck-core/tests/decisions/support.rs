@@ -19,7 +19,7 @@ use unstuck_core::model::run::{Origin, Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, Turns};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) clock: i64,
     /// The resume policies in force.
     pub(crate) policies: Policies,
+    /// The turns of what has waited while policies were paused.
+    pub(crate) turns: Turns,
     /// How deep children may be nested.
     pub(crate) max_nesting: u32,
     /// The homes that are driven.
@@ -75,6 +77,7 @@ impl World {
             downtimes: Vec::new(),
             clock: 0,
             policies: Policies::default(),
+            turns: Turns::default(),
             max_nesting: unstuck_core::model::nesting::MAX_NESTING,
             homes: Homes::default(),
             errors: Vec::new(),
@@ -171,6 +174,7 @@ impl World {
             downtimes: &self.downtimes,
             clock: self.clock,
             policies: &self.policies,
+            turns: &mut self.turns,
             max_nesting: self.max_nesting,
             homes: &self.homes,
         };

@@ -1,13 +1,13 @@
 //! Steps in error that a policy resumes, that are acknowledged, or that can be ended by hand.
 
 use unstuck_core::command::Command;
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, PoliciesPaused, Policy, PolicySwitch, SwitchState};
 use unstuck_core::time::Millis;
 
 use crate::flows::{flow, step};
-use crate::saying::policy;
+use crate::saying::{decisions, policy};
 use crate::states::told;
-use crate::support::{operator, stall};
+use crate::support::{World, operator, stall};
 
 #[test]
 fn in_error_with_policies_and_acknowledged() {
@@ -83,4 +83,87 @@ fn one_step_in_error_can_be_ended_by_hand() {
             "cancel FIRST: ends the run for good: its attempts are void, its children are cancelled",
         ]
     );
+}
+
+#[test]
+fn a_resume_that_waits_because_policies_are_paused_says_so() {
+    let paused = |after: Millis| {
+        told(vec![flow("f", vec![step("a")])], |world, run| {
+            world.policies = Policies::new(vec![policy("p", "reset", 60)]).expect("fine");
+            world.attempt(run, "a", stall("connection reset"));
+            world.pass(Millis::seconds(10));
+            let (since, by, reason) = (world.now, operator(), "the provider is down".into());
+            let state = SwitchState::Paused(PoliciesPaused { since, by, reason });
+            let policies = std::mem::take(&mut world.policies);
+            world.policies = policies.with_switch(PolicySwitch { version: 1, state });
+            world.now = world.now + after;
+            run
+        })
+    };
+    let headline = "= FIRST of flow `f` is in error: policy `p` resumes `a` (\"connection reset\") once automatic \
+                    resumes are unpaused; they are paused by operator since 08:00:10 UTC (\"the provider is down\")";
+    let cases = [
+        (Millis::seconds(20), "> in 30s: policy `p` resumes `a`, if automatic resumes are unpaused by then"),
+        (
+            Millis::seconds(60),
+            "> when automatic resumes are unpaused (due since 08:01:00): policy `p` resumes `a`",
+        ),
+    ];
+    for (after, next) in cases {
+        let lines = paused(after);
+        assert_eq!(lines[0], headline, "{after}");
+        assert!(lines.contains(&next.to_owned()), "{after}: {lines:?}");
+        let unpause =
+            "$ unstuck policy unpause: lets policies resume errors again, in this run and in all others";
+        assert!(lines.contains(&unpause.to_owned()), "{after}: {lines:?}");
+    }
+}
+
+/// A step that has stalled once, with policies that each take it or not.
+fn decided(policies: Vec<Policy>) -> String {
+    let mut world = World::new(vec![flow("f", vec![step("a")])]);
+    world.policies = Policies::new(policies).expect("they do not collide");
+    let run = world.start("f");
+    world.attempt(run, "a", stall("connection reset"));
+    decisions(&world, run).pop().expect("a decision")
+}
+
+#[test]
+fn a_decision_names_the_policies_that_are_used_up_or_disabled() {
+    let spent = || Policy { max_attempts: 1, ..policy("spent", "reset", 60) };
+    let off = || Policy { enabled: false, ..policy("off", "connection", 60) };
+    let cases = [
+        (
+            vec![spent()],
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
+             reset; no retry strategy, failOnError is true, policy `spent` is used up (1 of 1 rounds), no other policy \
+             takes it, no exception handler: it rests in error until somebody resumes it, which gives the policy its \
+             rounds back",
+        ),
+        (
+            vec![off()],
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
+             reset; no retry strategy, failOnError is true, policy `off` is disabled, no other policy takes it, no \
+             exception handler: it rests in error until somebody resumes it",
+        ),
+        (
+            vec![
+                Policy { priority: 90, ..spent() },
+                Policy { priority: 80, ..off() },
+                policy("p", "con", 60),
+            ],
+            "a#1 | resumePolicy | resume policy `p`, version 1 | attempt 1 stalled: connection reset; no retry \
+             strategy, policy `spent` is used up (1 of 1 rounds), policy `p` takes it, with round 1 of 3: resumed 1m \
+             after it stopped, at 2027-01-15T08:01:00.000Z",
+        ),
+        (
+            vec![Policy { enabled: false, ..policy("about", "something else", 60) }],
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
+             reset; no retry strategy, failOnError is true, no resume policy takes it, no exception handler: it rests \
+             in error until somebody resumes it",
+        ),
+    ];
+    for (policies, wanted) in cases {
+        assert_eq!(decided(policies), wanted);
+    }
 }

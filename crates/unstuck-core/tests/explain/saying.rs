@@ -3,7 +3,7 @@
 use unstuck_core::command::{Command, Says};
 use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
-use unstuck_core::explain::{Explanation, explain};
+use unstuck_core::explain::{Explanation, Surroundings, explain_among};
 use unstuck_core::id::RunId;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::RunState;
@@ -55,7 +55,9 @@ pub(crate) fn explained(world: &World, run: RunId) -> Explanation {
         .filter(|other| other.origin.parent() == Some(run))
         .map(|other| (other.id, other.state()))
         .collect();
-    explain(state, &world.flow_of(state), &world.history[&run], world.now, &children)
+    let policies_paused = world.policies.switch().paused();
+    let surroundings = Surroundings { children: &children, policies_paused, ..Surroundings::default() };
+    explain_among(state, &world.flow_of(state), &world.history[&run], world.now, surroundings)
 }
 
 /// A text with the ids of these runs replaced by names, as ids say nothing to a reader of a test.

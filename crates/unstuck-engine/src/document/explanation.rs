@@ -1,13 +1,16 @@
 //! An explanation on the wire.
 
 use unstuck_api as api;
+use unstuck_core::event::Actor;
 use unstuck_core::explain::Explanation;
+use unstuck_core::policy::PoliciesPaused;
 use unstuck_core::time::Time;
 
 /// The same explanation, for programs.
 pub fn explanation(explanation: &Explanation) -> api::Explanation {
-    let Explanation { run, now, state, is_idle, headline, notes, happened, earlier, because, next, can } =
-        explanation;
+    let Explanation {
+        run, now, state, is_idle, headline, notes, happened, earlier, because, next, can, ..
+    } = explanation;
     let happened = happened.iter().map(|(at, what)| api::Happened { at: at.timestamp(), what: what.clone() });
     let because = because.iter().map(|because| api::Because {
         step: because.name.clone(),
@@ -31,7 +34,19 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
         happened: happened.collect(),
         earlier: *earlier,
         because: because.collect(),
+        policies_paused: explanation.policies_paused.as_ref().map(policies_paused),
         next: next.collect(),
         can: can.collect(),
     }
+}
+
+/// Why nothing resumes automatically, for programs.
+pub fn policies_paused(paused: &PoliciesPaused) -> api::PoliciesPaused {
+    let PoliciesPaused { since, by, reason } = paused;
+    let by = match by {
+        Actor::Engine => "engine",
+        Actor::Worker => "worker",
+        Actor::User(name) => name,
+    };
+    api::PoliciesPaused { since: since.timestamp(), by: by.to_owned(), reason: reason.to_string() }
 }

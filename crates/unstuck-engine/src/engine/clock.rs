@@ -6,6 +6,7 @@ use unstuck_core::command::Command;
 use unstuck_core::downtime::correct_clock;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::Turns;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Store, StoreError};
 
@@ -21,8 +22,8 @@ pub(super) const SLACK: Millis = Millis::seconds(2);
 type Cursor = (Time, RunId, Option<UnitRef>);
 
 /// What an engine knows about its clock.
-pub(super) struct EngineClock {
-    pub(super) record: ClockRecord,
+pub(crate) struct EngineClock {
+    pub(crate) record: ClockRecord,
     /// When an engine was last known to live, by its own clock.
     pub(super) last: Option<Time>,
     /// The store does not know all of it yet.
@@ -148,6 +149,8 @@ impl<S: Store> Engine<S> {
         self.aside.correct_clock(by);
         (self.last, self.now) = (correction.to, correction.to);
         self.retry_at = self.retry_at.map(|at| at.shifted(by));
+        // Nobody knows how long ago the last turn was by the clock as it is now: the next one comes after a wait.
+        self.turns = Turns::default();
     }
 
     /// Looks at a page of timers, due or not, and at runs that have returned: they take in what the clock was set by, and

@@ -1,6 +1,7 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
 use unstuck_core::bulk::Bulk;
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -19,8 +20,8 @@ pub(crate) const STORE_RETRY: Millis = Millis(200);
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]
 pub(crate) struct Outstanding {
-    /// What is due and not for this engine to do.
-    pub(super) withheld: Vec<Due>,
+    /// What is due and not done now, and what it waits for.
+    pub(super) withheld: Vec<(Due, Withheld)>,
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,

@@ -90,7 +90,7 @@ fn a_preview_says_what_applying_does() {
         let runs = fail(&handle, "one", &CAUSES);
         let draft = PolicyDraft { back_off, ..draft("p", "reset", 0) };
         let before = open(&handle);
-        let Tried { policy, trial } = handle.preview(try_draft(&draft)).expect("is tried");
+        let Tried { policy, trial, .. } = handle.preview(try_draft(&draft)).expect("is tried");
         assert_eq!((&*policy.name, trial.matched, trial.exhausted), ("p", 3, 0), "{what}");
         assert_eq!(open(&handle), before, "{what}: a preview changes nothing");
         assert_eq!(handle.policies().expect("runs").len(), 0, "{what}");
@@ -98,7 +98,11 @@ fn a_preview_says_what_applying_does() {
         handle.change_policies(load([draft], false)).expect("loads");
         assert_eq!(open(&handle), before, "{what}: nor does loading");
         let applied = handle.apply(None, 50, &user()).expect("applies");
-        assert_eq!(applied, Applied { moved: 3, unscheduled: 0, unchanged: 1 }, "{what}");
+        assert_eq!(
+            applied,
+            Applied { moved: 3, unscheduled: 0, unchanged: 1, ..Applied::default() },
+            "{what}"
+        );
         let after = schedule(&handle);
         let taken: Vec<RunId> = trial.errors.iter().map(|taken| taken.record.run).collect();
         assert_eq!(taken, [runs[0], runs[2], runs[4]], "{what}");
@@ -114,7 +118,7 @@ fn a_preview_says_what_applying_does() {
         let again = handle.apply(None, 50, &user()).expect("applies");
         assert_eq!(
             again,
-            Applied { moved: 0, unscheduled: 0, unchanged: 4 },
+            Applied { moved: 0, unscheduled: 0, unchanged: 4, ..Applied::default() },
             "{what}: all is where it belongs"
         );
     }
@@ -187,7 +191,7 @@ fn what_would_be_due_already_is_spread() {
     let acknowledge = Command::Acknowledge { unit: None, by: user(), reason: None };
     handle.command(runs[40], acknowledge).expect("is acknowledged");
     let applied = handle.apply(Some(vec!["p".into()]), 2, &user()).expect("applies");
-    assert_eq!(applied, Applied { moved: 40, unscheduled: 0, unchanged: 0 });
+    assert_eq!(applied, Applied { moved: 40, unscheduled: 0, unchanged: 0, ..Applied::default() });
     let dues: Vec<i64> = schedule(&handle).into_values().map(|(due, _)| due.0).collect();
     let spans: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // The first ones may be late: nothing is due before it is applied.
@@ -207,10 +211,14 @@ fn apply_takes_back_what_nobody_takes_any_more() {
     let disable = unstuck_engine::policies::PolicyOrder::Disable { names: vec!["p".into()], by: user() };
     handle.change_policies(disable).expect("is done");
     let only = handle.apply(Some(vec!["q".into()]), 50, &user()).expect("applies");
-    assert_eq!(only, Applied { moved: 0, unscheduled: 0, unchanged: 3 }, "others are none of its business");
+    assert_eq!(
+        only,
+        Applied { moved: 0, unscheduled: 0, unchanged: 3, ..Applied::default() },
+        "others are none of its business"
+    );
     assert_eq!(schedule(&handle).len(), 2);
     let all = handle.apply(None, 50, &user()).expect("applies");
-    assert_eq!(all, Applied { moved: 0, unscheduled: 1, unchanged: 2 });
+    assert_eq!(all, Applied { moved: 0, unscheduled: 1, unchanged: 2, ..Applied::default() });
     assert!(schedule(&handle).keys().eq([&runs[1]]));
     let refused = handle.apply(Some(vec!["nobody".into()]), 50, &user());
     assert!(matches!(refused, Err(EngineError::BadPolicies(_))), "{refused:?}");

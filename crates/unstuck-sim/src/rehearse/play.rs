@@ -117,7 +117,11 @@ impl<'a> Stage<'a> {
         let plan = Arc::new(rehearsal.plan.clone());
         let mut store = MemoryStore::new();
         let policies = rehearsal.policies.clone();
-        store.put_policies(PolicyChange { policies, changes: Vec::new() })?;
+        store.put_policies(PolicyChange {
+            policies,
+            switch: unstuck_core::policy::PolicySwitch::default(),
+            changes: Vec::new(),
+        })?;
         let settings = Settings { seed: rehearsal.seed, ..Settings::default() };
         let unknown = Box::new(|record: &unstuck_store::contract::FlowRecord| {
             Err(format!("flow `{}` takes no part in this rehearsal", record.name))

@@ -25,6 +25,7 @@ mod settled;
 mod shown;
 mod stopped;
 mod sweep;
+mod switch;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -58,6 +59,7 @@ use leases::Leases;
 use ledger::{Ledger, Meaning};
 pub use promise::{Broken, Promise};
 use shown::Notices;
+use switch::Switch;
 pub use timeline::Moment;
 use timeline::{Timeline, clock_after};
 
@@ -69,7 +71,7 @@ const LOOKS_PER_EXPLANATION: u32 = 8;
 /// Within this time a batch that was refused is tried again.
 const STORE_RETRY: Millis = Millis(200);
 /// What is looked at with every event.
-const OF_EVENTS: [Promise; 10] = [
+const OF_EVENTS: [Promise; 11] = [
     Promise::Once,
     Promise::Final,
     Promise::Fenced,
@@ -80,6 +82,7 @@ const OF_EVENTS: [Promise; 10] = [
     Promise::Deadlines,
     Promise::Reruns,
     Promise::Queues,
+    Promise::PausedPolicies,
 ];
 
 /// What has been promised so far, and what each check needs to know.
@@ -91,6 +94,7 @@ pub struct Promises {
     leases: Leases,
     family: Family,
     in_force: InForce,
+    switch: Switch,
     bulks: Bulks,
     /// Runs that somebody has forgotten.
     forgotten: BTreeSet<RunId>,
@@ -148,6 +152,7 @@ impl Promises {
             leases: Leases::default(),
             family: Family::default(),
             in_force: InForce::default(),
+            switch: Switch::default(),
             bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
             heard: Vec::new(),
@@ -216,6 +221,7 @@ impl Promises {
     /// Policies were changed and that was acknowledged.
     pub fn policies(&mut self, policies: &Policies) {
         self.in_force.change(policies, self.timeline.paced());
+        self.switch.change(policies.switch(), self.timeline.paced());
     }
 
     /// After every step: looks at the runs that something has happened to (their state may not be durable yet).
@@ -272,6 +278,7 @@ impl Promises {
         unless_away(result)?;
         self.reopen(store, now)?;
         self.in_force.restart();
+        self.switch.restart();
         self.ledger.give_up_unknown();
         self.hands.crashed();
         self.lose_workers();
@@ -321,7 +328,10 @@ impl Promises {
     fn check_sleep(&mut self, next: Next) -> Result<(), Broken> {
         self.count(Promise::Time);
         let shift = self.timeline.shift();
-        let dues = self.books.iter().filter_map(|(id, book)| Some((dues::first_due(book, shift)?, *id)));
+        let now = self.timeline.paced();
+        let latest = |due| self.switch.latest(due, now);
+        let dues =
+            self.books.iter().filter_map(|(id, book)| Some((dues::first_due(book, shift, &latest)?, *id)));
         let Some((due, run)) = dues.min() else { return Ok(()) };
         if matches!(next, Next::At(at) if at <= due) {
             return Ok(());
@@ -464,6 +474,7 @@ impl Promises {
                     self.leases.check_end(attempt, before, step, (&event, at), outcome, recount)?;
                 }
             }
+            self.switch.check(id, recount.waits, fact, at)?;
             dues::check_wait(id, recount.waits, &event, (*unit, fact), at)?;
             self.hands.fact(book.history.run(), &flow, &event, *unit, fact, attempt);
             recount.count(fact, at);
@@ -515,7 +526,8 @@ impl Promises {
         };
         let flow = flow(store, flows, shown.run.flow)?;
         shown::check_moved(store, &shown, book, &flow, notices)??;
-        shown::check_next_due(&shown.run, &flow, store.next_due()?)?;
+        let first = store.timers(None, 1)?.first().map(|timer| timer.due);
+        shown::check_next_due(&shown.run, &flow, first)?;
         book.looks += 1;
         if book.looks % LOOKS_PER_EXPLANATION == 1 {
             let mut history = book.events.clone();

@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
+use unstuck_core::policy::PolicySwitch;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
 
@@ -163,6 +164,9 @@ pub(crate) fn check_meta(connection: &Connection, report: &mut Report) -> Result
             "token_key" => value.as_blob().is_ok_and(|key| key.len() == 32),
             "downtimes" => {
                 value.as_str().is_ok_and(|text| serde_json::from_str::<Vec<Downtime>>(text).is_ok())
+            }
+            "policy_switch" => {
+                value.as_str().is_ok_and(|text| serde_json::from_str::<PolicySwitch>(text).is_ok())
             }
             "clock" => value.as_str().is_ok_and(|text| serde_json::from_str::<ClockRecord>(text).is_ok()),
             _ => true,

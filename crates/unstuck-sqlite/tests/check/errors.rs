@@ -9,7 +9,7 @@ use unstuck_core::id::FlowId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::recovery::BackOff;
-use unstuck_core::policy::{Criteria, Policy};
+use unstuck_core::policy::{Criteria, Policy, PolicySwitch};
 use unstuck_core::time::{Millis, Time};
 use unstuck_sqlite::check::Promise;
 use unstuck_store::conformance::driver::{Driver, user};
@@ -29,11 +29,12 @@ fn world(parks: bool) -> (Closed, BTreeMap<FlowId, Arc<Flow>>) {
         policy: policy.id.clone(),
         name: policy.name.clone(),
         what: PolicyDeed::Added,
+        reason: None,
         before: None,
         after: Some(policy.clone()),
     });
     let changes = changes.collect();
-    driver.put_policies(PolicyChange { policies, changes }).expect("kept");
+    driver.put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes }).expect("kept");
     for cause in ["connection reset", "no such file", "out of luck"] {
         driver.pass(Millis(5));
         let run = driver.start(&flow);

@@ -40,6 +40,7 @@ fn what_is_kept_about_the_store_itself() {
     let cases = [
         "INSERT INTO meta VALUES ('token_key', x'00')",
         "INSERT INTO meta VALUES ('downtimes', '{')",
+        "INSERT OR REPLACE INTO meta VALUES ('policy_switch', '{')",
         "INSERT INTO meta VALUES ('incarnation', 0)",
         "UPDATE meta SET value = 'x' WHERE name = 'flushed'",
     ];

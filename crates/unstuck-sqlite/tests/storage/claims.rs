@@ -23,7 +23,11 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
 
     let mut other = driver.store.beside().expect("opens");
     assert!(other.run(run).expect("read").is_some(), "who reads takes nothing over");
-    let policies = unstuck_store::contract::PolicyChange { policies: Vec::new(), changes: Vec::new() };
+    let policies = unstuck_store::contract::PolicyChange {
+        policies: Vec::new(),
+        switch: unstuck_core::policy::PolicySwitch::default(),
+        changes: Vec::new(),
+    };
     driver.store.put_policies(policies.clone()).expect("it has the store still");
 
     other.begin_life([1; 32]).expect("takes it over");
@@ -36,7 +40,11 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     assert_eq!(driver.store.begin(), Err(refused));
     drop(driver);
     assert!(other.run(run).expect("read").is_some());
-    let policies = unstuck_store::contract::PolicyChange { policies: Vec::new(), changes: Vec::new() };
+    let policies = unstuck_store::contract::PolicyChange {
+        policies: Vec::new(),
+        switch: unstuck_core::policy::PolicySwitch::default(),
+        changes: Vec::new(),
+    };
     other.put_policies(policies).expect("the other one goes on");
 }
 

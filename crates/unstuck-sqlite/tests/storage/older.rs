@@ -97,6 +97,8 @@ fn what_was_in_error_before_is_found_once_somebody_has_looked() {
         driver.resume();
         let all = driver.store.list(&Filter::default(), None, 99).expect("lists");
         assert_eq!(all.len(), 10);
+        let switch = driver.store.policy_switch();
+        assert_eq!(switch, Ok(unstuck_core::policy::PolicySwitch::default()), "nobody had paused there");
         let live: Vec<RunId> = all.iter().rev().filter(|run| !run.is_final()).map(|run| run.id).collect();
         let unexamined = driver.store.unexamined(None, 99).expect("reads");
         assert!(live.iter().all(|run| unexamined.contains(run)), "{unexamined:?}");

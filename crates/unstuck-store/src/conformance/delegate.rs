@@ -58,7 +58,8 @@ macro_rules! delegate_store {
             admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
             slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
-            withhold(due: &Due) -> ();
+            withhold(due: &Due, until: Withheld) -> ();
+            give_turns(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
@@ -84,6 +85,7 @@ macro_rules! delegate_store {
             flows(after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
             newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
             policies() -> Result<Vec<Policy>, StoreError>;
+            policy_switch() -> Result<PolicySwitch, StoreError>;
             put_policies(change: PolicyChange) -> Result<(), StoreError>;
             policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
             policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
@@ -125,6 +127,7 @@ pub mod names {
     pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
     pub use unstuck_core::clock::ClockRecord;
     pub use unstuck_core::command::Notice;
+    pub use unstuck_core::decide::Withheld;
     pub use unstuck_core::downtime::Downtime;
     pub use unstuck_core::errors::{ErrorRecord, OpenError};
     pub use unstuck_core::event::Event;
@@ -134,7 +137,7 @@ pub mod names {
     pub use unstuck_core::model::run::{Run, RunState};
     pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
-    pub use unstuck_core::policy::Policy;
+    pub use unstuck_core::policy::{Policy, PolicySwitch};
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{

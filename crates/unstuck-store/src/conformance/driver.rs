@@ -19,7 +19,7 @@ use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::{Offer, Offers};
-use unstuck_core::policy::Policies;
+use unstuck_core::policy::{Policies, Turns};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
@@ -105,7 +105,9 @@ impl<S: Store> Driver<S> {
     }
 
     fn kept_policies(&mut self) -> Policies {
-        Policies::new(self.store.policies().expect("policies can be read")).expect("they go together")
+        let switch = self.store.policy_switch().expect("the switch can be read");
+        let policies = Policies::new(self.store.policies().expect("policies can be read"));
+        policies.expect("they go together").with_switch(switch)
     }
 
     /// Follows the clock, the ids and the policies of the store.
@@ -406,6 +408,7 @@ impl<S: Store> Driver<S> {
             downtimes: &[],
             clock: self.clock.shift,
             policies: &self.policies,
+            turns: &mut Turns::default(),
             max_nesting: MAX_NESTING,
             homes: &Homes::default(),
         };

@@ -1,6 +1,7 @@
 //! What is due: in order of time, until a stage changes it; and how signs of life move it.
 
 use unstuck_core::command::{Command, Says};
+use unstuck_core::decide::Withheld;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
@@ -56,10 +57,10 @@ pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let start = driver.now;
     let (first, second) = (driver.start(&flow), driver.start(&flow));
     let withheld = due_at(start, 10, first, 0);
-    driver.store.withhold(&withheld);
+    driver.store.withhold(&withheld, Withheld::ForHome);
     let expected = [due_at(start, 10, second, 0), due_at(start, 20, first, 1), due_at(start, 20, second, 1)];
     assert_eq!(driver.store.due(start + Millis(99), 9).expect("reads"), expected);
-    driver.store.withhold(&expected[0]);
+    driver.store.withhold(&expected[0], Withheld::ForHome);
     assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(20))));
     // Whatever else happens to its run, it stays withheld as long as its time is the same.
     driver.act(first, Command::Signal { name: "s".into(), payload: Json::NULL, by: user() });
@@ -74,6 +75,42 @@ pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
     store.begin_life([7; 32]).expect("begins");
     let found = store.due(start + Millis(99), 9).expect("reads");
     assert_eq!(found, [withheld, expected[0], expected[1], expected[2]]);
+}
+
+/// What waits for a turn is not due, comes back in the order in which it was due, as much of it as is asked for, and is
+/// listed with the other timers all the time. Another life is given all of it.
+pub fn what_waits_for_a_turn_comes_back_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![waits(20), waits(10), waits(30)]));
+    let start = driver.now;
+    let (first, second) = (driver.start(&flow), driver.start(&flow));
+    let all = driver.store.due(start + Millis(99), 9).expect("reads");
+    let times: Vec<(Time, RunId)> = all.iter().map(|due| (due.due, due.run)).collect();
+    assert_eq!(
+        times[..3],
+        [(start + Millis(10), first), (start + Millis(10), second), (start + Millis(20), first)]
+    );
+    for due in all[..4].iter().rev() {
+        driver.store.withhold(due, Withheld::ForTurn);
+    }
+    assert_eq!(driver.store.due(start + Millis(99), 9).expect("reads"), all[4..]);
+    assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(30))));
+    assert_eq!(driver.store.timers(None, 9).expect("reads"), all, "they are listed all the same");
+    assert_eq!(driver.store.give_turns(0), 0);
+    assert_eq!(driver.store.give_turns(1), 1);
+    let found = driver.store.due(start + Millis(99), 9).expect("reads");
+    assert_eq!(found, [all[0], all[4], all[5]]);
+    // What is over waits for nothing.
+    driver.act(second, Command::Cancel { by: user(), reason: None });
+    assert_eq!(driver.store.give_turns(9), 1);
+    let found = driver.store.due(start + Millis(99), 9).expect("reads");
+    assert_eq!(found, [all[0], all[2], all[4]]);
+    driver.store.withhold(&all[0], Withheld::ForTurn);
+    settle_all(&mut driver);
+    let mut store = driver.split().0.reopen();
+    store.begin_life([7; 32]).expect("begins");
+    assert_eq!(store.due(start + Millis(99), 9).expect("reads"), [all[0], all[2], all[4]]);
+    assert_eq!(store.give_turns(9), 0);
 }
 
 /// An entry stays until its run has done something about it.

@@ -8,6 +8,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Flow, Step, StepIx};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::PolicySwitch;
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::contents::contents;
@@ -107,7 +108,9 @@ pub fn what_is_in_error_is_open<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.act(run, resume());
     assert_eq!(open(&mut driver), [], "it has been resumed");
     let policies = vec![policy("p", 1, "reset")];
-    driver.put_policies(PolicyChange { policies, changes: vec![] }).expect("kept");
+    driver
+        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes: vec![] })
+        .expect("kept");
     fail(&mut driver, run, "connection reset");
     assert_eq!(open(&mut driver).iter().map(shown).collect::<Vec<_>>(), [(true, false)]);
     driver.act(run, resume());
@@ -342,7 +345,9 @@ fn busy<S: TestStore>(store: S) -> Driver<S> {
     let acknowledged = driver.start(&flows[1]);
     fail(&mut driver, acknowledged, "connection reset");
     driver.act(acknowledged, Command::Acknowledge { unit: None, by: user(), reason: None });
-    driver.put_policies(PolicyChange { policies, changes: vec![] }).expect("kept");
+    driver
+        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes: vec![] })
+        .expect("kept");
     for cause in ["no such file /a/1", "connection reset", "no such file /a/2"] {
         driver.pass(Millis(5));
         let run = driver.start(&flows[0]);

@@ -7,7 +7,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::recovery::BackOff;
-use unstuck_core::policy::{Criteria, Policy};
+use unstuck_core::policy::{Criteria, PoliciesPaused, Policy, PolicySwitch, SwitchState};
 use unstuck_core::time::Millis;
 
 use crate::conformance::driver::{Driver, user};
@@ -63,12 +63,19 @@ pub fn what_does_not_go_together_is_refused<S: TestStore>(make: &mut dyn FnMut()
     ];
     for (what, other) in cases {
         let changes = vec![audit(&driver, &other, PolicyDeed::Added)];
-        let refused =
-            driver.store.put_policies(PolicyChange { policies: vec![kept.clone(), other], changes });
+        let refused = driver.store.put_policies(PolicyChange {
+            policies: vec![kept.clone(), other],
+            switch: PolicySwitch::default(),
+            changes,
+        });
         assert!(matches!(refused, Err(StoreError::Conflict(_))), "{what}: {refused:?}");
     }
     driver.store.begin().expect("begins");
-    let refused = driver.store.put_policies(PolicyChange { policies: vec![other], changes: vec![] });
+    let refused = driver.store.put_policies(PolicyChange {
+        policies: vec![other],
+        switch: PolicySwitch::default(),
+        changes: vec![],
+    });
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "in a transaction: {refused:?}");
     driver.store.rollback();
     assert_eq!(driver.store.policies(), Ok(vec![kept]));
@@ -91,6 +98,39 @@ pub fn policies_are_durable_at_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = driver.continue_with(store.reopen());
     assert_eq!(driver.store.policies(), Ok(vec![kept]));
     assert_eq!(driver.store.policy_audit(None, 9).map(|all| all.len()), Ok(1));
+}
+
+/// Whether policies resume anything is kept with them, durable at once, with who changed it and why.
+pub fn the_switch_is_of_the_same_snapshot_as_the_policies<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    assert_eq!(driver.store.policy_switch(), Ok(PolicySwitch::default()), "nobody has ever paused");
+    let kept = policy("a", 1, "reset");
+    put(&mut driver, vec![kept.clone()], &[PolicyDeed::Added]);
+    let (since, reason): (_, Arc<str>) = (driver.now, "the provider is down".into());
+    let paused = PoliciesPaused { since, by: user(), reason: reason.clone() };
+    let switch = PolicySwitch { version: 1, state: SwitchState::Paused(paused) };
+    let audit = PolicyAudit {
+        policy: "".into(),
+        name: "".into(),
+        reason: Some(reason),
+        after: None,
+        ..audit(&driver, &kept, PolicyDeed::Paused)
+    };
+    let refused = vec![kept.clone(), Policy { name: "b".into(), ..kept.clone() }];
+    let change = PolicyChange { policies: refused, switch: switch.clone(), changes: vec![audit.clone()] };
+    assert!(matches!(driver.store.put_policies(change), Err(StoreError::Conflict(_))));
+    assert_eq!(driver.store.policy_switch(), Ok(PolicySwitch::default()), "as a whole or not at all");
+    let change =
+        PolicyChange { policies: vec![kept.clone()], switch: switch.clone(), changes: vec![audit.clone()] };
+    driver.put_policies(change).expect("kept");
+    driver.store.fail_next(&StoreError::Away("the disk".into()));
+    driver.store.settle(false);
+    let (store, driver) = driver.split();
+    let mut driver = driver.continue_with(store.reopen());
+    assert_eq!(driver.store.policy_switch(), Ok(switch));
+    assert_eq!(driver.store.policies(), Ok(vec![kept]));
+    let newest = driver.store.policy_audit(None, 1).expect("reads").into_iter().next();
+    assert_eq!(newest.map(|(_, audit)| audit), Some(audit));
 }
 
 /// How often a policy has taken an error, when it last did, and how many runs it will resume.
@@ -154,7 +194,9 @@ pub fn hits_of_a_failed_stage_do_not_count<S: TestStore>(make: &mut dyn FnMut() 
 /// Puts policies, and notes that so much was done to the first of them.
 fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, deeds: &[PolicyDeed]) {
     let changes = deeds.iter().map(|deed| audit(driver, &policies[0], *deed)).collect();
-    driver.put_policies(PolicyChange { policies, changes }).expect("they are kept");
+    driver
+        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes })
+        .expect("they are kept");
 }
 
 fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyDeed) -> PolicyAudit {
@@ -164,6 +206,7 @@ fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyDeed) -> PolicyAudi
         policy: policy.id.clone(),
         name: policy.name.clone(),
         what,
+        reason: None,
         before: None,
         after: Some(policy.clone()),
     }

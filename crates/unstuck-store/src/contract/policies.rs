@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 pub use unstuck_core::policy::{PolicyAudit, PolicyDeed};
@@ -12,6 +12,8 @@ pub use unstuck_core::policy::{PolicyAudit, PolicyDeed};
 pub struct PolicyChange {
     /// All of them, as they are from now on; ids and names are unique.
     pub policies: Vec<Policy>,
+    /// Whether they resume anything from now on.
+    pub switch: PolicySwitch,
     /// What was changed, in order.
     pub changes: Vec<PolicyAudit>,
 }

@@ -7,7 +7,9 @@ use unstuck_core::json::Json;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitState;
-use unstuck_core::policy::{Criteria, Policies, Policy};
+use unstuck_core::policy::{
+    Criteria, Policies, PoliciesPaused, PoliciesUnpaused, Policy, PolicySwitch, SwitchState,
+};
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
@@ -56,6 +58,7 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
             policy: policy.id.clone(),
             name: policy.name.clone(),
             what,
+            reason: None,
             before: before.filter(|_| !is_new),
             after,
         }];
@@ -64,10 +67,23 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
         if problems.iter().any(|(_, problem)| problem.field == "errorSubstring") {
             return;
         }
-        match self.driver.put_policies(PolicyChange { policies, changes }) {
+        let switch = self.some_switch();
+        match self.driver.put_policies(PolicyChange { policies, switch, changes }) {
             Ok(()) | Err(StoreError::Conflict(_)) => {}
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// As it is, or now and then paused, or unpaused.
+    fn some_switch(&mut self) -> PolicySwitch {
+        let switch = self.driver.policies.switch().clone();
+        let (version, at) = (switch.version + 1, self.driver.now);
+        let state = match self.below(6) {
+            0 => SwitchState::Paused(PoliciesPaused { since: at, by: user(), reason: "because".into() }),
+            1 | 2 => SwitchState::Unpaused(PoliciesUnpaused { at: Time(i64::MIN), clock: 0, rate: 50 }),
+            _ => return switch,
+        };
+        PolicySwitch { version, state }
     }
 
     fn some_policy(&mut self, age: u64) -> Policy {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, StartInput};
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Choice;
 use unstuck_core::id::{BulkId, RunId};
@@ -174,6 +175,13 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
     fn what_is_due(&mut self) {
         let limit = 1 + self.below(5);
         self.driver.store.next_due().expect("reads");
+        if self.chance(4) {
+            self.driver.store.give_turns(limit);
+        } else if self.chance(4)
+            && let Some(due) = self.driver.store.due(self.driver.now, limit).expect("reads").last()
+        {
+            self.driver.store.withhold(due, Withheld::ForTurn);
+        }
         self.driver.store.begin().expect("begins");
         let due = self.driver.store.due(self.driver.now, limit).expect("reads");
         let asks = due

@@ -1,6 +1,6 @@
 //! Policies in memory, and what was changed about them.
 
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 
 use crate::check::check_policies;
 use crate::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
@@ -9,6 +9,7 @@ use crate::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policies {
     pub(super) all: Vec<Policy>,
+    pub(super) switch: PolicySwitch,
     audit: Vec<PolicyAudit>,
 }
 
@@ -16,6 +17,7 @@ impl Policies {
     pub(super) fn put(&mut self, change: PolicyChange) -> Result<(), StoreError> {
         check_policies(&change.policies)?;
         self.all = change.policies;
+        self.switch = change.switch;
         self.all.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
         self.audit.extend(change.changes);
         Ok(())

@@ -56,6 +56,7 @@ pub(super) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
         happened: Vec::new(),
         earlier: 0,
         because: Vec::new(),
+        policies_paused: None,
         next: Vec::new(),
         can: can_without_flow(run),
     }

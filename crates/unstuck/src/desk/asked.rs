@@ -181,6 +181,13 @@ pub(crate) enum PolicyWhat {
     Delete {
         names: Vec<String>,
     },
+    Pause {
+        reason: String,
+    },
+    /// What has waited resumes at most so many times a second.
+    Unpause {
+        rate: u32,
+    },
     /// All of them, where there are no names; so many steps a second.
     Apply {
         names: Vec<String>,
@@ -288,7 +295,8 @@ pub(crate) enum Again {
 impl Asked {
     /// Whether it may take long, however fast whoever is asked may be.
     pub(crate) fn takes_long(&self) -> bool {
-        let applies = |wish: &PolicyWish| matches!(wish.what, PolicyWhat::Apply { .. });
+        let applies =
+            |wish: &PolicyWish| matches!(wish.what, PolicyWhat::Apply { .. } | PolicyWhat::Unpause { .. });
         match self {
             Asked::Read(reading) => matches!(reading, Reading::Trial(_)),
             Asked::Policies(wish) => applies(wish),
@@ -302,7 +310,11 @@ impl Asked {
         match self {
             Asked::Read(_) => true,
             Asked::Policies(wish) => match wish.what {
-                PolicyWhat::Enable { .. } | PolicyWhat::Disable { .. } | PolicyWhat::Apply { .. } => true,
+                PolicyWhat::Enable { .. }
+                | PolicyWhat::Disable { .. }
+                | PolicyWhat::Pause { .. }
+                | PolicyWhat::Unpause { .. }
+                | PolicyWhat::Apply { .. } => true,
                 PolicyWhat::Load { .. } | PolicyWhat::Delete { .. } => false,
             },
             Asked::Bulk(wish) => match &wish.what {

@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{NotSuggested, PolicyDraft, Seen, hopeless, suggest};
 use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenFilter, Store};
 
-use super::Unanswered;
 use super::asked::WantedErrors;
+use super::{Unanswered, policies};
 
 /// So many groups are read at once, at most.
 const MOST: usize = 10_000;
@@ -38,6 +39,9 @@ pub(crate) struct GroupLine {
     pub(crate) acknowledged: u64,
     /// How many of the open ones a policy will resume.
     pub(crate) scheduled: Vec<PolicyCount>,
+    /// Why that does not happen, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
     /// Newest first.
     pub(crate) examples: Vec<ErrorLine>,
 }
@@ -137,14 +141,16 @@ pub(super) fn list(store: &mut dyn Store, wanted: &WantedErrors) -> Result<Vec<G
         since: wanted.since,
     };
     let groups = store.error_groups(&filter, wanted.limit.clamp(1, MOST))?;
-    Ok(groups.iter().map(line).collect())
+    let paused = policies::paused(store)?;
+    Ok(groups.iter().map(|group| line(group, paused.as_ref())).collect())
 }
 
 pub(super) fn show(store: &mut dyn Store, name: &str) -> Result<GroupPage, Unanswered> {
     let group = find(store, name)?;
     let filter = OpenFilter { group: Some(group.group.clone()), ..OpenFilter::default() };
     let now = store.open_errors(&filter, None, SHOWN_OPEN)?;
-    Ok(GroupPage { line: line(&group), now: now.iter().map(open_line).collect() })
+    let paused = policies::paused(store)?;
+    Ok(GroupPage { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })
 }
 
 /// The group of this name, or the one whose name begins like this, with or without `err_`.
@@ -178,8 +184,9 @@ pub(super) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Unan
     }
 }
 
-fn line(group: &ErrorGroup) -> GroupLine {
+fn line(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> GroupLine {
     GroupLine {
+        policies_paused: paused.filter(|_| !group.scheduled.is_empty()).cloned(),
         group: group.group.to_string(),
         action: group.action.to_string(),
         pattern: group.pattern.to_string(),

@@ -62,6 +62,7 @@ pub(crate) fn of_run(
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let set_aside = aside::set_aside(store, flows, &run)?;
     let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &all)? };
+    let switch = store.policy_switch()?;
     let mut told = |store: &mut dyn Store, run: &Run, history: &[Event]| -> Result<Explanation, Unanswered> {
         // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = who::now().max(history.last().map_or(run.updated_at, Event::time));
@@ -82,6 +83,7 @@ pub(crate) fn of_run(
             is_idle: go_on.is_some(),
             holders: &holders,
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
+            policies_paused: switch.paused(),
         };
         let mut told = match flows.get(store, run.flow) {
             Ok(flow) => explain_among(run, &flow, history, now, surroundings),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use unstuck_api as api;
+use unstuck_api::{self as api, PoliciesPaused};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{End, Phase, Run};
 use unstuck_core::model::unit::{AutoResume, UnitState};
@@ -12,7 +12,7 @@ use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Filter, Store};
 
 use super::asked::Wanted;
-use super::{Desk, Unanswered, aside, errors, name};
+use super::{Desk, Unanswered, aside, errors, name, policies};
 
 /// So many runs are read at once, at most.
 pub(crate) const MOST: usize = 1_000;
@@ -67,6 +67,9 @@ pub(crate) struct RunLine {
     pub(crate) next_auto_resume: Option<Timestamp>,
     /// The policy behind it.
     pub(crate) next_auto_resume_reason: Option<String>,
+    /// Why it does not happen, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
 }
 
 pub(super) fn list(
@@ -88,7 +91,7 @@ pub(super) fn list(
     let mut found = store.list(&filter, before, limit + 1)?;
     let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
     found.truncate(limit);
-    let mut runs = Vec::new();
+    let (mut runs, paused) = (Vec::new(), policies::paused(store)?);
     for run in found {
         let resume = next_resume(&run);
         let (flow, version) = aside::flow_of(store, &run)?;
@@ -115,6 +118,7 @@ pub(super) fn list(
             created_at: run.created_at.timestamp(),
             updated_at: run.updated_at.timestamp(),
             cause: cause(&run),
+            policies_paused: paused.clone().filter(|_| resume.is_some()),
             next_auto_resume: resume.as_ref().map(|resume| resume.due.timestamp()),
             next_auto_resume_reason: resume.map(|resume| resume.policy.name.to_string()),
         });

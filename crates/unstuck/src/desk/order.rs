@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
 use unstuck_core::event::Actor;
+use unstuck_core::policy::{PolicyAudit, PolicyDeed, PolicyDraft};
+use unstuck_engine::document::policies_paused;
 use unstuck_engine::policies::PolicyOrder;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
@@ -20,6 +23,9 @@ pub(crate) struct Ordered {
     pub(crate) unchanged: Vec<String>,
     /// What was changed can never match, because an earlier one takes whatever it would.
     pub(crate) shadowed: Vec<Shadowed>,
+    /// Policies that were to take the place of others, and are new.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_replaced: Vec<NotReplaced>,
     /// What is wrong with what was to be loaded: then nothing was changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<RefusedDraft>,
@@ -34,6 +40,26 @@ pub(crate) struct OrderedChange {
     pub(crate) what: String,
     /// As it is now; none where it is gone.
     pub(crate) version: Option<u32>,
+}
+
+/// A policy that was to take the place of another, and is new.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NotReplaced {
+    pub(crate) policy: String,
+    /// The id that was given, and that no policy had.
+    pub(crate) id: Option<String>,
+}
+
+/// The policies of these drafts that were added although they were to replace others.
+fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
+    let added = changes.iter().filter(|change| change.what == PolicyDeed::Added);
+    let told = added.map(|change| {
+        let draft = drafts.iter().find(|draft| draft.name.as_ref() == Some(&change.name));
+        let id = draft.and_then(|draft| draft.id.as_ref()).map(ToString::to_string);
+        NotReplaced { policy: change.name.to_string(), id }
+    });
+    told.collect()
 }
 
 /// A policy that can never match.
@@ -64,6 +90,80 @@ pub(crate) struct Applied {
     /// Steps that no policy takes any more.
     pub(crate) unscheduled: u64,
     pub(crate) unchanged: u64,
+    /// Steps that a policy which was named would take if another did not come before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) outranked: Vec<Passed>,
+    /// Steps that a policy which was named would take if it were not used up on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exhausted: Vec<Passed>,
+    /// Steps that a policy which was named would take if it were enabled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) disabled: Vec<Passed>,
+    /// Why nothing resumes automatically, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
+}
+
+/// Steps that a policy is about and does not take.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Passed {
+    pub(crate) policy: String,
+    /// The policy that comes before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<String>,
+    pub(crate) steps: u64,
+}
+
+/// Applies policies to what is in error.
+fn apply(handle: &Handle, only: Option<Vec<Arc<str>>>, pace: u32, by: &Actor) -> Result<String, Unanswered> {
+    let applied = handle.apply(only, pace, by)?;
+    let outranked = applied.outranked.iter().map(|((policy, by), steps)| Passed {
+        policy: policy.to_string(),
+        by: Some(by.to_string()),
+        steps: *steps,
+    });
+    let passed =
+        |(policy, steps): (&Arc<str>, &u64)| Passed { policy: policy.to_string(), by: None, steps: *steps };
+    json(&Applied {
+        moved: applied.moved,
+        unscheduled: applied.unscheduled,
+        unchanged: applied.unchanged,
+        outranked: outranked.collect(),
+        exhausted: applied.exhausted.iter().map(passed).collect(),
+        disabled: applied.disabled.iter().map(passed).collect(),
+        policies_paused: handle.policies()?.switch().paused().map(policies_paused),
+    })
+}
+
+/// What came of pausing or unpausing automatic resumes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Switched {
+    /// Whether it had been so before.
+    pub(crate) already: bool,
+    /// As it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
+    /// As it was before an unpause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) was: Option<PoliciesPaused>,
+    /// How many steps are due at an unpause.
+    #[serde(default)]
+    pub(crate) due: u64,
+}
+
+/// Pauses or unpauses automatic resumes.
+fn switch(handle: &Handle, order: PolicyOrder) -> Result<String, Unanswered> {
+    let paused = |handle: &Handle| -> Result<Option<PoliciesPaused>, Unanswered> {
+        Ok(handle.policies()?.switch().paused().map(policies_paused))
+    };
+    let was = paused(handle)?;
+    let is_unpause = matches!(order, PolicyOrder::Unpause { .. });
+    let already = handle.change_policies(order)?.changes.is_empty();
+    let due = if is_unpause && !already { handle.due_resumes()? } else { 0 };
+    let was = was.filter(|_| is_unpause && !already);
+    json(&Switched { already, policies_paused: paused(handle)?, was, due })
 }
 
 /// Carries out what is wished, and tells what came of it as JSON.
@@ -72,16 +172,23 @@ pub(super) fn carry_out(handle: &Handle, wish: PolicyWish) -> Result<String, Una
     let by = Actor::User(by.into());
     let names = |names: Vec<String>| names.into_iter().map(Arc::<str>::from).collect::<Vec<_>>();
     let is_load = matches!(what, PolicyWhat::Load { .. });
+    let replacing = match &what {
+        PolicyWhat::Load { drafts, replace: true } => drafts.clone(),
+        _ => Vec::new(),
+    };
+    let is_replacing = !replacing.is_empty();
     let order = match what {
         PolicyWhat::Load { drafts, replace } => PolicyOrder::Load { drafts, replace, by },
         PolicyWhat::Enable { names: given } => PolicyOrder::Enable { names: names(given), by },
         PolicyWhat::Disable { names: given } => PolicyOrder::Disable { names: names(given), by },
         PolicyWhat::Delete { names: given } => PolicyOrder::Delete { names: names(given), by },
+        PolicyWhat::Pause { reason } => {
+            return switch(handle, PolicyOrder::Pause { reason: reason.into(), by });
+        }
+        PolicyWhat::Unpause { rate } => return switch(handle, PolicyOrder::Unpause { rate, by }),
         PolicyWhat::Apply { names: given, pace } => {
             let only = (!given.is_empty()).then(|| names(given));
-            let applied = handle.apply(only, pace, &by)?;
-            let (moved, unscheduled, unchanged) = (applied.moved, applied.unscheduled, applied.unchanged);
-            return json(&Applied { moved, unscheduled, unchanged });
+            return apply(handle, only, pace, &by);
         }
     };
     let outcome = match handle.change_policies(order) {
@@ -112,5 +219,6 @@ pub(super) fn carry_out(handle: &Handle, wish: PolicyWish) -> Result<String, Una
         .filter(|shadow| changes.iter().any(|change| *change.policy == *shadow.policy))
         .map(|shadow| Shadowed { policy: shadow.policy.to_string(), by: shadow.by.to_string() });
     let unchanged = outcome.unchanged.iter().map(ToString::to_string).collect();
-    json(&Ordered { shadowed: shadowed.collect(), changes, unchanged, refused: Vec::new() })
+    let not_replaced = if is_replacing { not_replaced(&replacing, &outcome.changes) } else { Vec::new() };
+    json(&Ordered { shadowed: shadowed.collect(), changes, unchanged, not_replaced, refused: Vec::new() })
 }

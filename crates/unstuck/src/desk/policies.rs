@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
 use unstuck_core::event::Actor;
 use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Time;
+use unstuck_engine::document::policies_paused;
 use unstuck_flow::policies::PolicyDocument;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
 
@@ -30,6 +32,9 @@ pub(crate) struct PolicyLine {
     pub(crate) scheduled: u64,
     /// The earlier policy that takes whatever it would: it can never match.
     pub(crate) shadowed_by: Option<String>,
+    /// Why it resumes nothing, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
 }
 
 /// A policy, and what was changed of it last.
@@ -54,9 +59,12 @@ pub(crate) struct AuditLine {
     pub(crate) at: Timestamp,
     /// Who.
     pub(crate) by: String,
-    /// Its name then.
-    pub(crate) policy: String,
+    /// Its name then; none where it is about all of them.
+    pub(crate) policy: Option<String>,
     pub(crate) what: String,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
     pub(crate) before: Option<PolicyDocument>,
     pub(crate) after: Option<PolicyDocument>,
 }
@@ -73,11 +81,12 @@ pub(crate) struct AuditPage {
 pub(super) fn list(store: &mut dyn Store) -> Result<Vec<PolicyLine>, Unanswered> {
     let policies = in_order(store.policies()?)?;
     let hits = store.policy_hits()?;
-    let shadows = policies.shadows();
+    let (shadows, paused) = (policies.shadows(), paused(store)?);
     let lines = policies.iter().map(|policy| {
         let by =
             shadows.iter().find(|shadow| shadow.policy == policy.name).map(|shadow| shadow.by.to_string());
-        line(policy, hits.iter().find(|hits| hits.policy == policy.id), by)
+        let line = line(policy, hits.iter().find(|hits| hits.policy == policy.id), by);
+        PolicyLine { policies_paused: paused.clone(), ..line }
     });
     Ok(lines.collect())
 }
@@ -118,6 +127,11 @@ pub(super) fn audit(
     changes_of(store, is_wanted, before, limit.clamp(1, MOST))
 }
 
+/// Why nothing resumes automatically, if so.
+pub(super) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, Unanswered> {
+    Ok(store.policy_switch()?.paused().map(policies_paused))
+}
+
 /// The policies, in the order in which they match.
 pub(super) fn in_order(policies: Vec<Policy>) -> Result<Policies, Unanswered> {
     Policies::new(policies).map_err(|problems| {
@@ -146,8 +160,9 @@ pub(super) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditLine {
         number,
         at: audit.at.timestamp(),
         by,
-        policy: audit.name.to_string(),
+        policy: Some(audit.name.to_string()).filter(|name| !name.is_empty()),
         what: audit.what.word().to_owned(),
+        reason: audit.reason.as_deref().map(str::to_owned),
         before: audit.before.as_ref().map(PolicyDocument::of),
         after: audit.after.as_ref().map(PolicyDocument::of),
     }
@@ -161,6 +176,7 @@ fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>)
         last_hit: hits.and_then(|hits| hits.last).map(Time::timestamp),
         scheduled: hits.map_or(0, |hits| hits.scheduled),
         shadowed_by,
+        policies_paused: None,
     }
 }
 

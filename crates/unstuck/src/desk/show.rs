@@ -13,7 +13,7 @@ use unstuck_engine::flows::{Flows, outline};
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Store;
 
-use super::{Desk, Unanswered, aside, explain, family, name, payload_of};
+use super::{Desk, Unanswered, aside, explain, family, name, payload_of, policies};
 
 /// So many runs below it are looked at.
 const LOOKED_AT: usize = 1_000;
@@ -75,6 +75,9 @@ fn with_go_on(
         handler.error = handler_error(store, flows, failing)?;
     }
     document.set_aside = set_aside;
+    if document.next_auto_resume.is_some() {
+        document.policies_paused = policies::paused(store)?;
+    }
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
     serde_json::value::to_raw_value(&document)

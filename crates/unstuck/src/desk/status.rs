@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::time::Time;
@@ -13,7 +14,7 @@ use unstuck_store::contract::{Due, Filter, Store};
 
 use super::driven::{self, Driven};
 use super::list::cause;
-use super::{Desk, Unanswered, aside, family};
+use super::{Desk, Unanswered, aside, family, policies};
 use crate::who;
 
 /// Final runs are counted that were started in so many milliseconds.
@@ -43,6 +44,9 @@ pub(crate) struct Status {
     /// In which states they are, as they are counted in `open`.
     #[serde(default)]
     pub(crate) idle_states: BTreeMap<String, u64>,
+    /// Why nothing resumes automatically, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
     /// What comes next, in order of time; the first of it.
     pub(crate) next: Vec<ComesNext>,
     /// Runs that are not final, by state.
@@ -87,6 +91,7 @@ pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> R
         idle_count: 0,
         idle_states: BTreeMap::new(),
         next: comes_next(store, flows)?,
+        policies_paused: policies::paused(store)?,
         open: BTreeMap::new(),
         ended: BTreeMap::new(),
         more: open.len() > LOOKED_AT,
@@ -129,6 +134,7 @@ fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, Unanswe
 /// The first timers that do something a person looks forward to; limits of what is under way are none.
 fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<ComesNext>, Unanswered> {
     let mut next = Vec::new();
+    let is_paused = store.policy_switch()?.paused().is_some();
     for due in store.timers(None, TIMERS)? {
         if next.len() == TOLD {
             break;
@@ -139,7 +145,7 @@ fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<ComesNext>
             Some(item) => format!("`{}[{item}]`", flow.step(unit.step).id),
             None => format!("`{}`", flow.step(unit.step).id),
         };
-        if let Some(what) = what(&run, &due, &name) {
+        if let Some(what) = what(&run, &due, is_paused, &name) {
             let at = due.due.timestamp();
             next.push(ComesNext {
                 at,
@@ -151,12 +157,13 @@ fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<ComesNext>
     Ok(next)
 }
 
-fn what(run: &Run, due: &Due, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
+fn what(run: &Run, due: &Due, is_paused: bool, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
     let Some(unit) = due.unit else { return Some("its deadline passes".to_owned()) };
     let step = name(unit);
     match &run.unit(unit)?.state {
         UnitState::Error { resume: Some(resume), .. } => {
-            Some(format!("policy `{}` resumes {step}", resume.policy.name))
+            let once = if is_paused { " once unpaused" } else { "" };
+            Some(format!("policy `{}` resumes {step}{once}", resume.policy.name))
         }
         UnitState::Waiting(Waiting::Again { .. }) => Some(format!("{step} is tried again")),
         UnitState::Waiting(Waiting::Timer { .. }) => Some(format!("the wait of {step} is over")),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
 use unstuck_core::policy::Taken;
+use unstuck_engine::document::policies_paused;
 use unstuck_engine::runtime::Handle;
 use unstuck_engine::trials::{self, Errors, StoreErrors, TryOn, TryPolicies, try_policies};
 use unstuck_store::contract::Store;
@@ -19,6 +21,12 @@ use crate::who;
 pub(crate) struct Trial {
     /// Its name.
     pub(crate) policy: String,
+    /// Whether it is disabled: what it would do if it were enabled is told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) disabled: bool,
+    /// Why nothing resumes automatically, in a preview.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policies_paused: Option<PoliciesPaused>,
     /// How many errors it takes.
     pub(crate) matched: u64,
     /// The first of them.
@@ -68,13 +76,18 @@ fn on(errors: &mut impl Errors, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
         None => TryOn::Open,
         Some((since, until)) => TryOn::Past { since, until },
     };
-    Ok(try_policies(errors, policies, on)?.into_iter().map(told).collect())
+    let (kept, _) = errors.policies()?;
+    let paused = kept.switch().paused().filter(|_| matches!(on, TryOn::Open)).map(policies_paused);
+    let tried = try_policies(errors, policies, on)?;
+    Ok(tried.into_iter().map(|tried| told(tried, paused.clone())).collect())
 }
 
-fn told(tried: trials::Tried) -> Trial {
+fn told(tried: trials::Tried, policies_paused: Option<PoliciesPaused>) -> Trial {
     let trial = tried.trial;
     Trial {
         policy: tried.policy.name.to_string(),
+        disabled: tried.is_disabled,
+        policies_paused,
         matched: trial.matched,
         runs: trial.errors.iter().map(taken).collect(),
         shadowed_by: trial.shadowed_by.iter().map(|(name, count)| (name.to_string(), *count)).collect(),

@@ -9,7 +9,7 @@ use crate::desk::errors::GroupLine;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::table::{Cell, Table};
-use crate::{Done, Format, moment, style, who};
+use crate::{Done, Format, moment, paused, style, who};
 
 #[derive(clap::Args)]
 pub(crate) struct Wanted {
@@ -38,7 +38,8 @@ impl Wanted {
         let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some();
         let since = self.since.map(|since| moment::past(&since, "--since")).transpose()?;
         let wanted = WantedErrors { flow: self.flow, action: self.action, since, limit: self.limit as usize };
-        let answer = self.store.place()?.read(Reading::Errors(wanted))?;
+        let place = self.store.place()?;
+        let answer = place.read(Reading::Errors(wanted))?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
@@ -50,6 +51,8 @@ impl Wanted {
                 } else {
                     show(&groups, &mut stdout);
                 }
+                let paused = groups.iter().find_map(|group| group.policies_paused.as_ref());
+                paused::tell(paused, &mut stdout, &place.option);
                 if groups.len() == self.limit as usize {
                     stdout.line(&format!("\nThere may be more: --limit {}", self.limit.saturating_mul(5)));
                 }

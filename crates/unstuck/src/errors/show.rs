@@ -9,7 +9,7 @@ use crate::desk::errors::{GroupLine, GroupPage, OpenLine};
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::table::{Cell, Table};
-use crate::{Done, Format, style, text};
+use crate::{Done, Format, paused, style, text};
 
 /// Show one group of errors: how many there were, which are open now, and examples.
 #[derive(clap::Args)]
@@ -65,6 +65,7 @@ fn show(page: &GroupPage, stdout: &mut Output, option: &str) {
             stdout.line(&format!("and {left_out} more"));
         }
     }
+    paused::tell(group.policies_paused.as_ref(), stdout, option);
     if !group.examples.is_empty() {
         stdout.line("");
         lines(&examples(group), stdout);

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use super::words::count;
 use crate::desk::Applied;
 use crate::desk::asked::PolicyWhat;
+use crate::desk::order::Passed;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::{Done, Format};
+use crate::{Done, Format, paused, text};
 
 /// Apply policies to what is in error already, and tell what that moves.
 ///
@@ -22,7 +23,7 @@ pub(crate) struct Arguments {
     names: Vec<String>,
 
     /// So many steps a second are resumed, of those that would be due already.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "rate", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pace: u32,
 
     #[command(flatten)]
@@ -37,21 +38,51 @@ Examples:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let what = PolicyWhat::Apply { names: self.names, pace: self.pace };
-        let answer = self.store.place()?.change_policies(what)?;
+        let place = self.store.place()?;
+        let answer = place.change_policies(what)?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
-                let Applied { moved, unscheduled, unchanged } = answer.read()?;
+                let applied: Applied = answer.read()?;
+                let Applied { moved, unscheduled, unchanged, .. } = applied;
                 let mut parts = vec![format!("{} moved", count(moved, "step", "steps"))];
                 if unscheduled > 0 {
                     parts.push(format!("{unscheduled} that no policy takes any more"));
                 }
                 parts.push(format!("{unchanged} as before"));
                 stdout.line(&format!("{}.", parts.join(", ")));
+                for line in passed(&applied, &place.option) {
+                    stdout.line(&text::visible(&line));
+                }
+                paused::tell(applied.policies_paused.as_ref(), &mut stdout, &place.option);
             }
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Why policies that were named do not take steps that they are about.
+fn passed(applied: &Applied, option: &str) -> Vec<String> {
+    let steps = |passed: &Passed| count(passed.steps, "step", "steps");
+    let outranked = applied.outranked.iter().map(|passed| {
+        let (policy, by) = (&passed.policy, passed.by.as_deref().unwrap_or_default());
+        format!(
+            "`{policy}` is outranked by `{by}` on {}: `{by}` comes before it and takes them.",
+            steps(passed)
+        )
+    });
+    let exhausted = applied.exhausted.iter().map(|passed| {
+        let (policy, steps) = (&passed.policy, steps(passed));
+        format!("`{policy}` is used up on {steps}; a manual resume gives it its rounds back.")
+    });
+    let disabled = applied.disabled.iter().map(|passed| {
+        let (policy, steps) = (&passed.policy, steps(passed));
+        let word = text::shell_word(policy);
+        format!(
+            "`{policy}` is disabled, and would take {steps}. Enable it: unstuck policy enable {word}{option}"
+        )
+    });
+    outranked.chain(exhausted).chain(disabled).collect()
 }

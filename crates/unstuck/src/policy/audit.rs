@@ -83,8 +83,12 @@ pub(super) fn lines(changes: &[AuditLine], stdout: &Output) -> Vec<String> {
             Cell::new(change.at.strftime("%Y-%m-%d %H:%M:%S").to_string()),
             Cell::new(&change.by),
             Cell::new(&change.what),
-            Cell::new(&change.policy),
-            Cell::new(if change.what == "changed" { difference(change) } else { String::new() }),
+            Cell::new(change.policy.as_deref().unwrap_or("(all)")),
+            Cell::new(match &change.reason {
+                Some(reason) => reason.clone(),
+                None if change.what == "changed" => difference(change),
+                None => String::new(),
+            }),
         ]);
     }
     table.lines(stdout.width(), stdout.look)

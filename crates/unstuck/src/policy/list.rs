@@ -10,7 +10,7 @@ use crate::desk::policies::PolicyLine;
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::table::{Cell, Table};
-use crate::{Done, Format, style, who};
+use crate::{Done, Format, paused, style, who};
 
 /// List the policies in the order in which they match, with what they have done.
 ///
@@ -30,11 +30,21 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
-        let answer = self.store.place()?.read(Reading::Policies)?;
+        let place = self.store.place()?;
+        let answer = place.read(Reading::Policies)?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => show(&answer.read::<Vec<PolicyLine>>()?, &mut stdout),
+            Format::Text => {
+                let lines: Vec<PolicyLine> = answer.read()?;
+                show(&lines, &mut stdout);
+                let first = lines.first();
+                paused::tell(
+                    first.and_then(|line| line.policies_paused.as_ref()),
+                    &mut stdout,
+                    &place.option,
+                );
+            }
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)

@@ -85,6 +85,15 @@ pub(super) fn tell(ordered: &Ordered, stdout: &mut Output) {
         let name = stdout.look.paint(style::BOLD, format!("`{}`", change.policy));
         stdout.line(&format!("{name} is {}{version}.", change.what));
     }
+    for new in &ordered.not_replaced {
+        let warning = stdout.look.paint(style::LATER, "warning:");
+        let had = match &new.id {
+            Some(id) => format!("no policy had the id {id} or the name `{}`", new.policy),
+            None => format!("no policy had the name `{}`", new.policy),
+        };
+        let what = format!("{had}: it is new, and nothing was replaced");
+        stdout.line(&format!("{warning} {}", text::visible(&what)));
+    }
     for name in &ordered.unchanged {
         stdout.line(&text::visible(&format!("`{name}` is as it was.")));
     }

@@ -9,7 +9,7 @@ use crate::desk::asked::Reading;
 use crate::desk::policies::PolicyPage;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::{Done, Format, style, text, who};
+use crate::{Done, Format, paused, style, text, who};
 
 /// Show one policy: what it says, what it has done, and who changed it.
 #[derive(clap::Args)]
@@ -66,6 +66,7 @@ fn show(page: &PolicyPage, stdout: &mut Output) {
     fields.extend(line.shadowed_by.as_ref().map(|by| {
         ("warning", format!("it can never match: `{by}` comes before it and takes whatever it would"))
     }));
+    fields.extend(line.policies_paused.as_ref().map(|paused| ("paused", paused::words(paused))));
     for (name, value) in fields {
         let name = stdout.look.paint(style::DIM, format!("{name:9}"));
         stdout.line(&format!("  {name} {}", text::visible(&value)));

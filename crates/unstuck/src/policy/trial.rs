@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::source::STDIN;
 use crate::table::{Cell, Table};
-use crate::{Done, Format, json_text, style, text};
+use crate::{Done, Format, json_text, paused, style, text};
 
 /// So many steps are shown in text.
 const SHOWN: usize = 20;
@@ -79,6 +79,9 @@ pub(super) fn show(trial: &Trial, when: When, output: &mut Output) {
     let name = output.look.paint(style::BOLD, format!("`{}`", trial.policy));
     let steps = count(trial.matched, "step", "steps");
     let errors = count(trial.matched, "error", "errors");
+    if trial.disabled {
+        output.line(&format!("{name} is disabled. If it were enabled:"));
+    }
     output.line(&match when {
         When::Now => format!("{name} would take {steps} of those that are in error now."),
         When::Past { since, until } => {
@@ -99,6 +102,7 @@ pub(super) fn show(trial: &Trial, when: When, output: &mut Output) {
     if trial.exhausted > 0 {
         output.line(&format!("{} it matches had its rounds already.", more(trial.exhausted, trial.matched)));
     }
+    paused::tell(trial.policies_paused.as_ref(), output, "");
 }
 
 /// `2 more that`, or `2 that` where there is nothing that they are more than.

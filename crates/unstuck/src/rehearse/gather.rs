@@ -11,11 +11,12 @@ use unstuck_sim::rehearse::{Keep, Rehearsal};
 
 use super::{AUTO, Arguments, MOST_EVENTS, UNTIL, WORKERS, outputs};
 use crate::desk::asked::Reading;
+use crate::desk::policies::PolicyLine;
 use crate::failure::{Failure, Refused};
 use crate::output::Output;
 use crate::policy::load;
-use crate::problems;
 use crate::source::{STDIN, Source};
+use crate::{paused, problems, text};
 
 /// Reads all that is named, or tells everything that is wrong with it.
 pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, Failure> {
@@ -105,6 +106,12 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, Failure> {
             return Err(place.no_store());
         }
         kept = place.read(Reading::Kept { names: Vec::new() })?.read()?;
+        let lines: Vec<PolicyLine> = place.read(Reading::Policies)?.read()?;
+        if let Some(since) = lines.first().and_then(|line| line.policies_paused.as_ref()) {
+            let words = paused::words(since);
+            let note = format!("automatic resumes are paused in this store, {words}; here they are not");
+            Output::stderr().line(&format!("note: {}", text::visible(&note)));
+        }
     }
     if arguments.policies.is_empty() {
         return Ok(kept);
@@ -124,7 +131,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, Failure> {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Failure::new(lines.join("\n"))
     };
-    carry_out(&known, order, Time(0), fresh_id).map(|(policies, _)| policies).map_err(refuse)
+    carry_out(&known, order, Time(0), 0, fresh_id).map(|(set, _)| set.policies).map_err(refuse)
 }
 
 pub(super) fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> Failure {

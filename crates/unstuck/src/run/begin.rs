@@ -30,7 +30,7 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::socket::{self, Unheard};
 use crate::source::Source;
-use crate::{engine, problems, who};
+use crate::{engine, paused, problems, who};
 
 /// Emulated steps take nothing but a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -83,7 +83,7 @@ pub(super) fn start(
         Some(run) => run.home.clone(),
         None => Some(engine::new_home()?),
     };
-    let mut notes = Vec::new();
+    let mut notes = policies_paused(&mut store, place)?;
     let seeded = match known {
         Some(run) => {
             notes.push(known_key(order, &run));
@@ -97,6 +97,17 @@ pub(super) fn start(
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
     let desk = Desk { serves: home, run: Some(run), option: place.option.clone(), silent: None };
     Ok(Begun { runtime, desk, tree, notes })
+}
+
+/// That automatic resumes are paused, for those who wait for one.
+fn policies_paused(store: &mut SqliteStore, place: &Place) -> Result<Vec<String>, Failure> {
+    let switch = store.policy_switch().map_err(failed)?;
+    let Some(since) = switch.paused() else { return Ok(Vec::new()) };
+    let words = paused::words(&unstuck_engine::document::policies_paused(since));
+    Ok(vec![
+        format!("automatic resumes are paused, {words}"),
+        format!("to unpause them: unstuck policy unpause{}", place.option),
+    ])
 }
 
 /// The run that has the key already, from whoever has the store open.
@@ -142,6 +153,7 @@ pub(super) fn go_on(
             None => "it goes on from where it stood".to_owned(),
         });
     }
+    notes.extend(policies_paused(&mut store, place)?);
     let (id, home) = (run.id, run.home.clone());
     let tree = seed::tree(&mut store, id)?;
     let runtime = start_engine(store, home.clone(), processes, teller)?;

@@ -117,6 +117,7 @@ fn style_of(fact: &Fact) -> Style {
             UnitFact::Skipped { .. } => style::DIM,
             UnitFact::Closed { how } => style_of_closing(*how),
             UnitFact::Bound { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::Queued { .. }
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }

@@ -170,6 +170,10 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
         UnitState::Active(live) => active(step, live, now),
         UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
         UnitState::Held { .. } => format!("an operator chooses ({})", last_cause(unit)),
+        UnitState::Error { resume: Some(resume), .. } if resume.due < now => {
+            let late = seconds(now.since(resume.due));
+            format!("due for policy {} since {late} ({})", resume.policy.name, last_cause(unit))
+        }
         UnitState::Error { resume: Some(resume), .. } => {
             let due = seconds(resume.due.since(now));
             format!("policy {} resumes it in {due} ({})", resume.policy.name, last_cause(unit))

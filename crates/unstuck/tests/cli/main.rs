@@ -30,6 +30,7 @@ mod output;
 mod owner;
 mod pages;
 mod policies;
+mod policy_pause;
 mod policy_stories;
 mod refusals;
 mod rehearse;

@@ -216,3 +216,101 @@ fn what_cannot_be_tried_is_refused_with_a_sentence() {
         assert!(ran.stderr.contains(wanted), "{command:?}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn a_preview_of_a_disabled_policy_says_so_and_what_it_would_do() {
+    let store = Store::new();
+    in_error(&store);
+    let file = store.write("resets.yaml", POLICY);
+    let enabled = json_of(&store, &["policy", "preview", &file]);
+    assert_eq!(enabled.get("disabled"), None);
+    assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
+    assert_eq!(store.unstuck(&["policy", "disable", "resets"]).code, 0);
+    let off = store.write("off.yaml", POLICY.replace("{name: resets", "{enabled: false, name: resets"));
+    let on = store.write("on.yaml", POLICY.replace("{name: resets", "{enabled: true, name: resets"));
+    for (tried, wanted) in [("resets", true), (&file, true), (&off, true), (&on, false)] {
+        let preview = json_of(&store, &["policy", "preview", tried]);
+        assert_eq!(preview["matched"], 2, "{tried}: {preview:#}");
+        assert_eq!(preview["disabled"].as_bool().unwrap_or(false), wanted, "{tried}: {preview:#}");
+        let text = store.unstuck(&["policy", "preview", tried]).stdout;
+        let begins = "`resets` is disabled. If it were enabled:\n`resets` would take 2 steps";
+        assert_eq!(text.starts_with(begins), wanted, "{tried}: {text}");
+    }
+}
+
+#[test]
+fn applying_a_policy_by_name_says_what_keeps_it_from_taking_what_it_is_about() {
+    let store = Store::new();
+    in_error(&store);
+    let file = store.write(
+        "three.yaml",
+        "- {name: first, errorSubstring: connection reset, flow: nightly, maxAttempts: 4, backOff: 1h}\n\
+         - {name: second, errorSubstring: connection reset, priority: 1, maxAttempts: 3, backOff: 1h}\n\
+         - {name: off, flow: hourly, enabled: false, maxAttempts: 4, backOff: 1h}\n",
+    );
+    assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
+    let applied = json_of(&store, &["policy", "apply", "second"]);
+    assert_eq!(applied["moved"], 1, "{applied:#}");
+    assert_eq!(applied["outranked"], json!([{"policy": "second", "by": "first", "steps": 2}]), "{applied:#}");
+    let text = store.unstuck(&["policy", "apply", "second"]).stdout;
+    let said = "`second` is outranked by `first` on 2 steps: `first` comes before it and takes them.\n";
+    assert!(text.ends_with(said), "{text}");
+    let applied = json_of(&store, &["policy", "apply", "off"]);
+    assert_eq!(applied["disabled"], json!([{"policy": "off", "steps": 2}]), "{applied:#}");
+    let text = store.unstuck(&["policy", "apply", "off"]).stdout;
+    assert!(
+        text.contains("`off` is disabled, and would take 2 steps. Enable it: unstuck policy enable off"),
+        "{text}"
+    );
+    assert_eq!(json_of(&store, &["policy", "apply"]).get("outranked"), None, "all of them are applied");
+}
+
+#[test]
+fn applying_a_policy_that_is_used_up_says_so() {
+    let store = Store::new();
+    let file = store.write("p.yaml", "{name: resets, errorSubstring: reset, maxAttempts: 2, backOff: 50ms}");
+    assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
+    let flow = "flow: f\nsteps:\n  - {id: a, timeout: 1m, minimumDelay: 0, \
+                emulate: {sequence: [stall], cause: connection reset}}\n";
+    assert_eq!(store.run_flow(flow, &[]).code, 1);
+    let applied = json_of(&store, &["policy", "apply", "resets"]);
+    assert_eq!(applied["exhausted"], json!([{"policy": "resets", "steps": 1}]), "{applied:#}");
+    let text = store.unstuck(&["policy", "apply", "resets"]).stdout;
+    assert!(
+        text.ends_with("`resets` is used up on 1 step; a manual resume gives it its rounds back.\n"),
+        "{text}"
+    );
+    let explained =
+        store.unstuck(&["explain", "@latest"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = "policy `resets` is used up (2 of 2 rounds), no other policy takes it, no exception handler: it rests in \
+               error until somebody resumes it, which gives the policy its rounds back";
+    assert!(explained.contains(why), "{explained}");
+    let decisions = json_of(&store, &["show", "@latest"])["decisions"].to_string();
+    assert!(decisions.contains("policy `resets` is used up (2 of 2 rounds)"), "{decisions}");
+}
+
+#[test]
+fn a_policy_that_is_to_replace_another_and_is_new_is_told_as_such() {
+    let store = Store::new();
+    let policy = |id: &str, name: &str| {
+        format!("{{{id}name: {name}, errorSubstring: {name}, maxAttempts: 2, backOff: 1h}}")
+    };
+    let with_id = store.write("id.yaml", policy("id: pol_nope, ", "one"));
+    let loaded = store.unstuck(&["policy", "load", &with_id, "--replace"]);
+    let warning = "`one` is added.\nwarning: no policy had the id pol_nope or the name `one`: it is new, and nothing was \
+                   replaced\n";
+    assert!(loaded.code == 0 && loaded.stdout.starts_with(warning), "{}", loaded.stdout);
+    let named = store.write("name.yaml", policy("", "two"));
+    let loaded = json_of(&store, &["policy", "load", &named, "--replace"]);
+    assert_eq!(loaded["notReplaced"], json!([{"policy": "two", "id": null}]), "{loaded:#}");
+    // What is there is replaced without a warning, and what is only added has nothing to replace.
+    let changed = store.write("changed.yaml", policy("id: pol_nope, ", "one").replace("1h", "2h"));
+    let loaded = json_of(&store, &["policy", "load", &changed, "--replace"]);
+    assert_eq!(
+        (&loaded["changes"][0]["what"], loaded.get("notReplaced")),
+        (&json!("changed"), None),
+        "{loaded:#}"
+    );
+    let added = store.write("added.yaml", policy("id: pol_other, ", "three"));
+    assert_eq!(json_of(&store, &["policy", "load", &added]).get("notReplaced"), None);
+}

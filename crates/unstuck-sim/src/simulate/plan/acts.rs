@@ -26,6 +26,10 @@ pub enum Act {
     DisablePolicy(&'static str),
     /// A policy is deleted.
     DeletePolicy(&'static str),
+    /// Automatic resumes are paused.
+    PausePolicies,
+    /// They are unpaused; what has waited resumes at most so many times a second.
+    UnpausePolicies(u32),
     /// A bulk action for everything that is in error, or open: which, and the number of the first wave.
     Bulk(Deed, Option<u32>),
     /// A bulk action is paused, goes on, or is cancelled: the last one, where the number is as large as can be.
@@ -292,6 +296,8 @@ impl Act {
                 | Act::EnablePolicy(_)
                 | Act::DisablePolicy(_)
                 | Act::DeletePolicy(_)
+                | Act::PausePolicies
+                | Act::UnpausePolicies(_)
                 | Act::Bulk(..)
                 | Act::Nonsense(Nonsense::BadPolicy, _)
         )
@@ -311,6 +317,8 @@ impl Act {
             Act::EnablePolicy(_) => "enable a policy",
             Act::DisablePolicy(_) => "disable a policy",
             Act::DeletePolicy(_) => "delete a policy",
+            Act::PausePolicies => "pause policies",
+            Act::UnpausePolicies(_) => "unpause policies",
             Act::Bulk(Deed::Acknowledge, _) => "bulk: acknowledge",
             Act::Bulk(Deed::Cancel, _) => "bulk: cancel",
             Act::Bulk(..) => "bulk: resume",
@@ -383,6 +391,8 @@ impl fmt::Display for Act {
             Act::EnablePolicy(name) | Act::DisablePolicy(name) | Act::DeletePolicy(name) => {
                 write!(f, ": {name}")
             }
+            Act::PausePolicies => Ok(()),
+            Act::UnpausePolicies(rate) => write!(f, ", {rate} a second"),
             Act::Bulk(_, canary) => canary.map_or(Ok(()), |first| write!(f, ", {first} first")),
             Act::NewVersion(flow) => write!(f, ": {flow}"),
             Act::Fault(fault) => write!(f, ": {fault:?}"),

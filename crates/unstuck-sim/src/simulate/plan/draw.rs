@@ -67,6 +67,7 @@ pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
         }
     }
     acts.extend(crowd(seed, flows));
+    acts.extend(pauses(seed));
     acts.sort_by_key(|(at, _)| *at);
     acts
 }
@@ -92,6 +93,25 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
             acts.push((Millis(at + chance.between(500, 9_000)), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
         }
         at += chance.between(2_000, 60_000);
+    }
+    acts
+}
+
+/// Now and then automatic resumes are paused, and unpaused some time later, or paused again first.
+fn pauses(seed: u64) -> Vec<(Millis, Act)> {
+    let mut chance = Chance::of(seed, &[15]);
+    let mut acts = Vec::new();
+    if !chance.percent(30) {
+        return acts;
+    }
+    let mut at = 0;
+    for _ in 0..chance.between(1, 3) {
+        at += chance.between(0, 20_000);
+        acts.push((Millis(at), Act::PausePolicies));
+        at += *chance.one(&[0, 900, 15_000, 90_000, 700_000]);
+        if chance.percent(85) {
+            acts.push((Millis(at), Act::UnpausePolicies(*chance.one(&[1, 1, 3, 20]))));
+        }
     }
     acts
 }

@@ -130,7 +130,10 @@ fn wrong_application(command: &Command, event: &Event, before: &Run) -> Option<S
     let UnitState::Error { acknowledged: None, .. } = &state.state else {
         return Some(format!("policies are applied to step {}, which is not open in error", unit.step.0));
     };
-    let mut facts = event.facts.iter().filter(|fact| !matches!(fact, Fact::ClockCorrected { .. }));
+    let is_beside = |fact: &&Fact| {
+        matches!(fact, Fact::ClockCorrected { .. } | Fact::Unit { fact: UnitFact::PassedOver { .. }, .. })
+    };
+    let mut facts = event.facts.iter().filter(|fact| !is_beside(fact));
     let (Some(Fact::Unit { unit: of, fact }), None) = (facts.next(), facts.next()) else {
         return Some(format!("applying policies does more than that: {:?}", event.facts));
     };

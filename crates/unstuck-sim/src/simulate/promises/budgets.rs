@@ -7,7 +7,7 @@ use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::model::run::{Origin, Phase, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_core::policy::{Policy, PolicyRef};
+use unstuck_core::policy::{PassedBecause, PassedPolicy, Policy, PolicyRef};
 use unstuck_core::time::{Millis, Time};
 
 use super::chosen::{Erred, InForce, delays, first_match};
@@ -52,6 +52,7 @@ impl Climb<'_> {
             UnitFact::Anew { .. } => self.check_anew(unit, fact, recount),
             UnitFact::Deferred { .. } => self.check_deferral(unit, fact, recount),
             UnitFact::Scheduled { .. } => self.check_schedule(unit, fact, recount),
+            UnitFact::PassedOver { policies } => self.check_passed(unit, policies, recount),
             UnitFact::Rested => self.check_rest(place, unit, recount),
             UnitFact::Resumed { by: ResumedBy::Policy, .. } => self.check_resume(unit),
             UnitFact::Chosen { choice: Choice::None } => {
@@ -89,6 +90,7 @@ impl Climb<'_> {
     /// The next fact about the unit in this event.
     fn follows(&self, place: usize, unit: UnitRef) -> Option<&UnitFact> {
         self.event.facts[place + 1..].iter().find_map(|fact| match fact {
+            Fact::Unit { fact: UnitFact::PassedOver { .. }, .. } => None,
             Fact::Unit { unit: other, fact } if *other == unit => Some(fact),
             _ => None,
         })
@@ -407,6 +409,25 @@ impl Climb<'_> {
             return Ok(());
         }
         self.broken(Promise::Policies, unit, "it rests in error, and a policy takes it")
+    }
+
+    /// A policy that is named because it did not take an error is about it, and is used up or disabled.
+    fn check_passed(&self, unit: UnitRef, passed: &[PassedPolicy], recount: &Recount) -> Result<(), Broken> {
+        let fits = |policy: &Policy, passed: &PassedPolicy| match passed.why {
+            PassedBecause::Disabled => !policy.enabled,
+            PassedBecause::Spent { rounds, max } => {
+                policy.enabled && max == policy.max_attempts && rounds == recount.rounds() && rounds >= max
+            }
+        };
+        let is_right = |set: &[Policy]| {
+            passed.iter().all(|passed| {
+                set.iter().any(|policy| is_this(policy, &passed.policy) && fits(policy, passed))
+            })
+        };
+        if self.in_force.at(self.at).into_iter().any(is_right) {
+            return Ok(());
+        }
+        self.broken(Promise::Policies, unit, format!("policies are passed over that are not: {passed:?}"))
     }
 
     /// A policy resumes what it has scheduled, when it is due, and while it is enabled.

@@ -102,6 +102,7 @@ impl Bulks {
             UnitFact::Held
             | UnitFact::WentOn
             | UnitFact::Scheduled { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::Rested
             | UnitFact::Failed
             | UnitFact::Closed { .. } => false,

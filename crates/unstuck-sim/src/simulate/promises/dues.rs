@@ -7,7 +7,7 @@ use unstuck_core::model::attempt::{Outcome, ResumedBy};
 use unstuck_core::model::error::DEADLINE_ACTION;
 use unstuck_core::model::flow::{Deadline, Flow};
 use unstuck_core::model::run::Phase;
-use unstuck_core::model::unit::UnitRef;
+use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::{Millis, Time};
 
 use super::book::Book;
@@ -127,9 +127,16 @@ fn missed_early(deadline: Option<Due>, event: &Event, paced: Time) -> Option<Str
     (is_missed && is_early).then(|| format!("its deadline is {deadline:?}, and it is over it at {paced}"))
 }
 
-/// The first thing that a run waits for, by the clock of an engine with so much of corrections.
-pub(super) fn first_due(book: &Book, shift: i64) -> Option<Time> {
+/// The first thing that a run waits for, by the clock of an engine with so much of corrections. `latest` says until when
+/// an automatic resume may wait, in paced time, if it must happen at all.
+pub(super) fn first_due(book: &Book, shift: i64, latest: &dyn Fn(Time) -> Option<Time>) -> Option<Time> {
     let run = book.run().filter(|run| matches!(run.phase, Phase::Going))?;
-    let waits = book.units.values().filter(|_| run.paused.is_none()).filter_map(|unit| unit.waits);
+    let is_resume =
+        |unit: UnitRef| run.unit(unit).is_some_and(|unit| matches!(unit.state, UnitState::Error { .. }));
+    let waits = book.units.iter().filter(|_| run.paused.is_none());
+    let waits = waits.filter_map(|(unit, recount)| match recount.waits? {
+        Due::After(due) if is_resume(*unit) => latest(due).map(Due::After),
+        due => Some(due),
+    });
     waits.chain(book.deadline).map(|due| due.by_clock(shift)).min()
 }

@@ -277,6 +277,7 @@ impl RunModel {
             | UnitFact::Spared { .. }
             | UnitFact::Held
             | UnitFact::Scheduled { .. }
+            | UnitFact::PassedOver { .. }
             | UnitFact::Rested
             | UnitFact::Acknowledged { .. }
             | UnitFact::Failed

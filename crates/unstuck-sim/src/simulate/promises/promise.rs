@@ -55,11 +55,13 @@ pub enum Promise {
     Reruns,
     /// What is tried again has its place in the queue.
     Queues,
+    /// Nothing resumes automatically while that is paused, and what has waited takes turns.
+    PausedPolicies,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 24] = [
+    pub const ALL: [Promise; 25] = [
         Promise::Kept,
         Promise::Once,
         Promise::Fenced,
@@ -84,6 +86,7 @@ impl Promise {
         Promise::Deadlines,
         Promise::Reruns,
         Promise::Queues,
+        Promise::PausedPolicies,
     ];
 
     /// The promise as a sentence.
@@ -149,6 +152,10 @@ impl Promise {
             Promise::Queues => {
                 "what was stuck goes to the front the first time, and to the back from the second on"
             }
+            Promise::PausedPolicies => {
+                "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
+                 most at the rate that was asked for"
+            }
         }
     }
 
@@ -179,6 +186,7 @@ impl Promise {
             Promise::Deadlines => "deadlines",
             Promise::Reruns => "reruns",
             Promise::Queues => "queues",
+            Promise::PausedPolicies => "paused policies",
         }
     }
 }

@@ -82,7 +82,7 @@ impl Promises {
         let mut wanted = wanted.to_vec();
         kept.sort_by(|a, b| a.id.cmp(&b.id));
         wanted.sort_by(|a, b| a.id.cmp(&b.id));
-        if kept == wanted {
+        if kept == wanted && store.policy_switch()? == *self.switch.last() {
             return Ok(());
         }
         let what = "the policies that were acknowledged are not those that are kept".to_owned();
@@ -143,7 +143,7 @@ fn check_keys(store: &mut dyn Store, family: &Family, may_be_gone: impl Fn(RunId
 /// What the store will wake is what the states ask for, leases moved by signs of life apart.
 fn check_timers(store: &mut dyn Store, all: &All) -> Checked {
     let mut kept: BTreeMap<(RunId, Option<UnitRef>), (Time, Option<Time>)> = BTreeMap::new();
-    for due in store.due(Time(i64::MAX), usize::MAX)? {
+    for due in store.timers(None, usize::MAX)? {
         kept.insert((due.run, due.unit), (due.due, due.heard));
     }
     for (id, (run, flow)) in all {

@@ -9,9 +9,11 @@ use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::time::Millis;
 use unstuck_engine::bulk::BulkDeed;
 use unstuck_engine::engine::Next;
+use unstuck_engine::policies::PolicyOrder;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
+use super::operators::somebody;
 use super::{Asked, Coming, Process, World};
 use crate::simulate::plan::Deed;
 use crate::simulate::promises::{Broken, Promise};
@@ -107,7 +109,12 @@ impl<S: TestStore> World<'_, S> {
             // An odd number that three does not divide: with no reason given, for one step.
             self.do_to(deed, run, unit, 1);
         }
-        self.end_bulks() || is_any
+        self.unpause_policies() || self.end_bulks() || is_any
+    }
+
+    fn unpause_policies(&mut self) -> bool {
+        let is_paused = self.engine().is_some_and(|engine| engine.policies().switch().paused().is_some());
+        is_paused && self.order(PolicyOrder::Unpause { rate: 2, by: somebody() })
     }
 
     fn end_bulks(&mut self) -> bool {

@@ -56,6 +56,12 @@ impl<S: TestStore> World<'_, S> {
             Act::DeletePolicy(name) => {
                 self.order_counted(words, PolicyOrder::Delete { names: vec![(*name).into()], by });
             }
+            Act::PausePolicies => {
+                self.order_counted(words, PolicyOrder::Pause { reason: "it is night".into(), by });
+            }
+            Act::UnpausePolicies(rate) => {
+                self.order_counted(words, PolicyOrder::Unpause { rate: *rate, by });
+            }
             Act::Bulk(deed, canary) => {
                 if self.bulk(*deed, *canary).is_some() {
                     self.acts.count(words);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
+use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
@@ -15,7 +16,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use super::{Logged, Twin, assert_same, died};
@@ -63,9 +64,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.slot_holders(limit, most), |store| store.slot_holders(limit, most))
     }
 
-    fn withhold(&mut self, due: &Due) {
-        self.oracle.withhold(due);
-        self.store().withhold(due);
+    fn withhold(&mut self, due: &Due, until: Withheld) {
+        self.oracle.withhold(due, until);
+        self.store().withhold(due, until);
+    }
+
+    fn give_turns(&mut self, limit: usize) -> usize {
+        let given = self.oracle.give_turns(limit);
+        assert_eq!(self.store().give_turns(limit), given, "as many wait for a turn in both");
+        given
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
@@ -250,6 +257,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
         self.ask(A::policies, B::policies)
+    }
+
+    fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
+        self.ask(A::policy_switch, B::policy_switch)
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {

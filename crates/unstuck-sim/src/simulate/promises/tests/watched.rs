@@ -8,8 +8,10 @@ use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::flow::StepIx;
 use unstuck_core::model::run::{PausedBy, Slot};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::{PoliciesPaused, PoliciesUnpaused, PolicySwitch, SwitchState};
 use unstuck_core::time::Millis;
 use unstuck_engine::executor::Word;
+use unstuck_engine::policies::PolicyOrder;
 use unstuck_engine::request::{Output, Request};
 use unstuck_store::contract::Store as _;
 
@@ -18,7 +20,7 @@ use super::life::{Life, ada};
 use super::{Doctored, fail};
 
 /// Each of the promises about what simulated runs hand on.
-pub(super) const CASES: [(&str, Promise, Doctored); 13] = [
+pub(super) const CASES: [(&str, Promise, Doctored); 15] = [
     ("a run puts out something else", Promise::Values, another_output_of_the_run),
     ("a signal arrives as another one", Promise::Values, another_signal),
     ("a repeat is told to have another reason", Promise::Values, another_reason),
@@ -32,7 +34,55 @@ pub(super) const CASES: [(&str, Promise, Doctored); 13] = [
     ("a sign of life with a void token is taken", Promise::Fenced, void_beat_taken),
     ("a loss is told, and nothing comes of it", Promise::Leases, loss_ignored),
     ("a lease is moved by nobody", Promise::Leases, lease_moved_by_nobody),
+    ("a policy resumes although that is paused", Promise::PausedPolicies, resumed_in_a_pause),
+    ("what has waited resumes all at once", Promise::PausedPolicies, resumed_all_at_once),
 ];
+
+/// Runs in error, which a policy resumes in ten seconds.
+fn scheduled(runs: usize) -> Result<Life, Broken> {
+    let mut life = Life::new();
+    life.load_policy(10);
+    for _ in 0..runs {
+        life.started("resumed");
+        let job = life.job();
+        life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+        life.step()?;
+    }
+    Ok(life)
+}
+
+/// The watch is told that the switch for all policies stands so.
+fn tell_switch(life: &mut Life, state: SwitchState) {
+    let policies = life.machine.engine.policies().clone();
+    life.promises.policies(&policies.with_switch(PolicySwitch { version: 1, state }));
+}
+
+fn resumed_in_a_pause() -> Result<(), Broken> {
+    let mut life = scheduled(1)?;
+    let (since, by, reason) = (life.now, ada(), "it is night".into());
+    tell_switch(&mut life, SwitchState::Paused(PoliciesPaused { since, by, reason }));
+    life.now = life.now + Millis::seconds(10);
+    life.step()
+}
+
+fn resumed_all_at_once() -> Result<(), Broken> {
+    let mut life = scheduled(2)?;
+    let pause = PolicyOrder::Pause { reason: "it is night".into(), by: ada() };
+    life.machine.engine.change_policies(pause, life.now).expect("pauses");
+    life.promises.policies(life.machine.engine.policies());
+    life.now = life.now + Millis::seconds(10);
+    life.step()?;
+    let unpause = PolicyOrder::Unpause { rate: 1_000, by: ada() };
+    life.machine.engine.change_policies(unpause, life.now).expect("unpauses");
+    // One a second, as far as the watch knows.
+    let slower = PoliciesUnpaused { at: life.now, clock: 0, rate: 1 };
+    tell_switch(&mut life, SwitchState::Unpaused(slower));
+    for _ in 0..5 {
+        life.step()?;
+        life.now = life.now + Millis(1);
+    }
+    Ok(())
+}
 
 fn complete(life: &mut Life, output: &str) {
     let job = life.job();

@@ -1,0 +1,162 @@
+//! All automatic resumes are paused and unpaused: what comes due waits, spins nothing, and then resumes at a rate.
+
+use unstuck_core::command::Command;
+use unstuck_core::id::RunId;
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::Next;
+use unstuck_engine::policies::PolicyOrder;
+use unstuck_store::contract::Store;
+use unstuck_store::memory::MemoryStore;
+
+use crate::support::{BEGIN, Life, draft, load, user};
+
+const MINUTE: Millis = Millis::seconds(60);
+
+fn pause() -> PolicyOrder {
+    PolicyOrder::Pause { reason: "the provider is down".into(), by: user() }
+}
+
+fn unpause(rate: u32) -> PolicyOrder {
+    PolicyOrder::Unpause { rate, by: user() }
+}
+
+/// So many runs in error, which a policy resumes in a minute, and automatic resumes are paused.
+fn paused(runs: usize) -> (Life, Vec<RunId>) {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    life.order(load([draft("p", "reset", 60)], false)).expect("loads");
+    let runs = (0..runs).map(|_| life.failed("connection reset")).collect();
+    life.order(pause()).expect("pauses");
+    (life, runs)
+}
+
+/// How many are resumed when so much time has passed, asked for every few milliseconds.
+fn resumed_within(life: &mut Life, span: Millis) -> usize {
+    let before = life.open().len();
+    for _ in 0..span.0 / 10 {
+        life.pass(Millis(10));
+    }
+    before - life.open().len()
+}
+
+/// Whether the engine has nothing to do soon; limits of attempts under way are hours away.
+fn is_asleep(life: &mut Life) -> bool {
+    match life.engine.what_next() {
+        Next::Idle => true,
+        Next::At(at) => at > life.now + Millis::hours(1),
+        Next::Now | Next::Settling => false,
+    }
+}
+
+#[test]
+fn while_paused_nothing_resumes_and_what_is_due_neither_spins_nor_is_in_the_way() {
+    let (mut life, runs) = paused(600);
+    life.pass(MINUTE);
+    assert_eq!(life.jobs.len(), 0);
+    assert_eq!(life.engine.what_next(), Next::Idle, "there is nothing to do, and nothing to wait for");
+    assert_eq!(life.engine.store().due(life.now, 9).expect("reads"), [], "the page of what is due is free");
+    let shown = life.engine.store().timers(None, 9).expect("reads");
+    assert!(shown.len() == 9 && shown.iter().all(|timer| timer.due <= life.now), "they are shown as due");
+    // What goes wrong meanwhile is matched as ever, and waits for its time, and then for the unpause.
+    let due = life.now + MINUTE;
+    let run = life.failed("connection reset");
+    assert_eq!(life.scheduled().len(), 99, "as many as are asked for");
+    assert_eq!(life.engine.what_next(), Next::At(due));
+    life.pass(MINUTE);
+    assert_eq!((life.jobs.len(), life.engine.what_next()), (0, Next::Idle));
+    // Somebody may resume them all the time.
+    let resume = Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() };
+    for run in [runs[3], run] {
+        life.command(run, resume.clone());
+    }
+    assert_eq!(life.jobs.len(), 2);
+}
+
+#[test]
+fn after_the_unpause_what_is_due_resumes_in_order_and_at_the_rate() {
+    let (mut life, runs) = paused(5);
+    life.pass(MINUTE);
+    life.order(unpause(2)).expect("unpauses");
+    life.go();
+    assert_eq!(life.jobs.len(), 0, "not at once");
+    assert_eq!(life.engine.what_next(), Next::At(life.now + Millis(500)), "it wakes up for the first");
+    for resumed in 1..=5 {
+        assert_eq!(resumed_within(&mut life, Millis(490)), 0, "after {} runs", resumed - 1);
+        assert_eq!(resumed_within(&mut life, Millis(10)), 1, "run {resumed}");
+    }
+    let order: Vec<RunId> = life.jobs.iter().map(|job| job.attempt.run).collect();
+    assert_eq!(order, runs, "what was due first comes first");
+    life.pass(Millis(500));
+    assert!(is_asleep(&mut life));
+    // What is due later goes on as ever.
+    for _ in 0..5 {
+        life.fail("connection reset");
+    }
+    life.pass(MINUTE);
+    assert_eq!(life.jobs.len(), 5);
+}
+
+#[test]
+fn a_pause_and_an_unpause_survive_a_crash_and_the_rate_is_kept_over_it() {
+    let (mut life, _) = paused(6);
+    life.pass(MINUTE);
+    let mut life = life.die_and_start();
+    life.go();
+    assert_eq!((life.jobs.len(), life.engine.what_next()), (0, Next::Idle));
+    let since = life.engine.policies().switch().paused().map(|paused| paused.since);
+    assert_eq!(since, Some(BEGIN));
+    life.order(unpause(2)).expect("unpauses");
+    life.go();
+    assert_eq!(resumed_within(&mut life, Millis(1_000)), 2);
+    let mut life = life.die_and_start();
+    life.go();
+    assert_eq!(life.open().len(), 4, "the next engine does not begin with a burst");
+    assert_eq!(resumed_within(&mut life, Millis(400)), 0);
+    assert_eq!(resumed_within(&mut life, Millis(100)), 1);
+    assert_eq!(resumed_within(&mut life, Millis(10_000)), 3, "and all of them are resumed");
+}
+
+#[test]
+fn paused_again_what_has_not_resumed_waits_again() {
+    let (mut life, _) = paused(4);
+    life.pass(MINUTE);
+    life.order(unpause(1)).expect("unpauses");
+    life.go();
+    assert_eq!(resumed_within(&mut life, Millis(1_000)), 1);
+    life.order(pause()).expect("pauses");
+    assert_eq!(resumed_within(&mut life, Millis(5_000)), 0);
+    assert!(is_asleep(&mut life));
+    life.order(unpause(1_000)).expect("unpauses");
+    assert_eq!(resumed_within(&mut life, Millis(100)), 3);
+}
+
+#[test]
+fn whoever_asks_for_what_is_so_already_changes_nothing() {
+    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+    assert_eq!(life.order(unpause(5)).expect("taken").changes, []);
+    assert_eq!(life.order(pause()).expect("pauses").changes.len(), 1);
+    life.now = Time(BEGIN.0 + 5);
+    assert_eq!(life.order(pause()).expect("taken").changes, []);
+    let switch = life.engine.store().policy_switch().expect("reads");
+    assert_eq!((switch.version, switch.paused().map(|paused| paused.since)), (1, Some(BEGIN)));
+    let audit = life.engine.store().policy_audit(None, 9).expect("reads");
+    assert_eq!(audit.len(), 1);
+    assert_eq!(audit[0].1.reason.as_deref(), Some("the provider is down"));
+}
+
+#[test]
+fn a_clock_that_is_set_does_not_let_everything_go_at_once() {
+    for by in [-7_200_000, 7_200_000] {
+        let (mut life, _) = paused(4);
+        life.pass(MINUTE);
+        life.order(unpause(1)).expect("unpauses");
+        life.go();
+        assert_eq!(resumed_within(&mut life, Millis(1_000)), 1);
+        let to = Time(life.now.0 + by);
+        life.engine.clock_was_set(unstuck_core::clock::Correction { from: life.now, to });
+        life.now = to;
+        life.go();
+        assert_eq!(resumed_within(&mut life, Millis(990)), 0, "{by}");
+        assert_eq!(resumed_within(&mut life, Millis(10)), 1, "{by}");
+        assert_eq!(resumed_within(&mut life, Millis(2_000)), 2, "{by}");
+    }
+}
