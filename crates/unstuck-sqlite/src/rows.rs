@@ -263,6 +263,26 @@ pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<J
     read.map(Some).map_err(damaged)
 }
 
+/// What somebody makes of the text of a payload; `None` where there is no such payload, or it is damaged.
+pub(crate) fn payload_text<T>(
+    connection: &Connection,
+    id: PayloadId,
+    look: impl FnOnce(&str) -> T,
+) -> Result<Option<T>, StoreError> {
+    let sql = "SELECT run, body, sum FROM payload WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(id.0)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
+    let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+    let kept: Option<i64> = row.get(2).map_err(store_error)?;
+    let body = row.get_ref(1).map_err(store_error)?;
+    let is_whole = |body: &&str| match kept {
+        Some(_) => sums::fits(kept, sums::of_payload(id, run, body)),
+        None => Json::parse(body).is_ok(),
+    };
+    Ok(body.as_str().ok().filter(is_whole).map(look))
+}
+
 /// Every undelivered notice.
 pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
     let mut statement =
