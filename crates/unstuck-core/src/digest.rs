@@ -9,7 +9,18 @@ use sha2::{Digest, Sha256};
 /// The first 16 hexadecimal digits of the SHA-256 of a value, with the keys of its objects in order.
 pub fn digest(value: &Value) -> Arc<str> {
     // `serde_json` keeps the keys of an object sorted, so the text of a value is canonical.
-    let hash = Sha256::digest(value.to_string());
+    digest_text(&value.to_string())
+}
+
+/// Whether this is the digest of the value that a JSON text stands for. Most texts are canonical, so the text itself is tried
+/// before it is read.
+pub fn is_digest_of(digest: &str, json: &str) -> bool {
+    *digest_text(json) == *digest
+        || serde_json::from_str(json).is_ok_and(|value| *self::digest(&value) == *digest)
+}
+
+fn digest_text(text: &str) -> Arc<str> {
+    let hash = Sha256::digest(text);
     let mut text = String::with_capacity(16);
     for byte in hash.iter().take(8) {
         let _ = write!(text, "{byte:02x}");
@@ -27,5 +38,16 @@ mod tests {
         assert_eq!(of(r#"{"a":1,"b":[2,3]}"#), of(r#"{ "b": [2, 3], "a": 1 }"#));
         assert_ne!(of(r#"{"a":1}"#), of(r#"{"a":2}"#));
         assert_eq!(of("null").len(), 16);
+    }
+
+    #[test]
+    fn a_text_has_the_digest_of_its_value_however_it_is_written() {
+        let digest = digest(&serde_json::json!({"a": 1, "b": [2.5, "x"]}));
+        for same in [r#"{"a":1,"b":[2.5,"x"]}"#, r#"{ "b": [2.5, "\u0078"], "a": 1 }"#] {
+            assert!(is_digest_of(&digest, same), "{same}");
+        }
+        for other in [r#"{"a":2,"b":[2.5,"x"]}"#, "null", "no JSON"] {
+            assert!(!is_digest_of(&digest, other), "{other}");
+        }
     }
 }

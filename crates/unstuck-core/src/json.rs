@@ -27,10 +27,7 @@ impl Json {
     /// Checks that `text` is one JSON document.
     pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
-        if is_tricky(raw.get()) {
-            serde_json::from_str::<Value>(raw.get())?;
-        }
-        Ok(Json::trusted(raw.get()))
+        Json::of_raw(raw)
     }
 
     /// The text of a value.
@@ -85,9 +82,13 @@ impl Json {
         self.0.is_none()
     }
 
-    fn trusted(text: &str) -> Json {
-        let text = text.trim();
-        if text == "null" { Json::NULL } else { Json(Some(text.into())) }
+    /// What is one JSON document by its form, if it can be read as a value too.
+    fn of_raw(raw: &RawValue) -> Result<Json, serde_json::Error> {
+        if is_tricky(raw.get()) {
+            serde_json::from_str::<Value>(raw.get())?;
+        }
+        let text = raw.get().trim();
+        Ok(if text == "null" { Json::NULL } else { Json(Some(text.into())) })
     }
 }
 
@@ -124,7 +125,7 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Json::parse(raw.get()).map_err(D::Error::custom)
+        Json::of_raw(&raw).map_err(D::Error::custom)
     }
 }
 

@@ -118,13 +118,18 @@ impl HotRuns {
 
     /// The position up to which all events are covered by rows, if the log ends at `end`.
     pub(crate) fn covered(&mut self, end: u64) -> u64 {
-        while let Some((pos, run)) = self.behind.front() {
-            if self.runs.get(run).is_some_and(|hot| hot.behind_since == Some(*pos)) {
-                return pos - 1;
+        self.furthest_behind().map_or(end, |(pos, _)| pos - 1)
+    }
+
+    /// The run whose row is furthest behind, and the position of the first event that the row lacks.
+    pub(crate) fn furthest_behind(&mut self) -> Option<(u64, RunId)> {
+        while let Some((pos, run)) = self.behind.front().copied() {
+            if self.runs.get(&run).is_some_and(|hot| hot.behind_since == Some(pos)) {
+                return Some((pos, run));
             }
             self.behind.pop_front();
         }
-        end
+        None
     }
 
     /// Something has happened to a run: it goes to the end of the line of those that rest.

@@ -20,7 +20,8 @@ use crate::store::SqliteStore;
 use crate::writer::number;
 
 /// As it stands in the partial indexes, letter by letter: else they are not used.
-const IS_OPEN: &str = "state NOT IN ('completed', 'failed', 'cancelled', 'superseded')";
+const IS_OPEN: &str =
+    "state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded'";
 
 impl SqliteStore {
     /// Runs that fit, newest first.

@@ -219,6 +219,7 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 
 /// All that is in memory, from what is durable.
 pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
+    let _snapshot = rows::snapshot(connection)?;
     let mut state = State::default();
     for flow in rows::flows(connection)? {
         state.flows.restore(flow);
@@ -248,9 +249,6 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     for (run, slot, since) in rows::slots(connection)? {
         state.slots.set(run, &slot.slot(), since.unwrap_or_default());
     }
-    for run in rows::local_runs(connection)? {
-        warm_up(&mut state, connection, run)?;
-    }
     rows::tail(connection, flushed, |pos, run, prev, record| {
         replay(&mut state, connection, pos, run, prev, record)
     })?;
@@ -268,6 +266,7 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
 
 /// Brings one run into memory from its row.
 pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let _snapshot = rows::snapshot(connection)?;
     let Some(row) = rows::run_row(connection, run)? else { return Ok(false) };
     let here = rows::run_at(connection, run, row.head)?;
     unpark(state, connection, run)?;
@@ -301,7 +300,7 @@ fn unpark(state: &mut State, connection: &Connection, run: RunId) -> Result<(), 
     })
 }
 
-/// Applies a record that the rows may not cover.
+/// Applies a record that the row of its run does not cover.
 fn replay(
     state: &mut State,
     connection: &Connection,
@@ -310,7 +309,6 @@ fn replay(
     prev: u64,
     record: Record,
 ) -> Result<(), StoreError> {
-    // Even a run that begins here may have parked since: then its row has all of this, and its places in line.
     if state.hot.get(run).is_none() {
         warm_up(state, connection, run)?;
     }

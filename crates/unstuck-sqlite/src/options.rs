@@ -82,7 +82,7 @@ impl Default for Options {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { max_runs: 20_000, max_tail: 200_000 }
+        Room { max_runs: 20_000, max_tail: 50_000 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::LeaseMove;
@@ -59,6 +59,12 @@ impl WakeRow {
     }
 }
 
+/// While this is kept, all that is read is of one moment, and SQLite takes and gives back its locks once and not with every
+/// query. `None` where that is so already.
+pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
+    connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
+}
+
 /// The row of this run, if it has one.
 pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
     let mut statement =
@@ -93,6 +99,14 @@ struct EventRow {
 
 /// Reads a row of the log: position, run, the position before it, body and checksum.
 fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
+    let (pos, run, prev, body) = checked_event(row)?;
+    let record = serde_json::from_str(body)
+        .map_err(|error| broken(sums::damaged_event(pos, run, &error.to_string())))?;
+    Ok(EventRow { pos, run, prev, record })
+}
+
+/// The same, with the body as it is in the file. Its checksum fits, if it has one.
+fn checked_event<'r>(row: &'r rusqlite::Row<'_>) -> Result<(u64, RunId, u64, &'r str), StoreError> {
     let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
     let (pos, run, prev) = (number(0)?, RunId(number(1)?), number(2)?);
     let damaged = |why: &str| broken(sums::damaged_event(pos, run, why));
@@ -102,8 +116,7 @@ fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
     if !sums::fits(kept, sums::of_event(pos, run, prev, body)) {
         return Err(damaged(sums::WRONG_SUM));
     }
-    let record = serde_json::from_str(body).map_err(|error| damaged(&error.to_string()))?;
-    Ok(EventRow { pos, run, prev, record })
+    Ok((pos, run, prev, body))
 }
 
 /// The events of a run up to `head`, those after number `after`, in order.
@@ -139,16 +152,23 @@ pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
     ))
 }
 
-/// Calls `each` with every record after a position: position, run, record.
+/// Calls `each` with every record after a position that the row of its run does not cover: position, run, the position
+/// before it, record.
 pub(crate) fn tail(
     connection: &Connection,
     after: u64,
     mut each: impl FnMut(u64, RunId, u64, Record) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos > ?1 ORDER BY pos";
+    let sql = "SELECT event.pos, event.run, event.prev, event.body, event.sum, run.head
+        FROM event LEFT JOIN run ON run.id = event.run WHERE event.pos > ?1 ORDER BY event.pos";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let mut rows = statement.query([number(after)?]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
+        let head: Option<i64> = row.get(5).map_err(store_error)?;
+        if head.is_some_and(|head| row.get(0).is_ok_and(|pos: i64| pos <= head)) {
+            checked_event(row)?;
+            continue;
+        }
         let EventRow { pos, run, prev, record } = event_row(row)?;
         each(pos, run, prev, record)?;
     }
@@ -261,6 +281,26 @@ pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<J
         StoreError::Damaged(sums::damaged_payload(id, run, what.as_deref(), &why))
     };
     read.map(Some).map_err(damaged)
+}
+
+/// What somebody makes of the text of a payload; `None` where there is no such payload, or it is damaged.
+pub(crate) fn payload_text<T>(
+    connection: &Connection,
+    id: PayloadId,
+    look: impl FnOnce(&str) -> T,
+) -> Result<Option<T>, StoreError> {
+    let sql = "SELECT run, body, sum FROM payload WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(id.0)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
+    let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+    let kept: Option<i64> = row.get(2).map_err(store_error)?;
+    let body = row.get_ref(1).map_err(store_error)?;
+    let is_whole = |body: &&str| match kept {
+        Some(_) => sums::fits(kept, sums::of_payload(id, run, body)),
+        None => Json::parse(body).is_ok(),
+    };
+    Ok(body.as_str().ok().filter(is_whole).map(look))
 }
 
 /// Every undelivered notice.

@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 6] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS];
+const MIGRATIONS: [&str; 7] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -201,6 +201,14 @@ CREATE TABLE attempt_log (
 CREATE INDEX attempt_log_run ON attempt_log (run, place, size);
 ";
 
+/// For a list of values SQLite makes a table with every row that it writes, to look whether an index has it. One comparison
+/// after the other costs nothing.
+const OPEN: &str = "
+DROP INDEX run_open;
+CREATE INDEX run_open ON run (id)
+    WHERE state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded';
+";
+
 /// What the file says it is: the letters `Unst`.
 const APPLICATION: i32 = 0x556e_7374;
 
@@ -257,4 +265,22 @@ fn schema_version(connection: &Connection) -> Result<usize, StoreError> {
 
 fn number<T: FromSql>(connection: &Connection, name: &str) -> Result<T, StoreError> {
     connection.pragma_query_value(None, name, |row| row.get(0)).map_err(store_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writer::PUT_RUN;
+
+    /// Every run that ends has its row written: a table that is made for each of them would cost more than the rest.
+    #[test]
+    fn no_table_is_made_to_write_the_row_of_a_run() {
+        let mut connection = Connection::open_in_memory().expect("opens");
+        migrate(&mut connection).expect("brought up to date");
+        let mut statement = connection.prepare(&format!("EXPLAIN {PUT_RUN}")).expect("right");
+        let steps = statement.raw_query().mapped(|row| row.get(1));
+        let steps: Vec<String> = steps.collect::<Result<_, _>>().expect("explained");
+        assert!(steps.iter().any(|step| step == "IdxInsert"), "{steps:?}");
+        assert!(!steps.iter().any(|step| step == "OpenEphemeral"), "{steps:?}");
+    }
 }

@@ -19,6 +19,7 @@ use unstuck_store::tally::hits_of;
 use crate::bulks;
 use crate::hot::Whereabouts;
 use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
+use crate::options::Room;
 use crate::record::{KeptSlot, Wake, Wakes};
 use crate::rows;
 use crate::store::SqliteStore;
@@ -251,21 +252,36 @@ impl SqliteStore {
         pos
     }
 
-    /// Those that have rested longest park, while there are too many in memory or the tail of the log is long.
+    /// The rows that are furthest behind are written again while the tail of the log is long, and those that have rested
+    /// longest park while there are too many in memory.
     pub(crate) fn make_room(&mut self, job: &mut Job) {
+        let Room { max_runs, max_tail } = self.options.room;
         for _ in 0..self.options.max_parked {
-            let tail = self.state.end - self.state.hot.covered(self.state.end);
-            let fits = self.state.hot.len() <= self.options.room.max_runs + self.leaving.len();
-            if fits && tail <= self.options.room.max_tail {
-                return;
+            let end = self.state.end;
+            match self.state.hot.furthest_behind() {
+                // It may be busy, so it stays: to make its state again would cost all of its history.
+                Some((pos, run)) if end + 1 - pos > max_tail => self.write_row(run, job),
+                Some(_) | None => {
+                    if self.state.hot.len() <= max_runs + self.leaving.len() {
+                        return;
+                    }
+                    let Some(run) = self.state.hot.longest_resting() else { return };
+                    self.park(run, job);
+                }
             }
-            let Some(run) = self.state.hot.longest_resting() else { return };
-            self.park(run, job);
         }
     }
 
     /// Writes where a run stands and what will wake it; it leaves memory once that is in the file.
     fn park(&mut self, id: RunId, job: &mut Job) {
+        let Some(hot) = self.state.hot.get(id) else { return };
+        let Whereabouts::Here(run) = &hot.run else { return };
+        self.leaving.push_back((job.stage, id, run.seq));
+        self.write_row(id, job);
+    }
+
+    /// Writes where a run stands and what will wake it.
+    fn write_row(&mut self, id: RunId, job: &mut Job) {
         let Some(hot) = self.state.hot.get_mut(id) else { return };
         let Whereabouts::Here(run) = &hot.run else { return };
         let mut wakes = Vec::new();
@@ -307,7 +323,6 @@ impl SqliteStore {
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;
-        self.leaving.push_back((job.stage, id, run.seq));
     }
 }
 

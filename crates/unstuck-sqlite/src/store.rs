@@ -418,15 +418,16 @@ impl Store for SqliteStore {
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
         self.catch_up()?;
+        // Whoever asks is about to do something about them.
+        for id in rows::local_runs(&self.reader)? {
+            if self.state.hot.get(id).is_none() {
+                open::warm_up(&mut self.state, &self.reader, id)?;
+            }
+        }
         let mut found = Vec::new();
         for (id, hot) in self.state.hot.iter() {
             let Whereabouts::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
             found.extend(run.local_attempts());
-        }
-        for id in rows::local_runs(&self.reader)? {
-            if self.state.hot.get(id).is_none() {
-                found.extend(self.run(id)?.iter().flat_map(Run::local_attempts));
-            }
         }
         found.sort_unstable_by_key(|(attempt, _)| *attempt);
         Ok(found)

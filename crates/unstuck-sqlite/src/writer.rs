@@ -253,14 +253,16 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     Ok(())
 }
 
+/// Writes the row of a run.
+pub(crate) const PUT_RUN: &str =
+    "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
+    local = excluded.local, rests = excluded.rests";
+
 fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
-    let upsert =
-        "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-        ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
-        local = excluded.local, rests = excluded.rests";
     let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
     let slot = row.slot.as_ref().map(text).transpose()?;
-    prepare(transaction, upsert)?
+    prepare(transaction, PUT_RUN)?
         .execute(params![
             number(row.run.0)?,
             &*row.flow,

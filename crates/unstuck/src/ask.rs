@@ -137,6 +137,8 @@ impl Place {
         if is_reading {
             return Ok(Opened::ForReading(Box::new(store)));
         }
+        // It is there for one answer, which should not wait for a line of batches about other runs.
+        let settings = Settings { max_outstanding: 2, ..settings };
         Engine::new(store, engine::compile(), settings).map(|engine| Opened::WithEngine(Box::new(engine)))
     }
 

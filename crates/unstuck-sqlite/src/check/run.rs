@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use unstuck_core::bulk::BulkRef;
-use unstuck_core::digest::digest;
+use unstuck_core::digest::is_digest_of;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Run, Slot};
@@ -16,6 +16,7 @@ use crate::check::Report;
 use crate::check::by_run::ByRun;
 use crate::check::chain::{Chain, Link};
 use crate::check::errors::{EndedInError, KeptError, KeptOpen, compare_open};
+use crate::check::payloads::KnownPayloads;
 use crate::check::positions::Positions;
 use crate::check::ranges::Range;
 use crate::check::snapshot::Snapshot;
@@ -29,6 +30,8 @@ use crate::rows::{self, WakeRow, unsigned};
 pub(crate) struct RunChecks<'c> {
     pub(crate) snapshot: Snapshot<'c>,
     pub(crate) totals: Totals,
+    /// The payloads of this range.
+    pub(crate) payloads: KnownPayloads,
     /// Runs of this range that wait for children, which are looked at once these have been read: their ids are higher.
     parents: Vec<(Run, bool)>,
 }
@@ -87,7 +90,12 @@ struct Row {
 
 impl<'c> RunChecks<'c> {
     pub(crate) fn new(snapshot: Snapshot<'c>) -> RunChecks<'c> {
-        RunChecks { snapshot, totals: Totals::default(), parents: Vec::new() }
+        RunChecks {
+            snapshot,
+            totals: Totals::default(),
+            payloads: KnownPayloads::default(),
+            parents: Vec::new(),
+        }
     }
 
     /// Looks at the runs in this range, and at what is kept of them.
@@ -333,17 +341,15 @@ impl<'c> RunChecks<'c> {
                 format!("its key `{key}` in flow `{flow}` leads to no run: a start would start a second one"),
             ),
         }
-        let input = match &run.input {
-            Payload::Inline(json) => Some(json.clone()),
+        let Some(kept) = &run.input_digest else { return Ok(()) };
+        let is_same = match &run.input {
+            Payload::Inline(json) => is_digest_of(kept, json.text()),
             // One that cannot be read has a finding of its own.
-            Payload::Stored(id) => match rows::payload(connection, *id) {
-                Err(error) if !error.may_pass() => None,
-                found => found?,
-            },
+            Payload::Stored(id) => {
+                rows::payload_text(connection, *id, |text| is_digest_of(kept, text))?.unwrap_or(true)
+            }
         };
-        if let (Some(input), Some(kept)) = (input, &run.input_digest)
-            && digest(&input.value()) != *kept
-        {
+        if !is_same {
             add(Promise::Payload, "its input is not the one that it was started with".to_owned());
         }
         Ok(())
@@ -357,7 +363,11 @@ impl<'c> RunChecks<'c> {
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
         for id in payloads {
-            if !rows::has_payload(self.snapshot.connection, id)? {
+            let is_there = match self.payloads.has(id) {
+                Some(known) => known,
+                None => rows::has_payload(self.snapshot.connection, id)?,
+            };
+            if !is_there {
                 let what = format!("{id} is missing, an input, output or signal that its history names");
                 findings.push(Finding::new(Promise::Payload, run.to_string(), what, FORGET));
             }

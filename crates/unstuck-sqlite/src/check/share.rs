@@ -61,8 +61,10 @@ pub(crate) fn work(
         && let Some((number, range)) = shared.ranges.take()
     {
         let mut report = Report::default();
+        let payloads = payloads::check(&checks.snapshot, range, &mut report);
+        let known = payloads.map(|known| checks.payloads = known);
+        tell_unreadable("the payloads", known, &mut report)?;
         tell_unreadable("the runs", checks.runs(range, &mut report), &mut report)?;
-        tell_unreadable("the payloads", payloads::check(&checks.snapshot, range, &mut report), &mut report)?;
         let before = shared.done.fetch_add(report.runs, Ordering::Relaxed);
         tell(before + report.runs);
         reports.push((number, report));

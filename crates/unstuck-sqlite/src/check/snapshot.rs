@@ -175,13 +175,16 @@ impl<'c> Snapshot<'c> {
 
     /// Where the row of a run says that its history ends, and whether it says that the run is final.
     fn row(&self, run: RunId) -> Result<Option<(u64, bool)>, StoreError> {
-        let sql =
-            "SELECT head, state IN ('completed', 'failed', 'cancelled', 'superseded') FROM run WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(store_error)?;
-        statement
-            .query_row([number(run.0)?], |row| Ok((unsigned(row.get(0)?), row.get(1)?)))
-            .optional()
-            .map_err(store_error)
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT head, state FROM run WHERE id = ?1")
+            .map_err(store_error)?;
+        let row = |row: &rusqlite::Row<'_>| {
+            let state = row.get_ref(1)?.as_str().unwrap_or_default();
+            let is_final = matches!(state, "completed" | "failed" | "cancelled" | "superseded");
+            Ok((unsigned(row.get(0)?), is_final))
+        };
+        statement.query_row([number(run.0)?], row).optional().map_err(store_error)
     }
 
     fn look_at(&self, run: RunId) -> Result<Neighbour, StoreError> {

@@ -2,8 +2,8 @@
 
 use unstuck_core::command::{Command, Says};
 use unstuck_core::json::Json;
-use unstuck_sqlite::{Hand, Options};
-use unstuck_store::conformance::driver::Driver;
+use unstuck_sqlite::{Hand, Options, Room};
+use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, limited, sequence};
 use unstuck_store::conformance::settle;
 
@@ -44,4 +44,42 @@ fn opening_reads_what_goes_on_and_not_what_is_over() {
     println!("{many} reads with two thousand runs that are over, {few} with fifty");
     // Trees get higher, and that is all.
     assert!(many <= few + 10, "{many} reads with two thousand runs that are over, {few} with fifty");
+}
+
+/// A store with this room, in which a run waits and is busy: each time one more has been started, and waits too, it is paused
+/// and goes on again.
+fn with_a_busy_run(room: Room, others: usize) -> Driver<Fixture> {
+    let options = Options { hand: Hand::Caller, room, ..Options::default() };
+    let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let busy = driver.start(&flow);
+    assert_eq!(settle(&mut driver.store, 1), []);
+    for _ in 0..others {
+        driver.start(&flow);
+        driver.act(busy, Command::Pause { by: user(), reason: None });
+        driver.act(busy, Command::Unpause { by: user() });
+        assert_eq!(settle(&mut driver.store, 3), []);
+    }
+    driver
+}
+
+/// The row of a busy run is behind, and so the log since its start is read. What other runs have there is in their rows.
+#[test]
+fn opening_reads_no_run_whose_row_has_all_of_it() {
+    let mut driver = with_a_busy_run(Room { max_runs: 2, max_tail: 1_000 }, 50);
+    driver.store.close();
+    driver.store.restart().expect("opens");
+    let found = driver.store.store().runs_in_memory();
+    assert!((1..=4).contains(&found), "{found} of 51 runs were read");
+}
+
+/// To make the state of a busy run again would cost all of its history.
+#[test]
+fn a_busy_run_stays_in_memory_while_the_rows_keep_up_with_the_log() {
+    let mut driver = with_a_busy_run(Room { max_runs: 1_000, max_tail: 10 }, 50);
+    assert_eq!(driver.store.store().runs_in_memory(), 51);
+    driver.store.close();
+    driver.store.restart().expect("opens");
+    let found = driver.store.store().runs_in_memory();
+    assert!((1..=6).contains(&found), "{found} of 51 runs were in the last 10 events of the log");
 }

@@ -236,3 +236,28 @@ fn a_flow_from_before_the_order_of_steps_was_kept_gets_it_when_it_is_put_again()
     assert_eq!(store.flow(record.id).expect("reads").expect("is kept").steps, Some(steps));
     assert!(matches!(sums(folder.path(), "flow")[..], [Some(_), None]));
 }
+
+/// Its index of what is open was written in other words.
+#[test]
+fn a_store_of_schema_5_still_lists_what_is_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let room = Room { max_runs: 0, max_tail: 0 };
+    let mut driver = Driver::new(SqliteStore::open_with(folder.path(), room).expect("opens"));
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let run = driver.start(&flow);
+    let flows = driver.flows.clone();
+    drop(driver);
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    let older = "DROP TABLE attempt_log;
+        DROP INDEX run_open;
+        CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
+        PRAGMA user_version = 5;";
+    connection.execute_batch(older).expect("written");
+    drop(connection);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let states = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
+    let open = store.list(&Filter { states, ..Filter::default() }, None, 9).expect("lists");
+    assert_eq!(open.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
+    drop(store);
+    assert_clean(folder.path(), &flows);
+}
