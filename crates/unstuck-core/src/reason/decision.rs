@@ -152,7 +152,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
             anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
-        UnitFact::Chosen { choice } => chosen(moment, *choice),
+        UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
         UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
             let told = released(moment, unit)?;

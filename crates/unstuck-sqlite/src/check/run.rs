@@ -260,6 +260,7 @@ impl<'c> RunChecks<'c> {
         }
         self.check_ids(run, findings);
         run.each_unit(|_, unit| self.totals.resumed.extend(unit.round.bulk.map(|target| (target, run.id))));
+        self.totals.resumed.extend(run.bulk.map(|target| (target, run.id)));
         if let Slot::Taken(limit) = &run.slot {
             let (taken, max) = self.totals.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));
