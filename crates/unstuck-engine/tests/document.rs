@@ -146,7 +146,7 @@ fn a_fan_out_is_followed_by_its_items() {
     assert_eq!(document(&world, run)["error"]["step"], json!("a[1]"));
     assert_eq!(document(&world, run)["steps"][0]["error"]["step"], json!("a[1]"));
     let (unit, choice) = (world.unit_ref(run, "a[1]"), unstuck_core::event::Choice::Retry);
-    world.ask(run, Command::Choose { unit, choice, by: operator() }).expect("chosen");
+    world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None }).expect("chosen");
     world.attempt(run, "a[1]", output("20"));
     let document = document(&world, run);
     assert_eq!(document["steps"][0]["state"], json!("completed"));
