@@ -283,7 +283,7 @@ impl<'c> RunChecks<'c> {
             }
             None => {}
         }
-        self.check_key(run, &version.name, findings)?;
+        self.check_key(run, &version.name, history.is_input_changed(), findings)?;
         let by_user = history.was_started_by_user();
         if !waits_for_children {
             return self.check_movers(run, by_user, findings);
@@ -319,8 +319,14 @@ impl<'c> RunChecks<'c> {
         }
     }
 
-    /// A run with a key is found by it, and still has the input whose digest it keeps.
-    fn check_key(&mut self, run: &Run, flow: &str, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    /// A run with a key is found by it, and has the input whose digest it keeps, unless an operator has changed it.
+    fn check_key(
+        &mut self,
+        run: &Run,
+        flow: &str,
+        is_input_changed: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
         let Some(key) = &run.key else { return Ok(()) };
         let connection = self.snapshot.connection;
         let mut add = |promise: Promise, what: String| {
@@ -342,7 +348,7 @@ impl<'c> RunChecks<'c> {
                 found => found?,
             },
         };
-        if let (Some(input), Some(kept)) = (input, &run.input_digest)
+        if let (Some(input), Some(kept), false) = (input, &run.input_digest, is_input_changed)
             && digest(&input.value()) != *kept
         {
             add(Promise::Payload, "its input is not the one that it was started with".to_owned());
