@@ -229,7 +229,10 @@ impl<S: TestStore> World<'_, S> {
     fn bulk_of(&mut self, deed: Deed) -> Option<(BulkAction, Vec<Place>)> {
         let runs = self.known_runs();
         let fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
-        let whole = |most: usize| fitting.iter().take(most).map(|(run, _)| (*run, None)).collect();
+        let mut fitting_runs: Vec<RunId> = fitting.iter().map(|(run, _)| *run).collect();
+        // Several steps of a run may wait for the same signal.
+        fitting_runs.dedup();
+        let whole = |most: usize| fitting_runs.iter().take(most).map(|run| (*run, None)).collect();
         let units = |most: usize| fitting.iter().take(most).map(|(run, unit)| (*run, Some(*unit))).collect();
         let (input, step_input) = (None, None);
         Some(match deed {
