@@ -123,6 +123,7 @@ impl Bench {
                         ended += u64::from(is_end);
                     }
                     Output::Interrupt { why, .. } => panic!("nothing is interrupted: {why}"),
+                    Output::Forgotten { .. } => {}
                 }
             }
         }
@@ -149,7 +150,10 @@ fn is_reply(output: &Output) -> bool {
             assert!(result.is_ok(), "{result:?}");
             true
         }
-        Output::Dispatch { .. } | Output::Interrupt { .. } | Output::Happened { .. } => false,
+        Output::Dispatch { .. }
+        | Output::Interrupt { .. }
+        | Output::Happened { .. }
+        | Output::Forgotten { .. } => false,
     }
 }
 

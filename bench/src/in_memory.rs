@@ -124,7 +124,7 @@ fn engine_runs(text: &str, input: &Json, in_flight: u32, runs: u32, keys: bool) 
                     assert!(result.is_ok(), "{result:?}");
                     transitions += 1;
                 }
-                Output::Interrupt { .. } | Output::Happened { .. } => {}
+                Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
             }
         }
     }

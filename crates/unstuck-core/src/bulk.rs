@@ -1,15 +1,22 @@
 //! Bulk actions: one order for many runs, carried out at a pace, in waves if asked, with an honest result for each.
 
+mod outcome;
+mod result;
+mod target;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Actor, UnitFact};
+use crate::event::{Actor, Choice};
 use crate::id::{BulkId, RunId};
 use crate::json::Json;
-use crate::model::attempt::Outcome;
-use crate::model::unit::{Unit, UnitRef};
+use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
+
+pub(crate) use outcome::{outcome, run_outcome, settles, settles_run};
+pub use result::{CountedAs, ResultKind, TargetResult};
+pub use target::{Reach, Which, command_for, is_named, may_rerun, needs_person, reach, units_named};
 
 /// So many targets a second, unless somebody says otherwise.
 pub const DEFAULT_RATE: u32 = 50;
@@ -34,6 +41,106 @@ pub enum BulkAction {
     Acknowledge,
     /// Cancel a run.
     Cancel,
+    /// Start the next generation of a final run.
+    Rerun {
+        /// What runs again.
+        again: BulkRerun,
+        /// The input of the run is changed to this first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Json>,
+        /// Or the input of the step that failed, or of the one that is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step_input: Option<Json>,
+    },
+    /// Choose for a held step.
+    Choose {
+        /// What.
+        choice: Choice,
+        /// The name of the step, where only one is meant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<Arc<str>>,
+    },
+    /// Send a signal to a run.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// What it carries.
+        payload: Json,
+    },
+    /// Skip a step.
+    Skip {
+        /// The name of the step, or of one item of it.
+        step: Arc<str>,
+    },
+    /// Count a step as completed.
+    Complete {
+        /// The name of the step, or of one item of it.
+        step: Arc<str>,
+        /// What it would have put out.
+        output: Json,
+    },
+    /// Remove a final run for good.
+    Forget,
+}
+
+/// What a rerun of many runs does again. Steps go by name: the runs may be of different versions of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkRerun {
+    /// What is left to do since the point of failure.
+    Continue,
+    /// Everything.
+    All,
+    /// These steps, with everything that depends on them.
+    Steps(Vec<Arc<str>>),
+}
+
+impl BulkAction {
+    /// The command that begins it.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            BulkAction::Resume { .. } => "resume",
+            BulkAction::Acknowledge => "ack",
+            BulkAction::Cancel => "cancel",
+            BulkAction::Rerun { .. } => "rerun",
+            BulkAction::Choose { .. } => "choose",
+            BulkAction::Signal { .. } => "signal",
+            BulkAction::Skip { .. } => "skip",
+            BulkAction::Complete { .. } => "complete",
+            BulkAction::Forget => "forget",
+        }
+    }
+
+    /// The result of a target right after it was acted on: the last one, or one that another follows.
+    pub fn acted(&self) -> TargetResult {
+        match self {
+            BulkAction::Resume { .. } => TargetResult::Resumed,
+            BulkAction::Acknowledge => TargetResult::Acknowledged,
+            BulkAction::Cancel => TargetResult::Cancelled,
+            BulkAction::Rerun { .. } => TargetResult::Rerun,
+            BulkAction::Choose { choice: Choice::Retry, .. } => TargetResult::Retried,
+            BulkAction::Choose { choice: Choice::None, .. } => TargetResult::GivenUp,
+            BulkAction::Signal { .. } => TargetResult::Signalled,
+            BulkAction::Skip { .. } => TargetResult::Skipped,
+            BulkAction::Complete { .. } => TargetResult::Completed,
+            BulkAction::Forget => TargetResult::Forgotten,
+        }
+    }
+
+    /// Whether the result of a target is known only later: then it can be gone through in waves.
+    pub fn comes_out_later(&self) -> bool {
+        self.acted().is_under_way()
+    }
+
+    /// What the results of these targets are about, one or several.
+    fn subject(&self, count: u64) -> &'static str {
+        match (self, count) {
+            (BulkAction::Rerun { .. }, 1) => "run",
+            (BulkAction::Rerun { .. }, _) => "runs",
+            (_, 1) => "step",
+            (_, _) => "steps",
+        }
+    }
 }
 
 /// How fast, and in what portions.
@@ -77,6 +184,9 @@ pub struct Bulk {
     pub state: BulkState,
     /// How many targets it has.
     pub total: u64,
+    /// How many runs had in common what was selected, and were left out: nothing could be done to them then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// The place of the next target that is to be acted on.
     pub next: u64,
     /// What became of those before it.
@@ -117,7 +227,7 @@ pub enum BulkState {
 pub struct Counts {
     /// Acted on, with the result still to come.
     pub under_way: u64,
-    /// Passed the step that had failed; acknowledged; cancelled.
+    /// Passed the step that had failed; completed after a rerun; acknowledged, cancelled, and whatever else is done at once.
     pub passed: u64,
     /// Failed again.
     pub failed: u64,
@@ -152,108 +262,7 @@ pub struct Target {
     pub result: TargetResult,
 }
 
-/// What became of a target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum TargetResult {
-    /// Nothing yet.
-    #[default]
-    Pending,
-    /// The step was resumed, and is under way.
-    Resumed,
-    /// The step that had failed is done.
-    Passed,
-    /// The step has failed again.
-    FailedAgain {
-        /// How.
-        cause: Arc<str>,
-    },
-    /// The error was acknowledged.
-    Acknowledged,
-    /// The run was cancelled.
-    Cancelled,
-    /// It was refused: nothing was done.
-    Refused {
-        /// Why.
-        why: Arc<str>,
-    },
-}
-
-/// The kinds of results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ResultKind {
-    /// Nothing yet.
-    Pending,
-    /// Resumed, and under way.
-    Resumed,
-    /// The step that had failed is done.
-    Passed,
-    /// The step has failed again.
-    FailedAgain,
-    /// The error was acknowledged.
-    Acknowledged,
-    /// The run was cancelled.
-    Cancelled,
-    /// It was refused.
-    Refused,
-}
-
-impl ResultKind {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [ResultKind; 7] = [
-        ResultKind::Passed,
-        ResultKind::Acknowledged,
-        ResultKind::Cancelled,
-        ResultKind::FailedAgain,
-        ResultKind::Refused,
-        ResultKind::Resumed,
-        ResultKind::Pending,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            ResultKind::Pending => "pending",
-            ResultKind::Resumed => "resumed",
-            ResultKind::Passed => "passed the step",
-            ResultKind::FailedAgain => "failed again",
-            ResultKind::Acknowledged => "acknowledged",
-            ResultKind::Cancelled => "cancelled",
-            ResultKind::Refused => "refused",
-        }
-    }
-}
-
-impl TargetResult {
-    /// Which kind it is.
-    pub fn kind(&self) -> ResultKind {
-        match self {
-            TargetResult::Pending => ResultKind::Pending,
-            TargetResult::Resumed => ResultKind::Resumed,
-            TargetResult::Passed => ResultKind::Passed,
-            TargetResult::FailedAgain { .. } => ResultKind::FailedAgain,
-            TargetResult::Acknowledged => ResultKind::Acknowledged,
-            TargetResult::Cancelled => ResultKind::Cancelled,
-            TargetResult::Refused { .. } => ResultKind::Refused,
-        }
-    }
-
-    /// How it failed, or why it was refused.
-    pub fn why(&self) -> Option<&Arc<str>> {
-        match self {
-            TargetResult::FailedAgain { cause } => Some(cause),
-            TargetResult::Refused { why } => Some(why),
-            TargetResult::Pending
-            | TargetResult::Resumed
-            | TargetResult::Passed
-            | TargetResult::Acknowledged
-            | TargetResult::Cancelled => None,
-        }
-    }
-}
-
-/// Names a target: what a resumed step remembers, until its result is known.
+/// Names a target: what a resumed step, or a run that was started again, remembers until its result is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BulkRef {
     /// The bulk action.
@@ -262,60 +271,13 @@ pub struct BulkRef {
     pub place: u64,
 }
 
-/// How a resumed step came out.
+/// How a target came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkOutcome {
     /// The target.
     pub target: BulkRef,
     /// Its result.
     pub result: TargetResult,
-}
-
-/// Whether a fact says how a resumed step came out: passed, or not.
-pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
-    match fact {
-        UnitFact::Ended { outcome: Outcome::Completed(_), .. }
-        | UnitFact::Done { .. }
-        | UnitFact::DoneByHand { .. }
-        | UnitFact::Skipped { .. } => Some(true),
-        UnitFact::Held
-        | UnitFact::WentOn
-        | UnitFact::Scheduled { .. }
-        | UnitFact::Rested
-        | UnitFact::Failed
-        | UnitFact::Closed { .. } => Some(false),
-        UnitFact::Ended { .. }
-        | UnitFact::Bound { .. }
-        | UnitFact::Queued { .. }
-        | UnitFact::Dequeued { .. }
-        | UnitFact::Started { .. }
-        | UnitFact::Progress { .. }
-        | UnitFact::ReportIgnored { .. }
-        | UnitFact::Spared { .. }
-        | UnitFact::Retry { .. }
-        | UnitFact::PassedOver { .. }
-        | UnitFact::Acknowledged { .. }
-        | UnitFact::Deferred { .. }
-        | UnitFact::Anew { .. }
-        | UnitFact::TimerSet { .. }
-        | UnitFact::SignalAwaited { .. }
-        | UnitFact::ChildStarted { .. }
-        | UnitFact::ChildChanged { .. }
-        | UnitFact::Chosen { .. }
-        | UnitFact::Resumed { .. } => None,
-    }
-}
-
-/// What a bulk action is told when this becomes true of a unit.
-pub(crate) fn outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
-    let target = unit.round.bulk?;
-    let result = if settles(fact)? {
-        TargetResult::Passed
-    } else {
-        let cause = unit.last_error().map(|error| error.cause.clone());
-        TargetResult::FailedAgain { cause: cause.unwrap_or_else(|| "its run ended".into()) }
-    };
-    Some(BulkOutcome { target, result })
 }
 
 /// Why an order about a bulk action was refused.
@@ -348,6 +310,7 @@ impl Bulk {
             created_at: now,
             state,
             total,
+            left_out: 0,
             next,
             counts,
             wave,
@@ -403,17 +366,15 @@ impl Bulk {
     }
 
     fn count(&mut self, result: &TargetResult) {
-        match result {
-            TargetResult::Pending => {}
-            TargetResult::Resumed => self.counts.under_way += 1,
-            TargetResult::Passed | TargetResult::Acknowledged | TargetResult::Cancelled => {
-                self.counts.passed += 1;
-            }
-            TargetResult::FailedAgain { .. } => {
+        match result.kind().counts_as() {
+            None => {}
+            Some(CountedAs::UnderWay) => self.counts.under_way += 1,
+            Some(CountedAs::Passed) => self.counts.passed += 1,
+            Some(CountedAs::Failed) => {
                 self.counts.failed += 1;
                 self.wave.failed += 1;
             }
-            TargetResult::Refused { .. } => self.counts.refused += 1,
+            Some(CountedAs::Refused) => self.counts.refused += 1,
         }
     }
 
@@ -428,7 +389,7 @@ impl Bulk {
         }
         if self.wave.failed > 0 && self.pace.canary.is_some() {
             let Wave { number, failed, .. } = self.wave;
-            let (steps, have) = if failed == 1 { ("step", "has") } else { ("steps", "have") };
+            let (steps, have) = (self.action.subject(failed), if failed == 1 { "has" } else { "have" });
             let left = self.total - self.next;
             let why =
                 format!("{failed} {steps} of wave {number} {have} failed again; {left} were not acted on");
@@ -506,4 +467,9 @@ impl BulkState {
     pub fn is_final(&self) -> bool {
         matches!(self, BulkState::Done | BulkState::Cancelled)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }

@@ -59,6 +59,8 @@ pub enum Command {
         choice: Choice,
         /// Who chose.
         by: Actor,
+        /// The bulk action that it belongs to, which wants to know how one more attempt comes out.
+        bulk: Option<BulkRef>,
     },
     /// Resume a step in error.
     Resume {

@@ -240,7 +240,7 @@ fn decide_on(
         Command::Answer { attempt, says } => answer::answer(&mut draft, attempt, says),
         Command::Lost { attempt, with_others } => expire::lost(&mut draft, attempt, with_others),
         Command::Due { unit, heard } => expire::due(&mut draft, unit, heard),
-        Command::Choose { unit, choice, .. } => hold::choose(&mut draft, unit, choice),
+        Command::Choose { unit, choice, bulk, .. } => hold::choose(&mut draft, unit, choice, bulk),
         Command::Resume { unit, reason, changes, .. } => {
             resume::resume(&mut draft, unit, reason.as_ref(), *changes)
         }

@@ -86,6 +86,9 @@ pub enum Fact {
     InputChanged {
         /// What it is now.
         input: Payload,
+        /// Its digest, where a start of its key has brought it: from now on the key goes with this input.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Arc<str>>,
     },
     /// A signal has come and is kept.
     SignalKept {
@@ -155,6 +158,9 @@ pub enum Fact {
         serves: Option<Serves>,
         /// Its limit, if any.
         limit: Option<Limit>,
+        /// The bulk action that it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bulk: Option<BulkRef>,
     },
     /// The list of a fan-out is known.
     ItemsKnown {
@@ -418,6 +424,9 @@ pub enum UnitFact {
     Chosen {
         /// What.
         choice: Choice,
+        /// The bulk action that it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bulk: Option<BulkRef>,
     },
     /// A resume: a new round.
     Resumed {
@@ -475,7 +484,7 @@ impl Event {
         for fact in &self.facts {
             match fact {
                 Fact::Started(started) => payload(&started.input),
-                Fact::InputChanged { input } => payload(input),
+                Fact::InputChanged { input, .. } => payload(input),
                 Fact::SignalKept { payload: kept, .. } => payload(kept),
                 Fact::Completed { output } | Fact::ItemsCompleted { output, .. } => payload(output),
                 Fact::ItemsKnown { values, .. } => values.iter().for_each(&mut payload),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::clock::{correct_clock, correct_reran};
-use crate::bulk;
+use crate::bulk::{self, BulkRef};
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
@@ -69,6 +69,9 @@ pub(crate) fn apply_to(run: &mut Option<Run>, fact: &Fact, at: Time) {
 
 /// Applies one fact to a run that exists.
 pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
+    if run.bulk.is_some() && bulk::settles_run(fact).is_some() {
+        run.bulk = None;
+    }
     match fact {
         Fact::Started(_) => {}
         Fact::Admitted => {
@@ -79,7 +82,12 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
         Fact::ClockCorrected { by } => correct_clock(run, *by),
-        Fact::InputChanged { input } => run.input = input.clone(),
+        Fact::InputChanged { input, digest } => {
+            run.input = input.clone();
+            if digest.is_some() {
+                run.input_digest.clone_from(digest);
+            }
+        }
         Fact::SignalKept { name, payload } => {
             run.signals.entry(name.clone()).or_default().push_back(payload.clone());
         }
@@ -154,6 +162,7 @@ pub(crate) fn start(started: &Started, at: Time) -> Run {
         phase: Phase::Going,
         steps: vec![StepRun::Single(Unit::default()); usize::from(started.steps)],
         signals: BTreeMap::new(),
+        bulk: None,
     }
 }
 
@@ -197,8 +206,9 @@ fn rerun(run: &mut Run, fact: &Fact) {
     else {
         return;
     };
-    if let Fact::Reran { deadline_is_relative, clock, .. } = fact {
+    if let Fact::Reran { deadline_is_relative, clock, bulk, .. } = fact {
         run.deadline_is_relative = *deadline_is_relative;
+        run.bulk = *bulk;
         correct_reran(run, *clock);
     }
     let mut old = std::mem::take(&mut run.steps);
@@ -348,7 +358,8 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             }
             return;
         }
-        UnitFact::PassedOver { .. } | UnitFact::Chosen { .. } | UnitFact::ReportIgnored { .. } => return,
+        UnitFact::PassedOver { .. } | UnitFact::ReportIgnored { .. } => return,
+        UnitFact::Chosen { bulk, .. } => return remember(unit, *bulk),
         UnitFact::Resumed { by, bulk, .. } => {
             // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };
@@ -357,6 +368,11 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::Closed { how } => closed(*how, at),
     };
     unit.state = next;
+}
+
+/// The bulk action that wants to know how it comes out, if one does.
+fn remember(unit: &mut Unit, bulk: Option<BulkRef>) {
+    unit.round.bulk = bulk.or(unit.round.bulk);
 }
 
 fn closed(how: Closing, at: Time) -> UnitState {

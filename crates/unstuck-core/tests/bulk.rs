@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Counts, Pace, TargetResult};
-use unstuck_core::event::Actor;
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, BulkState, Counts, Pace, TargetResult};
+use unstuck_core::event::{Actor, Choice};
 use unstuck_core::id::BulkId;
+use unstuck_core::json::Json;
 use unstuck_core::time::{Millis, Time};
 
 const BEGIN: Time = Time(1_800_000_000_000);
@@ -104,6 +105,50 @@ fn a_canary_that_fails_stops_the_rest_and_says_so() {
     // Somebody decides that it is worth it.
     assert_eq!(bulk.unpause(BEGIN + Millis::hours(1)), Ok(true));
     assert_eq!(act(&mut bulk, BEGIN + Millis::hours(1), &TargetResult::Resumed), 20);
+}
+
+#[test]
+fn a_canary_of_runs_speaks_of_runs() {
+    let again = BulkAction::Rerun { again: BulkRerun::Continue, input: None, step_input: None };
+    let mut bulk = Bulk { action: again, ..bulk(9, 1_000_000, Some(2)) };
+    assert_eq!(act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Rerun), 2);
+    bulk.settled(&TargetResult::Passed);
+    bulk.settled(&failed());
+    let why: Arc<str> = "1 run of wave 1 has failed again; 7 were not acted on".into();
+    assert_eq!(bulk.state, BulkState::Stopped { why });
+}
+
+#[test]
+fn what_is_done_at_once_needs_no_waves() {
+    let later = |action: BulkAction| (action.verb(), action.comes_out_later());
+    let json = || Json::parse("1").expect("is JSON");
+    let cases = [
+        (later(BulkAction::Resume { input: None, step_input: None }), ("resume", true)),
+        (later(BulkAction::Rerun { again: BulkRerun::All, input: None, step_input: None }), ("rerun", true)),
+        (later(BulkAction::Choose { choice: Choice::Retry, step: None }), ("choose", true)),
+        (later(BulkAction::Choose { choice: Choice::None, step: None }), ("choose", false)),
+        (later(BulkAction::Acknowledge), ("ack", false)),
+        (later(BulkAction::Cancel), ("cancel", false)),
+        (later(BulkAction::Signal { name: "go".into(), payload: json() }), ("signal", false)),
+        (later(BulkAction::Skip { step: "a".into() }), ("skip", false)),
+        (later(BulkAction::Complete { step: "a".into(), output: json() }), ("complete", false)),
+        (later(BulkAction::Forget), ("forget", false)),
+    ];
+    for (is, wanted) in cases {
+        assert_eq!(is, wanted);
+    }
+}
+
+#[test]
+fn a_record_from_before_there_were_more_verbs_is_read() {
+    let kept = r#"{"id":1,"action":{"resume":{}},"by":{"User":"ada"},"selection":"flow f","pace":{"rate":50},
+        "createdAt":1800000000000,"state":"running","total":3,"next":1,
+        "counts":{"underWay":1,"passed":0,"failed":0,"refused":0},
+        "wave":{"number":1,"end":3,"failed":0},"credit":0,"creditedAt":1800000000000}"#;
+    let bulk: Bulk = serde_json::from_str(kept).expect("is read");
+    assert_eq!((bulk.left_out, bulk.action.acted()), (0, TargetResult::Resumed));
+    let again = serde_json::to_string(&bulk).expect("is written");
+    assert!(!again.contains("leftOut"), "and written as it was: {again}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use unstuck_core::bulk::BulkOutcome;
+use unstuck_core::bulk::{BulkOutcome, BulkRef};
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, decide_boxed, forget, refuse_child,
@@ -94,6 +94,8 @@ pub(crate) struct Batch {
     is_watched: bool,
     /// What has happened, in order, if so.
     pub(crate) happened: Vec<(RunId, Event)>,
+    /// And which runs were removed together, as the target of a bulk action or not.
+    pub(crate) gone: Vec<(Option<BulkRef>, Vec<RunId>)>,
 }
 
 /// One locked run.
@@ -245,11 +247,13 @@ impl Batch {
         Ok(self.record(id, decision))
     }
 
-    /// Removes a final run and all that belongs to it, which are given with the numbers of their last events.
+    /// Removes a final run and all that belongs to it, which are given with the numbers of their last events; as a target
+    /// of a bulk action, or because somebody asked for it.
     pub(crate) fn forget(
         &mut self,
         tools: &mut Tools<'_>,
         runs: &[(RunId, u64)],
+        target: Option<BulkRef>,
     ) -> Result<Answer, Undecided> {
         // What is on its way to one of them, or begins a child of one, comes first.
         let is_on_its_way = |notice: &Notice| {
@@ -268,6 +272,9 @@ impl Batch {
         if self.deliveries.iter().chain(stored.iter().map(|(_, notice)| notice)).any(is_on_its_way) {
             return Err(Undecided::Busy);
         }
+        if let Some((gone, _)) = runs.iter().find(|(run, _)| self.forgotten.contains(run)) {
+            return Err(Undecided::Error(unknown(*gone)));
+        }
         self.lock(tools, runs.iter().map(|(run, _)| *run).collect())?;
         for (place, (id, seq)) in runs.iter().enumerate() {
             let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
@@ -282,7 +289,35 @@ impl Batch {
             self.logs.retain(|record| record.attempt.run != *id);
             self.forgotten.push(*id);
         }
+        if self.is_watched {
+            self.gone.push((target, runs.iter().map(|(run, _)| *run).collect()));
+        }
         Ok(Answer::Done)
+    }
+
+    /// A run as this batch leaves it, and its flow, before something is decided about it.
+    pub(crate) fn look(&mut self, tools: &mut Tools<'_>, id: RunId) -> Result<(&Run, Arc<Flow>), Undecided> {
+        if !self.runs.contains_key(&id) {
+            self.lock(tools, vec![id])?;
+        }
+        if self.forgotten.contains(&id) {
+            return Err(Undecided::Error(unknown(id)));
+        }
+        let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
+        let flow = match working.flow(tools, None) {
+            Ok(flow) => flow,
+            Err(None) => return Err(Undecided::Error(unknown(id))),
+            Err(Some(error)) => {
+                if error.is_unusable_flow()
+                    && let Some(run) = &working.run
+                {
+                    self.unusable.push((id, run.flow, error.clone()));
+                }
+                return Err(Undecided::Error(error));
+            }
+        };
+        let run = working.run.as_deref().ok_or(Undecided::Error(unknown(id)))?;
+        Ok((run, flow))
     }
 
     fn record(&mut self, id: RunId, decision: Decision) -> Answer {

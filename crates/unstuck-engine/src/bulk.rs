@@ -1,15 +1,17 @@
 //! Bulk actions: what is ordered about them, and how the engine goes on with them, a bounded part in each batch.
 
 mod order;
+mod select;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use unstuck_core::bulk::{
-    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRefusal, BulkState, Target, TargetResult,
+    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRefusal, BulkState, Target, TargetResult, command_for,
 };
-use unstuck_core::command::{Changes, Command};
+use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::time::Time;
@@ -20,8 +22,10 @@ use crate::engine::Engine;
 use crate::engine::isolation::{Suspect, Work};
 use crate::engine::settling::Outstanding;
 use crate::request::EngineError;
+use crate::runtime::family;
 
-pub use order::{BulkOrder, BulkPlan, Selection, Which};
+pub use order::{BulkOrder, BulkPlan, Common, Selection};
+pub use unstuck_core::bulk::Which;
 
 /// What somebody does to a bulk action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,8 @@ pub(crate) enum BulkPut {
 #[derive(Debug, Default)]
 pub(crate) struct Bulks {
     open: BTreeMap<BulkId, Bulk>,
+    /// What belongs to the runs that are to be forgotten next, with the numbers of their last events.
+    families: HashMap<RunId, Vec<(RunId, u64)>>,
     /// A batch was lost: what is durable is to be read again.
     is_stale: bool,
 }
@@ -71,7 +77,8 @@ pub(crate) struct Bulks {
 impl Bulks {
     pub(crate) fn kept(store: &mut dyn Store) -> Result<Bulks, StoreError> {
         let open = store.bulks(true, None, usize::MAX)?;
-        Ok(Bulks { open: open.into_iter().map(|bulk| (bulk.id, bulk)).collect(), is_stale: false })
+        let open = open.into_iter().map(|bulk| (bulk.id, bulk)).collect();
+        Ok(Bulks { open, ..Bulks::default() })
     }
 
     /// When one of them is to be gone on with.
@@ -233,8 +240,14 @@ impl<S: Store> Engine<S> {
             if change.bulk.state != BulkState::Running {
                 break;
             }
-            let command = command_for(&change.bulk, &target);
-            let Some(result) = self.act_on(batch, &target, command)? else { break };
+            let bulk = change.bulk.clone();
+            let result = match bulk.action {
+                BulkAction::Forget => {
+                    self.forget_target(batch, BulkRef { bulk: id, place: target.place }, target.run)?
+                }
+                _ => self.act_on(batch, &bulk, &target)?,
+            };
+            let Some(result) = result else { break };
             if let Some(change) = batch.bulks.get_mut(&id) {
                 change.bulk.acted(&result, now);
                 change.results.push((target.place, result));
@@ -248,32 +261,94 @@ impl<S: Store> Engine<S> {
     fn act_on(
         &mut self,
         batch: &mut Batch,
+        bulk: &Bulk,
         target: &Target,
-        command: Option<Command>,
     ) -> Result<Option<TargetResult>, StoreError> {
-        let is_aside = self.is_aside(target.run);
-        if is_aside && !matches!(command, Some(Command::Cancel { .. })) {
-            let why = self.store.why_aside(target.run).map(|aside| aside.why).unwrap_or_default();
-            return Ok(Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() }));
+        let refused = self.refused_aside(target.run);
+        let (is_aside, is_cancel) = (refused.is_some(), matches!(bulk.action, BulkAction::Cancel));
+        if let Some(refused) = refused.filter(|_| !is_cancel) {
+            return Ok(Some(refused));
         }
-        let Some(command) = command else {
-            let why = "none of its steps was in error when this was ordered".into();
-            return Ok(Some(TargetResult::Refused { why }));
+        let asked = if is_cancel {
+            // Whether its flow can be used or not.
+            Ok(Command::Cancel { by: bulk.by.clone(), reason: bulk.reason.clone() })
+        } else {
+            match batch.look(&mut self.tools(), target.run) {
+                Ok((run, flow)) => command_for(bulk, target, run, &flow).map_err(Refused::of),
+                Err(undecided) => Err(refusal(undecided)?),
+            }
         };
-        let (done, already) = match &command {
-            Command::Acknowledge { .. } => (TargetResult::Acknowledged, "it was acknowledged already"),
-            Command::Cancel { .. } => (TargetResult::Cancelled, "it was cancelled already"),
-            _ => (TargetResult::Resumed, "it is no longer in error"),
+        let command = match asked {
+            Ok(command) => command,
+            Err(Refused(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
+        };
+        let already = match &command {
+            Command::Acknowledge { .. } => "it was acknowledged already",
+            Command::Cancel { .. } => "it was cancelled already",
+            Command::Skip { .. } => "it was skipped already",
+            Command::Complete { .. } => "it was completed by hand already",
+            _ => "it is no longer in error",
         };
         let decided = batch.decide(&mut self.tools(), target.run, command, None);
         batch.released.extend((is_aside && decided.is_ok()).then_some(target.run));
-        Ok(Some(match decided {
-            Ok(Answer::Already) => TargetResult::Refused { why: already.into() },
-            Ok(_) => done,
-            Err(Undecided::Busy | Undecided::Aside) => return Ok(None),
-            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
-            Err(Undecided::Error(error)) => TargetResult::Refused { why: error.to_string().into() },
-        }))
+        Ok(match decided {
+            Ok(Answer::Already) => Some(TargetResult::Refused { why: already.into() }),
+            Ok(_) => Some(bulk.action.acted()),
+            Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
+        })
+    }
+
+    /// Removes a run for good, with all that belongs to it; `None` where it waits for the next batch.
+    fn forget_target(
+        &mut self,
+        batch: &mut Batch,
+        target: BulkRef,
+        run: RunId,
+    ) -> Result<Option<TargetResult>, StoreError> {
+        // It has become the next one since the families were looked up.
+        let Some(family) = self.bulks.families.get(&run).cloned() else { return Ok(None) };
+        // Notices to a run that is set aside are not delivered, and what is on its way would be waited for.
+        if let Some(refused) = family.iter().find_map(|(member, _)| self.refused_aside(*member)) {
+            return Ok(Some(refused));
+        }
+        Ok(match batch.forget(&mut self.tools(), &family, Some(target)) {
+            Ok(_) => Some(TargetResult::Forgotten),
+            Err(Undecided::Error(EngineError::Changed(_))) => None,
+            Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
+        })
+    }
+
+    fn refused_aside(&mut self, run: RunId) -> Option<TargetResult> {
+        let aside = self.is_aside(run).then(|| self.store.why_aside(run))?;
+        let why = aside.map(|aside| aside.why).unwrap_or_default();
+        Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() })
+    }
+
+    /// Looks up what belongs to the runs that are to be forgotten next: within a transaction runs are not listed.
+    pub(crate) fn find_families(&mut self, limit: usize) -> Result<(), StoreError> {
+        self.bulks.families.clear();
+        let forgets = |bulk: &&Bulk| matches!(bulk.action, BulkAction::Forget);
+        let next: Vec<(BulkId, u64, u64)> = self
+            .bulks
+            .open
+            .values()
+            .filter(forgets)
+            .map(|bulk| (bulk.id, bulk.next, bulk.allowance(self.last, limit as u64)))
+            .filter(|(.., count)| *count > 0)
+            .collect();
+        for (bulk, from, count) in next {
+            let count = usize::try_from(count).unwrap_or(limit);
+            for target in self.store.next_targets(bulk, from, count)? {
+                let family = match family(&mut self.store, target.run) {
+                    Ok(family) => family,
+                    // That there is none is told when it is acted on.
+                    Err(EngineError::Store(error)) => return Err(error),
+                    Err(_) => vec![(target.run, 0)],
+                };
+                self.bulks.families.insert(target.run, family);
+            }
+        }
+        Ok(())
     }
 
     /// Bulk actions learn how what they have resumed came out. One that is not there any more has nobody to tell.
@@ -293,21 +368,20 @@ impl<S: Store> Engine<S> {
     }
 }
 
-/// What is asked of a target; `None` where it had nothing in error to begin with.
-fn command_for(bulk: &Bulk, target: &Target) -> Option<Command> {
-    let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
-    let unit = target.unit;
-    match &bulk.action {
-        BulkAction::Resume { .. } | BulkAction::Acknowledge if unit.is_none() => None,
-        BulkAction::Resume { input, step_input } => {
-            let changes = Changes {
-                input: input.clone(),
-                step_input: step_input.clone(),
-                bulk: Some(BulkRef { bulk: bulk.id, place: target.place }),
-            };
-            Some(Command::Resume { unit, by, reason, changes: Box::new(changes) })
-        }
-        BulkAction::Acknowledge => Some(Command::Acknowledge { unit, by, reason }),
-        BulkAction::Cancel => Some(Command::Cancel { by, reason }),
+/// Why nothing is done to a target; nothing where it waits for the next batch.
+struct Refused(Option<Arc<str>>);
+
+impl Refused {
+    fn of(why: String) -> Refused {
+        Refused(Some(why.into()))
+    }
+}
+
+/// Whether a target is refused, waits, or takes the batch with it.
+fn refusal(undecided: Undecided) -> Result<Refused, StoreError> {
+    match undecided {
+        Undecided::Busy | Undecided::Aside => Ok(Refused(None)),
+        Undecided::Error(EngineError::Store(error)) => Err(error),
+        Undecided::Error(error) => Ok(Refused::of(error.to_string())),
     }
 }

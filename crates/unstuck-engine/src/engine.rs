@@ -394,12 +394,13 @@ impl<S: Store> Engine<S> {
     fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
         self.bulks.follow(&mut self.store, self.clock.last_set(), self.last)?;
         self.give_turns();
-        self.store.begin()?;
-        done.downtime = self.life.comes_back(self.last);
-        let mut batch = Batch::new(self.is_watched);
         let alone = self.isolation.as_ref().map(Isolation::turn);
         let max_batch = if alone.is_some() { 1 } else { self.settings.max_batch };
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
+        self.find_families(limit(Work::Bulk))?;
+        self.store.begin()?;
+        done.downtime = self.life.comes_back(self.last);
+        let mut batch = Batch::new(self.is_watched);
         self.own_work(&mut batch, done, limit)?;
         self.notices(&mut batch, done, limit(Work::Notice))?;
         batch.stores_notices |= alone.is_some();
@@ -531,6 +532,9 @@ impl<S: Store> Engine<S> {
     fn finish(&mut self, mut batch: Batch, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
         for (run, event) in std::mem::take(&mut batch.happened) {
             done.outputs.push(Output::Happened { run, event });
+        }
+        for (target, runs) in std::mem::take(&mut batch.gone) {
+            done.outputs.push(Output::Forgotten { runs, target });
         }
         let effects = std::mem::take(&mut batch.effects);
         for (attempt, worker, load) in dispatches(&effects) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::command::{Command, OnDuplicate};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event};
@@ -144,6 +145,13 @@ pub enum Output {
         run: RunId,
         /// What.
         event: Event,
+    },
+    /// A run is gone for good, with all that belonged to it.
+    Forgotten {
+        /// The run, then the others.
+        runs: Vec<RunId>,
+        /// The target of a bulk action that it was.
+        target: Option<BulkRef>,
     },
 }
 

@@ -262,7 +262,7 @@ impl Handle {
 }
 
 /// A run and all that belongs to it, each with the number of its last event; the run first.
-fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
+pub(crate) fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
     const PAGE: usize = 1_000;
     let Some(first) = store.run(root)? else { return Err(Refusal::UnknownRun(root).into()) };
     let mut found = vec![(root, first.seq)];
@@ -475,6 +475,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                         observer(run, &event);
                     }
                 }
+                Output::Forgotten { .. } => {}
             }
         }
     }

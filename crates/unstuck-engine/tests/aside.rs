@@ -123,7 +123,7 @@ impl<S: Store> Bench<S> {
                 match output {
                     Output::Reply { ticket, result } => self.replies.push((ticket, result)),
                     Output::Dispatch { job, .. } => self.jobs.push_back(job),
-                    Output::Interrupt { .. } | Output::Happened { .. } => {}
+                    Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
             }
             match self.engine.what_next() {

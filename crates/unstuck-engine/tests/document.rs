@@ -147,7 +147,7 @@ fn a_fan_out_is_followed_by_its_items() {
     assert_eq!(document(&world, run)["error"]["step"], json!("a[1]"));
     assert_eq!(document(&world, run)["steps"][0]["error"]["step"], json!("a[1]"));
     let (unit, choice) = (world.unit_ref(run, "a[1]"), unstuck_core::event::Choice::Retry);
-    world.ask(run, Command::Choose { unit, choice, by: operator() }).expect("chosen");
+    world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None }).expect("chosen");
     world.attempt(run, "a[1]", output("20"));
     let document = document(&world, run);
     assert_eq!(document["steps"][0]["state"], json!("completed"));
@@ -244,7 +244,7 @@ fn what_a_fan_out_has_tried_before_its_list_was_known_stays_in_the_history_of_pr
     assert_eq!(world.step(run, "a"), "held");
     let (unit, choice) = (world.unit_ref(run, "a"), unstuck_core::event::Choice::Retry);
     world.pass(Millis::seconds(5));
-    world.ask(run, Command::Choose { unit, choice, by: operator() }).expect("chosen");
+    world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None }).expect("chosen");
     let first = world.begin(run, "a[0]");
     let told = |world: &World| {
         let product = product_of(world, first, "w");

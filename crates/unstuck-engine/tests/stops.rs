@@ -233,7 +233,10 @@ fn what_was_said_is_decided_before_a_limit_of_the_same_attempt_however_long_the_
         let mut outputs = go(&mut engine, BEGIN);
         let Some(attempt) = outputs.drain(..).find_map(|output| match output {
             Output::Dispatch { job, .. } => Some(job.attempt),
-            Output::Reply { .. } | Output::Interrupt { .. } | Output::Happened { .. } => None,
+            Output::Reply { .. }
+            | Output::Interrupt { .. }
+            | Output::Happened { .. }
+            | Output::Forgotten { .. } => None,
         }) else {
             panic!("nothing is handed out")
         };

@@ -55,12 +55,20 @@ const FAULTS: [&str; 43] = [
 ];
 
 /// Every act that must have been done, those that operators do to a run and nonsense apart.
-const ACTS: [&str; 14] = [
+const ACTS: [&str; 22] = [
     "a new version of a flow",
     "bulk: acknowledge",
     "bulk: cancel",
+    "bulk: choose none",
+    "bulk: choose retry",
+    "bulk: complete",
+    "bulk: forget",
     "bulk: pause",
+    "bulk: rerun: all",
+    "bulk: rerun: continue",
     "bulk: resume",
+    "bulk: signal",
+    "bulk: skip",
     "bulk: stop",
     "bulk: unpause",
     "delete a policy",

@@ -164,15 +164,8 @@ pub(crate) fn target(row: &Row<'_>) -> Result<Target, StoreError> {
     let why: Option<String> = row.get(5).map_err(store_error)?;
     let why = || why.as_deref().map_or_else(|| Arc::from(""), Arc::from);
     let kind = ResultKind::ALL.into_iter().find(|known| column(*known) == kind);
-    let result = match kind.ok_or_else(|| broken("the result of a target of a bulk action is damaged"))? {
-        ResultKind::Pending => TargetResult::Pending,
-        ResultKind::Resumed => TargetResult::Resumed,
-        ResultKind::Passed => TargetResult::Passed,
-        ResultKind::FailedAgain => TargetResult::FailedAgain { cause: why() },
-        ResultKind::Acknowledged => TargetResult::Acknowledged,
-        ResultKind::Cancelled => TargetResult::Cancelled,
-        ResultKind::Refused => TargetResult::Refused { why: why() },
-    };
+    let kind = kind.ok_or_else(|| broken("the result of a target of a bulk action is damaged"))?;
+    let result = TargetResult::of(kind, why);
     let unit = match u16::try_from(number(2)?) {
         Ok(step) => Some(UnitRef { step: StepIx(step), item: u32::try_from(number(3)?).ok() }),
         Err(_) => None,
@@ -184,10 +177,17 @@ fn column(kind: ResultKind) -> &'static str {
     match kind {
         ResultKind::Pending => "pending",
         ResultKind::Resumed => "resumed",
+        ResultKind::Rerun => "rerun",
+        ResultKind::Retried => "retried",
         ResultKind::Passed => "passed",
         ResultKind::FailedAgain => "failedAgain",
         ResultKind::Acknowledged => "acknowledged",
         ResultKind::Cancelled => "cancelled",
+        ResultKind::GivenUp => "givenUp",
+        ResultKind::Signalled => "signalled",
+        ResultKind::Skipped => "skipped",
+        ResultKind::Completed => "completed",
+        ResultKind::Forgotten => "forgotten",
         ResultKind::Refused => "refused",
     }
 }

@@ -47,7 +47,7 @@ fn named(event: &Event, id: PayloadId) -> Option<(&'static str, Option<UnitRef>)
     let is_it = |payload: &Payload| *payload == Payload::Stored(id);
     event.facts.iter().find_map(|fact| match fact {
         Fact::Started(started) if is_it(&started.input) => Some(("input", None)),
-        Fact::InputChanged { input } if is_it(input) => Some(("input", None)),
+        Fact::InputChanged { input, .. } if is_it(input) => Some(("input", None)),
         Fact::SignalKept { payload, .. } if is_it(payload) => Some(("signal", None)),
         Fact::Completed { output } if is_it(output) => Some(("output", None)),
         Fact::ItemsCompleted { step, output } if is_it(output) => {

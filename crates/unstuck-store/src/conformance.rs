@@ -250,6 +250,9 @@ macro_rules! conformance_tests {
                 targets_are_read_in_pages
                 a_failed_stage_takes_its_results_back
                 a_bulk_action_goes_on_after_a_restart
+                a_rerun_comes_out_after_a_restart
+                a_forgotten_run_leaves_its_result
+                every_result_is_kept
             ]
             lives: [
                 each_life_has_an_incarnation_of_its_own

@@ -1,6 +1,6 @@
 //! `unstuck ack`: steps in error are known, and left as they are.
 
-use crate::bulk::begin::{self, Errors, Named};
+use crate::bulk::begin::{self, Common, More, Named, Open};
 use crate::desk::asked::{BulkAct, What};
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
@@ -13,13 +13,16 @@ use crate::{Done, Format, changed};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
-    /// the run's without it; or other runs, by their ids.
-    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "needs_person"],
-        conflicts_with_all = ["group", "flow", "policy", "state", "needs_person"])]
+    /// the run's without it; or other runs.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     names: Vec<String>,
 
     #[command(flatten)]
-    errors: Errors,
+    common: Common,
+
+    #[command(flatten)]
+    open: Open,
 
     /// Why, for the history.
     #[arg(long, value_name = "TEXT")]
@@ -38,10 +41,12 @@ Examples:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let place = self.store.place()?;
-        let (run, step) = match Named::of(self.names) {
-            Named::One { run, step } if !self.errors.is_given() => (run, step),
+        let is_bulk = self.common.is_given() || self.open.is_given();
+        let (run, step) = match Named::of(self.names, &place)? {
+            Named::One { run, step } if !is_bulk => (run, step),
             named => {
-                let order = self.errors.order(BulkAct::Acknowledge, named, None, Some(self.reason))?;
+                let more = More { open: self.open, canary: None, reason: Some(self.reason) };
+                let order = self.common.order(BulkAct::Acknowledge, named.runs()?, more);
                 return begin::execute(&place, order, format);
             }
         };

@@ -10,7 +10,7 @@ use unstuck_engine::runtime::Runtime;
 use unstuck_sqlite::{SqliteStore, release_reserve};
 use unstuck_store::contract::StoreError;
 
-use crate::desk::asked::{Asked, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
+use crate::desk::asked::{Asked, BulkAct, BulkWhat, BulkWish, Change, PolicyWhat, PolicyWish, Reading, What};
 use crate::desk::{Desk, SilentOwner, Unanswered};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -169,7 +169,13 @@ enum Opened {
 }
 
 fn is_forget(asked: &Asked) -> bool {
-    matches!(asked, Asked::Change(Change { what: What::Forget, .. }))
+    match asked {
+        Asked::Change(change) => matches!(change.what, What::Forget),
+        Asked::Bulk(wish) => {
+            matches!(&wish.what, BulkWhat::Begin(begin) if matches!(begin.action, BulkAct::Forget))
+        }
+        Asked::Read(_) | Asked::Policies(_) => false,
+    }
 }
 
 fn unknown_outcome(asked: &Asked) -> Failure {

@@ -12,8 +12,8 @@ use crate::{Done, Format};
 
 /// Watch and steer bulk actions: orders for many runs, carried out at a pace.
 ///
-/// `unstuck resume`, `ack` and `cancel` begin one when they are given several runs, or what the runs have in common. It is
-/// kept in the store: it goes on with whatever process has the store open.
+/// `unstuck resume`, `rerun`, `choose`, `ack`, `skip`, `complete`, `signal`, `cancel` and `forget` begin one when they are
+/// given several runs, or what runs have in common. It is kept in the store: it goes on with whatever process has the store open.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

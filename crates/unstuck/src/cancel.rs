@@ -1,8 +1,8 @@
 //! `unstuck cancel`: a run ends for good.
 
-use crate::bulk::begin::{self, Runs};
-use crate::bulk::confirm::confirm;
-use crate::desk::asked::What;
+use crate::bulk::begin::{self, Common, More, Open};
+use crate::bulk::confirm::{Question, confirm};
+use crate::desk::asked::{BulkAct, What};
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
 
@@ -14,12 +14,15 @@ use crate::{Done, Format, changed};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
-    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "state", "needs_person"],
-        conflicts_with_all = ["group", "flow", "state", "needs_person"])]
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     runs: Vec<String>,
 
     #[command(flatten)]
-    common: Runs,
+    common: Common,
+
+    #[command(flatten)]
+    open: Open,
 
     /// Why, for the history.
     #[arg(long, value_name = "TEXT")]
@@ -44,12 +47,14 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let place = self.store.place()?;
         let run = match self.runs.as_slice() {
-            [run] if !self.common.is_given() => run,
+            [run] if !self.common.is_given() && !self.open.is_given() => run,
             _ => {
-                let order = self.common.order(self.runs, self.reason);
+                let more = More { open: self.open, canary: None, reason: self.reason };
+                let order = self.common.order(BulkAct::Cancel, self.runs, more);
                 // Those that were named one by one are meant.
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
-                    confirm(&place, &order, "cancelled")?;
+                    let (done, not_done) = ("cancelled for good", "cancelled");
+                    confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
                 return begin::execute(&place, order, format);
             }

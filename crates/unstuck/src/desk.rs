@@ -148,6 +148,7 @@ impl Desk {
             Reading::Trial(of) => json(&trial::by_store(store, of.clone())?),
             Reading::Errors(wanted) => json(&errors::list(store, wanted)?),
             Reading::ErrorGroup { group } => json(&errors::show(store, group)?),
+            Reading::Names { first, second } => json(&name::is_run(store, flows, first, second)?),
             Reading::Bulks { open_only, limit } => json(&bulk::list(store, *open_only, *limit)?),
             Reading::Bulk { bulk } => json(&bulk::show(self, store, bulk)?),
             Reading::BulkTargets { bulk, from, limit } => {

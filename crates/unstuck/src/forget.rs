@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use unstuck_api as api;
 
-use crate::desk::asked::{Reading, What};
+use crate::bulk::begin::{self, Common, More};
+use crate::bulk::confirm::{Question, confirm};
+use crate::desk::asked::{BulkAct, Reading, What};
 use crate::desk::{Forgotten, Shown};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -14,12 +16,18 @@ use crate::{Done, Format, text};
 
 /// Remove a final run from the store for good, with its children, its history and its key.
 ///
-/// It asks first, on a terminal; elsewhere it needs --yes.
+/// It asks first, on a terminal; elsewhere it needs --yes. Several runs, or what they have in common, are removed by a bulk
+/// action: see `unstuck bulk`. Runs that are not final are left out, and counted.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
-    run: String,
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "state", "label"],
+        conflicts_with_all = ["group", "flow", "state", "label"])]
+    runs: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
 
     /// Do not ask.
     #[arg(short, long)]
@@ -30,14 +38,26 @@ pub(crate) struct Arguments {
 }
 
 const EXAMPLES: &str = "\
-Example:
-  unstuck forget run_0s86mke080000 --yes";
+Examples:
+  unstuck forget run_0s86mke080000 --yes
+  unstuck forget --flow nightly --state completed --max 1000 --yes";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let place = self.store.place()?;
+        let run = match self.runs.as_slice() {
+            [run] if !self.common.is_given() => run.clone(),
+            _ => {
+                let order = self.common.order(BulkAct::Forget, self.runs, More::default());
+                if !order.dry_run && !self.yes {
+                    let (done, not_done) = ("removed for good, with their histories and keys", "removed");
+                    confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
+                }
+                return begin::execute(&place, order, format);
+            }
+        };
         // What is asked about and what is removed are the same, whatever happens meanwhile.
-        let run = if self.yes { self.run } else { confirmed(&place, &self.run)? };
+        let run = if self.yes { run } else { confirmed(&place, &run)? };
         let answer = place.change(&run, What::Forget)?;
         let mut stdout = Output::stdout();
         match format {

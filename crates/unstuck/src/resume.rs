@@ -1,6 +1,6 @@
 //! `unstuck resume`: steps in error are tried again, and those that wait for a retry are tried now.
 
-use crate::bulk::begin::{self, Errors, Named};
+use crate::bulk::begin::{self, Common, More, Named, Open};
 use crate::desk::asked::{BulkAct, What};
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed, json_input};
@@ -14,13 +14,16 @@ use crate::{Done, Format, changed, json_input};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
-    /// the run's without it; or other runs, by their ids.
-    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "needs_person"],
-        conflicts_with_all = ["group", "flow", "policy", "state", "needs_person"])]
+    /// the run's without it; or other runs.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     names: Vec<String>,
 
     #[command(flatten)]
-    errors: Errors,
+    common: Common,
+
+    #[command(flatten)]
+    open: Open,
 
     /// Begin with so many, go on with twice as many while all of them pass the step that had failed, and stop if one does
     /// not.
@@ -55,12 +58,13 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let (input, step_input) = json_input::changes(self.input, self.step_input)?;
         let place = self.store.place()?;
-        let (run, step) = match Named::of(self.names) {
-            Named::One { run, step } if !self.errors.is_given() && self.canary.is_none() => (run, step),
+        let is_bulk = self.common.is_given() || self.open.is_given() || self.canary.is_some();
+        let (run, step) = match Named::of(self.names, &place)? {
+            Named::One { run, step } if !is_bulk => (run, step),
             named => {
                 let action = BulkAct::Resume { input, step_input };
-                let order = self.errors.order(action, named, self.canary, self.reason)?;
-                return begin::execute(&place, order, format);
+                let more = More { open: self.open, canary: self.canary, reason: self.reason };
+                return begin::execute(&place, self.common.order(action, named.runs()?, more), format);
             }
         };
         let done = match &step {

@@ -57,7 +57,8 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     key: Option<String>,
 
-    /// What to do where the key has a run already: show it and go on with it, start it again if it is final, or refuse.
+    /// What to do where the key has a run already: show it and go on with it, start it again if it is final (with --input
+    /// where that is given, else with the input that it has), or refuse.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnDuplicate::Return, requires = "key")]
     on_duplicate: OnDuplicate,
 
@@ -133,6 +134,7 @@ impl Arguments {
                     file,
                     flow: self.flow.as_deref(),
                     input: self.input()?,
+                    is_input_given: self.input.is_some(),
                     key: self.key.as_deref(),
                     on_duplicate: self.on_duplicate.into(),
                 };

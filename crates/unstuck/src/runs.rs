@@ -83,7 +83,7 @@ Examples:
   unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
 
 /// A label as it is given: `team=billing`, or `team:billing` as in the API.
-fn label(text: &str) -> Result<(String, String), String> {
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once(['=', ':']).filter(|(name, _)| !name.is_empty());
     let (name, value) = parts.ok_or("write NAME=VALUE, as in team=billing")?;
     Ok((name.to_owned(), value.to_owned()))

@@ -120,10 +120,14 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn emit(&mut self, fact: Fact) {
-        if let Fact::Unit { unit, fact } = &fact
-            && let Some(outcome) = self.maybe().and_then(|run| bulk::outcome(run.unit(*unit)?, fact))
-        {
-            self.decision.outcomes.push(outcome);
+        if let Some(run) = self.maybe() {
+            let of_unit = if let Fact::Unit { unit, fact } = &fact {
+                run.unit(*unit).and_then(|unit| bulk::outcome(unit, fact))
+            } else {
+                None
+            };
+            let of_run = bulk::run_outcome(run, &fact);
+            self.decision.outcomes.extend(of_unit.into_iter().chain(of_run));
         }
         match (&mut self.run, &fact) {
             (Subject::New(run), Fact::Started(started)) => {

@@ -1,5 +1,6 @@
 //! An operator's choice for a held step.
 
+use crate::bulk::BulkRef;
 use crate::decide::{Answer, Draft};
 use crate::event::{Choice, UnitFact};
 use crate::model::attempt::ResumedBy;
@@ -9,7 +10,12 @@ use crate::refusal::Refusal;
 use crate::schedule::{advance_after, begin};
 
 /// `retry`: one more attempt in the same round. `none`: it stays failed.
-pub(crate) fn choose(draft: &mut Draft<'_, '_>, unit: UnitRef, choice: Choice) -> Result<Answer, Refusal> {
+pub(crate) fn choose(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    choice: Choice,
+    bulk: Option<BulkRef>,
+) -> Result<Answer, Refusal> {
     draft.open_run()?;
     let state = draft.existing_unit(unit)?;
     if !matches!(state.state, UnitState::Held { .. }) {
@@ -20,7 +26,9 @@ pub(crate) fn choose(draft: &mut Draft<'_, '_>, unit: UnitRef, choice: Choice) -
             hint: "only a held step has a choice; a step in error is resumed",
         });
     }
-    draft.emit_unit(unit, UnitFact::Chosen { choice });
+    // Nothing is to come of what is given up.
+    let bulk = bulk.filter(|_| choice == Choice::Retry);
+    draft.emit_unit(unit, UnitFact::Chosen { choice, bulk });
     match choice {
         Choice::Retry => {
             begin(draft, unit, Some(ResumedBy::Operator), QueuePlace::default());

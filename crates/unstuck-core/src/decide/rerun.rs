@@ -6,7 +6,9 @@ use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
 use crate::decide::start::{kept_input, limit, next_deadline};
 use crate::decide::{Answer, Draft, cancel};
+use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
+use crate::json::Json;
 use crate::model::flow::{Flow, StepIx};
 use crate::model::run::{End, Ended, Phase, Run, RunState, Serves};
 use crate::model::unit::{StepRun, UnitRef};
@@ -17,22 +19,34 @@ use crate::time::Time;
 /// Starts the next generation, with another input where one is given: the way out for bad data.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
     let deadline = next_deadline(draft);
-    rerun_for(draft, what, changes, None, deadline)
+    rerun_for(draft, Again { what, serves: None, deadline, takes_key: false }, changes)
 }
 
-/// A start of a key whose run is final: all of it again, with the deadline that the start gives.
-pub(crate) fn restart(draft: &mut Draft<'_, '_>, deadline: Option<Time>) -> Result<Answer, Refusal> {
-    let deadline = deadline.or_else(|| next_deadline(draft));
-    rerun_for(draft, &Rerun::All, Changes::default(), None, deadline)
-}
-
-fn rerun_for(
+/// A start of a key whose run is final: all of it again, with the deadline that the start gives, and with its input where
+/// that is another one. From then on the key goes with that input.
+pub(crate) fn restart(
     draft: &mut Draft<'_, '_>,
-    what: &Rerun,
-    changes: Changes,
-    serves: Option<Serves>,
+    input: Option<Json>,
     deadline: Option<Time>,
 ) -> Result<Answer, Refusal> {
+    let deadline = deadline.or_else(|| next_deadline(draft));
+    let again = Again { what: &Rerun::All, serves: None, deadline, takes_key: true };
+    rerun_for(draft, again, Changes { input, ..Changes::default() })
+}
+
+/// How a run is started again.
+#[derive(Clone, Copy)]
+struct Again<'a> {
+    what: &'a Rerun,
+    /// The attempt of its parent that it works for now.
+    serves: Option<Serves>,
+    deadline: Option<Time>,
+    /// Whether its key goes with the new input from now on.
+    takes_key: bool,
+}
+
+fn rerun_for(draft: &mut Draft<'_, '_>, again: Again<'_>, changes: Changes) -> Result<Answer, Refusal> {
+    let Again { what, serves, deadline, takes_key } = again;
     let run = draft.existing()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
@@ -71,11 +85,13 @@ fn rerun_for(
         keep_children: *what == Rerun::Continue,
         serves,
         limit,
+        bulk: changes.bulk,
     };
     draft.emit(reran);
     if let Some(input) = changes.input {
+        let digest = (takes_key && draft.run().key.is_some()).then(|| digest(&input.value()));
         let input = draft.keep(input);
-        draft.emit(Fact::InputChanged { input });
+        draft.emit(Fact::InputChanged { input, digest });
     }
     if let (Some(step), Some(input)) = (rebound, changes.step_input) {
         let input = draft.keep(input);
@@ -116,7 +132,8 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Resul
         cancel::cancel(draft, Some("its parent tries again".into()))?;
     }
     let deadline = next_deadline(draft);
-    rerun_for(draft, &Rerun::Continue, Changes::default(), Some(serves), deadline)
+    let again = Again { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };
+    rerun_for(draft, again, Changes::default())
 }
 
 /// Whether a step has something that the next generation can reuse: completed steps are never run again, and a

@@ -32,7 +32,7 @@ pub(crate) fn resume(
     let input_changed = input.is_some();
     if let Some(input) = input {
         let input = draft.keep(input);
-        draft.emit(Fact::InputChanged { input });
+        draft.emit(Fact::InputChanged { input, digest: None });
     }
     for unit in units {
         let reason = reason.cloned();

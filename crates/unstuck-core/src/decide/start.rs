@@ -25,16 +25,8 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
             draft.json(payload).map_err(|problem| Refusal::BadInput(vec![problem]))?
         }
     };
-    if let Some(run) = draft.maybe() {
-        return duplicate(run, &start, &json).and_then(|answer| match (answer, start.on_duplicate) {
-            (Answer::Exists(_), OnDuplicate::RestartIfFinal) if draft.run().is_final() => {
-                rerun::restart(draft, start.deadline)
-            }
-            (_, OnDuplicate::Refuse) => {
-                Err(Refusal::KeyExists { key: start.key.clone().unwrap_or_default(), run: draft.run().id })
-            }
-            (answer, OnDuplicate::Return | OnDuplicate::RestartIfFinal) => Ok(answer),
-        });
+    if draft.maybe().is_some() {
+        return duplicate(draft, &start, json);
     }
     if let Some(key) = &start.key {
         Refusal::unless_named("the key", key, MAX_KEY_BYTES)?;
@@ -115,12 +107,29 @@ pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
     Ok(Answer::Done)
 }
 
-/// The key has a run: the same input returns it, another one is refused.
-fn duplicate(run: &Run, start: &Start, input: &Json) -> Result<Answer, Refusal> {
+/// The key has a run: the same input returns it, another one is refused. A final one may be started again, with whatever
+/// input is given.
+fn duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<Answer, Refusal> {
+    let run = draft.existing()?;
+    if start.on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
+        let input = (!is_input_of(draft, run, &input)?).then_some(input);
+        return rerun::restart(draft, input, start.deadline);
+    }
     if let Some(key) = &start.key {
-        same_input(run, key, input)?;
+        same_input(run, key, &input)?;
+    }
+    if start.on_duplicate == OnDuplicate::Refuse {
+        return Err(Refusal::KeyExists { key: start.key.clone().unwrap_or_default(), run: run.id });
     }
     Ok(Answer::Exists(run.id))
+}
+
+/// Whether a run was started with this input, and has it still: an operator may have changed it.
+fn is_input_of(draft: &Draft<'_, '_>, run: &Run, input: &Json) -> Result<bool, Refusal> {
+    let Some(started_with) = &run.input_digest else { return Ok(true) };
+    let now = draft.json(&run.input).map_err(|problem| Refusal::BadInput(vec![problem]))?;
+    let given = digest(&input.value());
+    Ok(*started_with == given && digest(&now.value()) == given)
 }
 
 /// Whether a run that has a key was started with this input: another one is refused.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bulk::BulkRef;
 use crate::id::{FlowId, RunId};
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Worker};
@@ -68,6 +69,9 @@ pub struct Run {
     pub steps: Vec<StepRun>,
     /// Signals that have come and wait to be consumed.
     pub signals: BTreeMap<Arc<str>, VecDeque<Payload>>,
+    /// The bulk action that has started this generation, while that does not know how it came out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<BulkRef>,
 }
 
 /// Where a run comes from.

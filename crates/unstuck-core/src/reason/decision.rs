@@ -153,7 +153,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
             anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
-        UnitFact::Chosen { choice } => chosen(moment, *choice),
+        UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
         UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
             let why = format!("policy `{policy}` resumed it {waited} after it was due");
             let told = resumed(moment, unit, ResumedBy::Policy, None);

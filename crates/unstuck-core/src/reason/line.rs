@@ -153,7 +153,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
         UnitFact::Failed => decision::told(moment).map(|told| told.short()),
         // What follows `none` says who chose it.
-        UnitFact::Chosen { choice: Choice::None } => None,
+        UnitFact::Chosen { choice: Choice::None, .. } => None,
         UnitFact::Held
         | UnitFact::WentOn
         | UnitFact::Scheduled { .. }
@@ -161,7 +161,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         | UnitFact::Acknowledged { .. }
         | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. }
-        | UnitFact::Chosen { choice: Choice::Retry }
+        | UnitFact::Chosen { choice: Choice::Retry, .. }
         | UnitFact::Resumed { .. } => Some(decided(moment)),
         UnitFact::Deferred { due, .. } => {
             Some(format!("{}; tried again in {}", how_it_ended(moment, unit), due.since(at)))

@@ -71,7 +71,7 @@ pub(super) fn used_of(used: u32, max: u32) -> String {
 
 /// Who chose `none` for this unit in this event.
 pub(super) fn chose_none<'a>(moment: &Moment<'a>, unit: UnitRef) -> Option<&'a Actor> {
-    let chose = |fact: &UnitFact| matches!(fact, UnitFact::Chosen { choice: Choice::None });
+    let chose = |fact: &UnitFact| matches!(fact, UnitFact::Chosen { choice: Choice::None, .. });
     moment.before(unit).any(chose).then_some(&moment.event.by)
 }
 

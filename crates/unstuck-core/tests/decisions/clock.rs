@@ -138,6 +138,7 @@ fn a_correction_is_recorded_once_by_what_it_comes_to_and_a_refusal_changes_nothi
         unit: world.unit_ref(run, "a"),
         choice: unstuck_core::event::Choice::Retry,
         by: Actor::Engine,
+        bulk: None,
     };
     assert!(world.ask(run, refused).is_err());
     world.clock -= 3 * HOUR;

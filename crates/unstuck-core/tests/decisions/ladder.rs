@@ -91,7 +91,7 @@ fn an_operator_chooses_for_a_held_step() {
     };
     let choose = |world: &mut World, run, choice| {
         let unit = world.unit_ref(run, "a");
-        world.ask(run, Command::Choose { unit, choice, by: operator() })
+        world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None })
     };
 
     // Retry: one more attempt in the same round, at once; if that fails too it is held again.

@@ -248,7 +248,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     let unit = |place: u16| UnitRef::step(StepIx(place));
     let resume =
         |unit| Command::Resume { unit: Some(unit), by: operator(), reason: None, changes: Box::default() };
-    let choose = |unit| Command::Choose { unit, choice: Choice::Retry, by: operator() };
+    let choose = |unit| Command::Choose { unit, choice: Choice::Retry, by: operator(), bulk: None };
     let rerun = |what| Command::rerun(what, operator());
     let open = [
         (

@@ -342,8 +342,8 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
             let after = Millis::seconds(random.between(0, 30));
             Command::ApplyPolicies { unit, only: None, after, by: operator() }
         }
-        (0..=2, Some(unit)) => Command::Choose { unit, choice: Choice::Retry, by: operator() },
-        (3, Some(unit)) => Command::Choose { unit, choice: Choice::None, by: operator() },
+        (0..=2, Some(unit)) => Command::Choose { unit, choice: Choice::Retry, by: operator(), bulk: None },
+        (3, Some(unit)) => Command::Choose { unit, choice: Choice::None, by: operator(), bulk: None },
         (4..=5, unit) => {
             let given = |is: bool| is.then(|| Json::parse("{\"changed\": true}").expect("JSON"));
             let input = given(random.between(0, 3) == 0);
@@ -395,10 +395,10 @@ fn help(world: &mut World, run: RunId) {
     // ever: somebody gives up on it.
     let hopeless = |unit: &Unit| matches!(unit.state, UnitState::Held { .. }) && unit.attempts > 4;
     for unit in world.runs[&run].units_where(hopeless) {
-        let _ = world.ask(run, Command::Choose { unit, choice: Choice::None, by: operator() });
+        let _ = world.ask(run, Command::Choose { unit, choice: Choice::None, by: operator(), bulk: None });
     }
     for unit in world.runs[&run].units_where(|unit| matches!(unit.state, UnitState::Held { .. })) {
-        let _ = world.ask(run, Command::Choose { unit, choice: Choice::Retry, by: operator() });
+        let _ = world.ask(run, Command::Choose { unit, choice: Choice::Retry, by: operator(), bulk: None });
     }
     world.admit();
     let signal =

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::flows::{flow, flow_with, step};
-use crate::support::{BEGIN, World, done, fatal, stall};
-use unstuck_core::command::{OnDuplicate, StartInput};
+use crate::support::{BEGIN, World, done, fatal, operator, stall};
+use unstuck_core::command::{Changes, Command, OnDuplicate, Rerun, StartInput};
 use unstuck_core::decide::{Answer, MAX_PAYLOAD_BYTES};
 use unstuck_core::digest::digest;
 use unstuck_core::id::RunId;
@@ -105,6 +105,41 @@ fn restart_if_final_starts_the_next_generation_of_a_final_run_only() {
         let other = world.start_again("f", Some("k"), "2", OnDuplicate::RestartIfFinal);
         assert_eq!(other.expect_err("another input").code(), "keyTaken", "{state:?}");
     }
+}
+
+#[test]
+fn restart_if_final_takes_the_new_input_of_a_final_run_and_the_key_goes_with_it_from_then_on() {
+    let again =
+        |world: &mut World, input| world.start_again("f", Some("k"), input, OnDuplicate::RestartIfFinal);
+    for (state, bring) in every_state() {
+        let mut world = world();
+        let run = world.start_with("f", Some("k"), "1").expect("starts");
+        bring(&mut world, run);
+        let answer = again(&mut world, "2");
+        if !state.is_final() {
+            assert_eq!(answer.expect_err("not final").code(), "keyTaken", "{state:?}");
+            assert_eq!(world.runs[&run].generation, 1, "{state:?}");
+            continue;
+        }
+        assert_eq!((answer, world.runs[&run].generation), (Ok(run), 2), "{state:?}");
+        assert_eq!(world.json(&world.runs[&run].input).text(), "2", "{state:?}");
+        assert_eq!(world.start_again("f", Some("k"), "2", OnDuplicate::Return), Ok(run), "{state:?}");
+        let old = world.start_again("f", Some("k"), "1", OnDuplicate::Return);
+        assert_eq!(old.expect_err("another input by now").code(), "keyTaken", "{state:?}");
+    }
+}
+
+#[test]
+fn a_restart_has_the_input_that_it_is_given_also_where_an_operator_has_changed_it() {
+    let mut world = world();
+    let run = world.start_with("f", Some("k"), "1").expect("starts");
+    world.cancel(run).expect("cancelled");
+    let changes = Changes { input: Some(Json::parse("7").expect("is JSON")), ..Changes::default() };
+    let rerun = Command::Rerun { what: Rerun::All, changes: Box::new(changes), by: operator() };
+    world.ask(run, rerun).expect("started again");
+    world.cancel(run).expect("cancelled");
+    assert_eq!(world.start_again("f", Some("k"), "1", OnDuplicate::RestartIfFinal), Ok(run));
+    assert_eq!(world.json(&world.runs[&run].input).text(), "1");
 }
 
 #[test]

@@ -358,7 +358,7 @@ impl World {
     /// An operator chooses for a held step.
     pub(crate) fn choose(&mut self, run: RunId, step: &str, choice: Choice) -> Result<Answer, Refusal> {
         let unit = self.unit_ref(run, step);
-        self.ask(run, Command::Choose { unit, choice, by: operator() })
+        self.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None })
     }
 
     /// An operator resumes one step in error.

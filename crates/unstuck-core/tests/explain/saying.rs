@@ -67,7 +67,7 @@ pub(crate) fn named(text: &str, names: &[(RunId, &str)]) -> String {
 
 pub(crate) fn choose(world: &mut World, run: RunId, step: &str, choice: Choice) {
     let unit = world.unit_ref(run, step);
-    world.ask(run, Command::Choose { unit, choice, by: operator() }).expect("chosen");
+    world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None }).expect("chosen");
 }
 
 pub(crate) fn lacking_gpu() -> Says {

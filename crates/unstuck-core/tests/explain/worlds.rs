@@ -98,7 +98,7 @@ fn typed(world: &World, run: RunId, words: &[String]) -> Option<Command> {
         "explain" => return None,
         "choose" => {
             let choice = if words[4] == "retry" { Choice::Retry } else { Choice::None };
-            Command::Choose { unit: unit(), choice, by }
+            Command::Choose { unit: unit(), choice, by, bulk: None }
         }
         "resume" => {
             Command::Resume { unit: (words.len() > 3).then(unit), by, reason: None, changes: Box::default() }

@@ -1,23 +1,23 @@
-//! Ordering a bulk action: what is selected is found page by page, between batches, and frozen as a list.
+//! Ordering a bulk action: what is selected is frozen as a list.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult, Which};
 use unstuck_core::decide::{Answer, check_words};
-use unstuck_core::errors::OpenError;
 use unstuck_core::event::Actor;
-use unstuck_core::id::{BulkId, RunId};
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::id::{BulkId, FlowId, RunId};
+use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_store::contract::{Filter, OpenFilter, Store, StoreError};
+use unstuck_store::contract::OpenFilter;
 
+use crate::bulk::select::Found;
 use crate::bulk::{BulkDeed, BulkPut};
 use crate::request::EngineError;
 use crate::runtime::Handle;
 
-/// So much is read or put between two batches.
+/// So many targets are put between two batches.
 const PAGE: usize = 1_000;
 /// So many targets does a plan show.
 const SHOWN: usize = 100;
@@ -44,33 +44,35 @@ pub struct BulkOrder {
 /// What is selected.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selection {
-    /// These runs: whatever is in error in them, or they themselves where they are cancelled.
+    /// These runs: what is in error, held or named in them, or they themselves.
     Runs(Vec<RunId>),
-    /// Open errors of this kind, or the runs that somebody started and that have them, where they are cancelled.
+    /// Open errors, or the runs that somebody started and that have them.
     Errors {
-        /// Which errors.
+        /// Of this kind.
         filter: OpenFilter,
-        /// Only of runs that are in this state themselves: a run that goes on beside an error is running.
-        state: Option<RunState>,
-        /// Which of them.
-        which: Which,
+        /// In these runs.
+        common: Common,
     },
-    /// Runs that are not final, and nobody's children, of this flow and in this state: to be cancelled.
-    Open {
-        /// Of this flow.
-        flow: Option<Arc<str>>,
-        /// In this state.
-        state: Option<RunState>,
+    /// Runs, whatever they have in common.
+    Common {
+        /// Which.
+        common: Common,
+        /// With an error of this group, open or past.
+        group: Option<Arc<str>>,
     },
 }
 
-/// Which open errors are selected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Which {
-    /// Those that somebody has acknowledged, too.
-    pub acknowledged: bool,
-    /// Only those that no policy resumes, so that a person must.
-    pub needs_person: bool,
+/// What runs have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Common {
+    /// They are of this flow.
+    pub flow: Option<Arc<str>>,
+    /// They are of one of these versions of flows.
+    pub versions: Option<Vec<FlowId>>,
+    /// They are in this state, or have a step in it.
+    pub state: Option<RunState>,
+    /// This of what is open in them is meant.
+    pub which: Which,
 }
 
 /// What an order would do.
@@ -78,6 +80,10 @@ pub struct Which {
 pub struct BulkPlan {
     /// How many targets there are.
     pub total: u64,
+    /// How many runs had in common what was selected, and are left out: nothing can be done to them now.
+    pub left_out: u64,
+    /// In how many runs the targets are.
+    pub runs: u64,
     /// The first of them.
     pub first: Vec<(RunId, Option<UnitRef>)>,
 }
@@ -86,18 +92,19 @@ impl Handle {
     /// What an order would do now. Nothing is changed.
     pub fn plan_bulk(&self, order: &BulkOrder) -> Result<BulkPlan, EngineError> {
         check_words(&order.by, order.reason.as_deref())?;
-        let mut found = self.select(order)?;
-        let total = found.len() as u64;
-        found.truncate(SHOWN);
-        Ok(BulkPlan { total, first: found })
+        let Found { mut targets, left_out } = self.select(order)?;
+        let total = targets.len() as u64;
+        let runs = targets.iter().map(|(run, _)| run).collect::<HashSet<_>>().len() as u64;
+        targets.truncate(SHOWN);
+        Ok(BulkPlan { total, left_out, runs, first: targets })
     }
 
-    /// Begins a bulk action, durable on return; `None` where nothing is selected.
-    pub fn start_bulk(&self, order: BulkOrder) -> Result<Option<Bulk>, EngineError> {
+    /// Begins a bulk action, durable on return; without one where nothing is selected. Gives how many runs were left out.
+    pub fn start_bulk(&self, order: BulkOrder) -> Result<(Option<Bulk>, u64), EngineError> {
         check_words(&order.by, order.reason.as_deref())?;
-        let found = self.select(&order)?;
+        let Found { targets: found, left_out } = self.select(&order)?;
         if found.is_empty() {
-            return Ok(None);
+            return Ok((None, left_out));
         }
         let (sender, receiver) = sync_channel(1);
         self.put_bulk(BulkPut::Id(sender));
@@ -115,9 +122,9 @@ impl Handle {
             self.put(|reply| BulkPut::Targets(id, part, reply))?;
         }
         let BulkOrder { action, words, pace, by, reason, .. } = order;
-        let bulk = Bulk::new(id, action, (by, reason), words, pace, total, now);
+        let bulk = Bulk { left_out, ..Bulk::new(id, action, (by, reason), words, pace, total, now) };
         self.put(|reply| BulkPut::Begin(Box::new(bulk.clone()), reply))?;
-        Ok(Some(bulk))
+        Ok((Some(bulk), left_out))
     }
 
     /// Pauses a bulk action, lets it go on, or cancels what is left of it.
@@ -141,149 +148,4 @@ impl Handle {
         self.put_bulk(part(sender));
         receiver.recv().unwrap_or(Err(EngineError::Stopped))
     }
-
-    /// What is selected now, in the order in which it will be acted on.
-    fn select(&self, order: &BulkOrder) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        let mut found = self.select_all(order)?;
-        let max = order.max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
-        found.truncate(max);
-        Ok(found)
-    }
-
-    fn select_all(&self, order: &BulkOrder) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        match (&order.action, &order.selection) {
-            (BulkAction::Cancel, Selection::Runs(runs)) => {
-                Ok(each_once(runs).into_iter().map(|run| (run, None)).collect())
-            }
-            (BulkAction::Cancel, Selection::Open { flow, state }) => self.select_runs(flow.as_ref(), *state),
-            (BulkAction::Cancel, Selection::Errors { filter, state, which }) => {
-                let errors = self.select_errors(filter, *state, *which)?;
-                let runs: Vec<RunId> = errors.into_iter().map(|(run, _)| run).collect();
-                let roots = self.read(move |store, _| roots(store, &runs))??;
-                Ok(each_once(&roots).into_iter().map(|run| (run, None)).collect())
-            }
-            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Open { .. }) => {
-                Err(EngineError::BadBulk(
-                    "what is resumed or acknowledged is selected by its errors, not as runs".to_owned(),
-                ))
-            }
-            (
-                BulkAction::Resume { .. } | BulkAction::Acknowledge,
-                Selection::Errors { filter, state, which },
-            ) => self.select_errors(filter, *state, *which),
-            (BulkAction::Resume { .. } | BulkAction::Acknowledge, Selection::Runs(runs)) => {
-                self.select_errors_of(&each_once(runs))
-            }
-        }
-    }
-
-    fn select_errors(
-        &self,
-        filter: &OpenFilter,
-        state: Option<RunState>,
-        which: Which,
-    ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        let mut found = Vec::new();
-        let mut after = None;
-        loop {
-            let filter = filter.clone();
-            let (page, last, is_end) =
-                self.read(move |store, _| page_of_errors(store, &filter, (state, which), after))??;
-            after = last;
-            found.extend(page);
-            if is_end {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// All that is in error in these runs; one with nothing in error is a target all the same, and will be told so.
-    fn select_errors_of(&self, runs: &[RunId]) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        let mut found = Vec::new();
-        for page in runs.chunks(PAGE) {
-            let page = page.to_vec();
-            let errors = move |store: &mut dyn Store| -> Result<Vec<_>, StoreError> {
-                let mut found = Vec::new();
-                for run in page {
-                    let filter = OpenFilter { run: Some(run), ..OpenFilter::default() };
-                    let errors = store.open_errors(&filter, None, usize::MAX)?;
-                    if errors.is_empty() {
-                        found.push((run, None));
-                    }
-                    found.extend(errors.iter().map(|error| (run, Some(error.record.unit))));
-                }
-                Ok(found)
-            };
-            found.extend(self.read(move |store, _| errors(store))??);
-        }
-        Ok(found)
-    }
-
-    fn select_runs(
-        &self,
-        flow: Option<&Arc<str>>,
-        state: Option<RunState>,
-    ) -> Result<Vec<(RunId, Option<UnitRef>)>, EngineError> {
-        let states = state.into_iter().collect();
-        let filter = Filter { states, flow: flow.cloned(), roots_only: true, ..Filter::default() };
-        let mut found = Vec::new();
-        let mut before = None;
-        loop {
-            let filter = filter.clone();
-            let page: Vec<Run> = self.read(move |store, _| store.list(&filter, before, PAGE))??;
-            before = page.last().map(|run| run.id);
-            found.extend(page.iter().filter(|run| !run.is_final()).map(|run| (run.id, None)));
-            if page.len() < PAGE {
-                found.reverse();
-                return Ok(found);
-            }
-        }
-    }
-}
-
-/// Targets, the place of the last error that was looked at, and whether there is no more.
-type Page = (Vec<(RunId, Option<UnitRef>)>, Option<(RunId, UnitRef)>, bool);
-
-fn page_of_errors(
-    store: &mut dyn Store,
-    filter: &OpenFilter,
-    (state, which): (Option<RunState>, Which),
-    after: Option<(RunId, UnitRef)>,
-) -> Result<Page, StoreError> {
-    let page = store.open_errors(filter, after, PAGE)?;
-    let last = page.last().map(|error| (error.record.run, error.record.unit));
-    let mut found = Vec::new();
-    let is_one = |error: &&OpenError| {
-        (which.acknowledged || !error.acknowledged) && !(which.needs_person && error.resume.is_some())
-    };
-    for error in page.iter().filter(is_one) {
-        let run = error.record.run;
-        let is_wanted = match state {
-            None => true,
-            Some(wanted) => store.run(run)?.is_some_and(|run| run.has_state(wanted)),
-        };
-        if is_wanted {
-            found.push((run, Some(error.record.unit)));
-        }
-    }
-    Ok((found, last, page.len() < PAGE))
-}
-
-/// The runs that somebody started, of these or of their children.
-fn roots(store: &mut dyn Store, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
-    let mut roots = Vec::new();
-    for run in runs {
-        let mut root = *run;
-        while let Some(parent) = store.run(root)?.and_then(|run| run.origin.parent()) {
-            root = parent;
-        }
-        roots.push(root);
-    }
-    Ok(roots)
-}
-
-/// Without those that come again.
-fn each_once(runs: &[RunId]) -> Vec<RunId> {
-    let mut seen = HashSet::new();
-    runs.iter().copied().filter(|run| seen.insert(*run)).collect()
 }

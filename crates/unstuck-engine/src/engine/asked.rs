@@ -49,7 +49,7 @@ impl<S: Store> Engine<S> {
                 (Some(ticket), self.command(batch, done, run, command))
             }
             Request::Forget { ticket, runs } => {
-                let result = batch.forget(&mut self.tools(), &runs);
+                let result = batch.forget(&mut self.tools(), &runs, None);
                 if result.is_ok() && self.aside() > 0 {
                     done.released.extend(runs.iter().map(|(run, _)| *run));
                 }

@@ -6,3 +6,4 @@ mod many;
 mod orders;
 mod pace;
 mod support;
+mod verbs;

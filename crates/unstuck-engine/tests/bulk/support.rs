@@ -82,7 +82,7 @@ impl Bench {
             match output {
                 Output::Reply { ticket, result } => drop(self.replies.insert(ticket, result)),
                 Output::Dispatch { job, .. } => self.jobs.push_back(job.attempt),
-                Output::Interrupt { .. } => {}
+                Output::Interrupt { .. } | Output::Forgotten { .. } => {}
                 Output::Happened { .. } => self.told += 1,
             }
         }
@@ -156,7 +156,11 @@ impl Bench {
     /// Begins a bulk action on the first steps of these runs.
     pub(crate) fn begin(&mut self, action: BulkAction, runs: &[RunId], pace: Pace) -> BulkId {
         let id = self.engine.new_bulk_id(self.now);
-        let unit = (!matches!(action, BulkAction::Cancel)).then(|| UnitRef::step(StepIx(0)));
+        let is_about_runs = matches!(
+            action,
+            BulkAction::Cancel | BulkAction::Rerun { .. } | BulkAction::Signal { .. } | BulkAction::Forget
+        );
+        let unit = (!is_about_runs).then(|| UnitRef::step(StepIx(0)));
         let target = |(place, run): (u64, &RunId)| {
             let result = TargetResult::Pending;
             Target { place, run: *run, unit, result }

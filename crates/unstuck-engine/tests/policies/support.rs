@@ -174,7 +174,7 @@ impl Life {
                 match output {
                     Output::Reply { result, .. } => self.replies.push(result),
                     Output::Dispatch { job, .. } => self.jobs.push_back(job),
-                    Output::Interrupt { .. } | Output::Happened { .. } => {}
+                    Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
             }
             match self.engine.what_next() {

@@ -232,6 +232,7 @@ impl<'a> Stage<'a> {
                 self.say(word);
             }
             Output::Happened { run, event } => self.happened(run, event),
+            Output::Forgotten { .. } => {}
         }
         Ok(())
     }
@@ -274,7 +275,7 @@ impl<'a> Stage<'a> {
                 self.command(run, Command::Signal { name, payload, by: Actor::User("rehearsal".into()) });
             }
             Due::Choose { run, unit, choice } => {
-                self.command(run, Command::Choose { unit, choice, by: by() });
+                self.command(run, Command::Choose { unit, choice, by: by(), bulk: None });
             }
             Due::Resume { run, unit } => {
                 let changes = Box::new(Changes::default());

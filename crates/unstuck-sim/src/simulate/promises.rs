@@ -36,7 +36,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, Target};
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -116,6 +116,7 @@ enum Heard {
     Event(RunId, Event),
     Dispatch(Worker, Box<Job>),
     Interrupt(Worker, AttemptId),
+    Forgotten(Vec<RunId>, Option<BulkRef>),
 }
 
 /// Either a broken promise, or a store that cannot be asked now, which is no promise's fault.
@@ -208,6 +209,7 @@ impl Promises {
             Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), Box::new(job.clone())),
             Output::Interrupt { worker, attempt, .. } => Heard::Interrupt(worker.clone(), *attempt),
             Output::Happened { run, event } => Heard::Event(*run, event.clone()),
+            Output::Forgotten { runs, target } => Heard::Forgotten(runs.clone(), *target),
         };
         self.heard.push(heard);
         Ok(())
@@ -412,10 +414,45 @@ impl Promises {
                     self.check_job(store, &job)?;
                 }
                 Heard::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
+                // Whoever asked for it is answered.
+                Heard::Forgotten(_, None) => {}
+                Heard::Forgotten(runs, Some(target)) => self.forgotten_by(target, &runs)?,
             }
         }
         touched.retain(|run| self.books.contains_key(run));
         Ok(touched)
+    }
+
+    /// A bulk action has removed a run with all that belonged to it.
+    fn forgotten_by(&mut self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
+        for run in runs {
+            let book = self.books.get(run).and_then(Book::run);
+            if book.is_none_or(|run| !run.is_final()) {
+                return Err(Broken::of(Promise::Final, *run, "it is forgotten, and is not final"));
+            }
+        }
+        if let Some(run) = runs.first() {
+            self.bulks.forgot(target, *run, self.timeline.paced())?;
+        }
+        for run in runs {
+            self.forget(*run);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody has asked to forget this run, or a bulk action may have, and nobody was told.
+    fn may_be_forgotten(&self, run: RunId) -> bool {
+        self.ledger.may_be_forgotten(run) || self.bulks.may_forget(self.root_of(run))
+    }
+
+    /// The run that this one belongs to, as far as that is known.
+    fn root_of(&self, run: RunId) -> RunId {
+        let parent = |run: RunId| self.books.get(&run)?.run()?.origin.parent();
+        let mut root = run;
+        while let Some(up) = parent(root) {
+            root = up;
+        }
+        root
     }
 
     fn forget(&mut self, run: RunId) {
@@ -517,9 +554,10 @@ impl Promises {
         for promise in [Promise::Replayed, Promise::Moved, Promise::Kept, Promise::Children] {
             self.count(promise);
         }
+        let may_be_forgotten = self.may_be_forgotten(id);
         let Some(book) = self.books.get_mut(&id) else { return Ok(()) };
         let Some(shown) = shown::read(store, id, book)?? else {
-            if self.ledger.may_be_forgotten(id) {
+            if may_be_forgotten {
                 return Ok(());
             }
             return Err(Broken::of(Promise::Kept, id, "it was acknowledged, and is not there").into());

@@ -352,6 +352,10 @@ impl<'a, S: TestStore> World<'a, S> {
                 Output::Dispatch { worker, job } => self.dispatched(&worker, &job),
                 Output::Interrupt { worker, attempt, why } => self.interrupted(&worker, attempt, &why),
                 Output::Happened { run, event } => self.happened(run, &event),
+                Output::Forgotten { runs, target } => {
+                    let by = if target.is_some() { " by a bulk action" } else { "" };
+                    self.say(format_args!("    gone{by}: {runs:?}"));
+                }
             }
         }
         Ok(())

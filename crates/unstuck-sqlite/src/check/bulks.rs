@@ -1,7 +1,7 @@
 //! Bulk actions: what they have counted is what their targets say, and what is under way will come out.
 
 use rusqlite::params;
-use unstuck_core::bulk::{Bulk, BulkRef, Counts, ResultKind};
+use unstuck_core::bulk::{Bulk, BulkRef, CountedAs, Counts, ResultKind};
 use unstuck_core::id::BulkId;
 use unstuck_store::audit::{Finding, Promise, RESTORE};
 use unstuck_store::contract::StoreError;
@@ -80,9 +80,9 @@ fn targets(
             let (word, next) = (kind.word(), bulk.next);
             add(format!("target {place} is {word}, and the next one to be acted on is {next}"));
         }
-        match kind {
-            ResultKind::Pending => {}
-            ResultKind::Resumed => {
+        match kind.counts_as() {
+            None => {}
+            Some(CountedAs::UnderWay) => {
                 counts.under_way += 1;
                 let known = totals.resumed.remove(&BulkRef { bulk: bulk.id, place });
                 if known != Some(target.run) && !snapshot.broken.contains(&target.run) {
@@ -90,9 +90,9 @@ fn targets(
                     add(format!("target {place} is under way, and {run} would not tell how it comes out"));
                 }
             }
-            ResultKind::Passed | ResultKind::Acknowledged | ResultKind::Cancelled => counts.passed += 1,
-            ResultKind::FailedAgain => counts.failed += 1,
-            ResultKind::Refused => counts.refused += 1,
+            Some(CountedAs::Passed) => counts.passed += 1,
+            Some(CountedAs::Failed) => counts.failed += 1,
+            Some(CountedAs::Refused) => counts.refused += 1,
         }
     }
     if expected != bulk.total {

@@ -268,6 +268,7 @@ impl<'c> RunChecks<'c> {
         }
         self.check_ids(run, findings);
         run.each_unit(|_, unit| self.totals.resumed.extend(unit.round.bulk.map(|target| (target, run.id))));
+        self.totals.resumed.extend(run.bulk.map(|target| (target, run.id)));
         if let Slot::Taken(limit) = &run.slot {
             let (taken, max) = self.totals.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));
@@ -290,7 +291,7 @@ impl<'c> RunChecks<'c> {
             }
             None => {}
         }
-        self.check_key(run, &version.name, findings)?;
+        self.check_key(run, &version.name, history.is_input_changed(), findings)?;
         let by_user = history.was_started_by_user();
         if !waits_for_children {
             return self.check_movers(run, by_user, findings);
@@ -326,8 +327,14 @@ impl<'c> RunChecks<'c> {
         }
     }
 
-    /// A run with a key is found by it, and still has the input whose digest it keeps.
-    fn check_key(&mut self, run: &Run, flow: &str, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    /// A run with a key is found by it, and has the input whose digest it keeps, unless an operator has changed it.
+    fn check_key(
+        &mut self,
+        run: &Run,
+        flow: &str,
+        is_input_changed: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), StoreError> {
         let Some(key) = &run.key else { return Ok(()) };
         let connection = self.snapshot.connection;
         let mut add = |promise: Promise, what: String| {
@@ -341,7 +348,7 @@ impl<'c> RunChecks<'c> {
                 format!("its key `{key}` in flow `{flow}` leads to no run: a start would start a second one"),
             ),
         }
-        let Some(kept) = &run.input_digest else { return Ok(()) };
+        let Some(kept) = run.input_digest.as_ref().filter(|_| !is_input_changed) else { return Ok(()) };
         let is_same = match &run.input {
             Payload::Inline(json) => is_digest_of(kept, json.text()),
             // One that cannot be read has a finding of its own.

@@ -27,8 +27,16 @@ pub struct History {
     units: BTreeMap<UnitRef, Seen>,
     /// Whether a person started this generation.
     by_user: bool,
+    input_of: InputOf,
     /// Whether the events so far make sense, so that the next one can be applied.
     is_sound: bool,
+}
+
+/// Whose input a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InputOf {
+    Start,
+    Operator,
 }
 
 /// What the events of this generation say about a unit.
@@ -54,6 +62,7 @@ impl History {
             steps: 0,
             units: BTreeMap::new(),
             by_user: false,
+            input_of: InputOf::Start,
             is_sound: true,
         }
     }
@@ -83,6 +92,11 @@ impl History {
         self.by_user
     }
 
+    /// Whether an operator has changed its input since a start has brought one.
+    pub fn is_input_changed(&self) -> bool {
+        self.input_of == InputOf::Operator
+    }
+
     /// An event that cannot be read stands here: what follows cannot be applied.
     pub fn lose(&mut self) {
         self.seq += 1;
@@ -105,6 +119,9 @@ impl History {
                 return;
             }
             self.is_final = is_final_after(self.is_final, fact);
+            if let Fact::InputChanged { digest, .. } = fact {
+                self.input_of = if digest.is_none() { InputOf::Operator } else { InputOf::Start };
+            }
         }
         evolve(&mut self.run, event);
         let found = self.run.as_ref().map_or(0, |run| run.generation);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Counts, Pace, ResultKind, Target, TargetResult};
+use unstuck_core::bulk::{
+    Bulk, BulkAction, BulkRerun, BulkState, Counts, Pace, ResultKind, Target, TargetResult,
+};
 use unstuck_core::command::Says;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
@@ -197,6 +199,84 @@ pub fn a_bulk_action_goes_on_after_a_restart<S: TestStore>(make: &mut dyn FnMut(
     }
     let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
     assert_eq!((found.state, found.counts), (BulkState::Done, counts(3, 0)));
+}
+
+/// A run that was started again remembers its target, also after a restart, and tells how it comes out.
+pub fn a_rerun_comes_out_after_a_restart<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![action("q")]));
+    let runs: Vec<RunId> = (0..2).map(|_| one_that_ends(&mut driver, &flow)).collect();
+    let (bulk, mut targets) = resume_of(&mut driver, &runs);
+    for target in &mut targets {
+        target.unit = None;
+    }
+    let action = BulkAction::Rerun { again: BulkRerun::Continue, input: None, step_input: None };
+    let bulk = put(&mut driver, Bulk { action, ..bulk }, targets);
+    driver.go_on(bulk, 9).expect("stages");
+    assert_eq!(results(&mut driver, bulk), [ResultKind::Rerun, ResultKind::Rerun]);
+    settle_all(&mut driver);
+    let (store, driver) = driver.split();
+    let mut driver = driver.continue_with(store.reopen());
+    driver.find_bulks();
+    contents(&mut driver.store, driver.flows.values()).check();
+    for (run, says) in runs.iter().zip([done(), broken("still broken")]) {
+        driver.work(*run, 0);
+        driver.say(*run, 0, says);
+    }
+    assert_eq!(results(&mut driver, bulk), [ResultKind::Passed, ResultKind::FailedAgain]);
+    let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
+    assert_eq!((found.state, found.counts), (BulkState::Done, counts(1, 1)));
+    contents(&mut driver.store, driver.flows.values()).check();
+}
+
+/// A run that is gone carries no result: the target does, from the same transaction on.
+pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(sequence("f", vec![action("q")]));
+    let run = one_that_ends(&mut driver, &flow);
+    let (bulk, targets) = resume_of(&mut driver, &[run]);
+    let id = put(&mut driver, Bulk { action: BulkAction::Forget, left_out: 4, ..bulk }, targets);
+    let mut bulk = driver.bulks[&id].clone();
+    bulk.acted(&TargetResult::Forgotten, driver.now);
+    driver.store.begin().expect("begins");
+    driver.store.lock(&[run]).expect("locks");
+    let bulks = vec![BulkChange { bulk, results: vec![(0, TargetResult::Forgotten)] }];
+    driver.stage(Stage { at: driver.now, forgotten: vec![run], bulks, ..Stage::default() }).expect("stages");
+    settle_all(&mut driver);
+    let mut store = driver.store.reopen();
+    assert_eq!(store.run(run), Ok(None));
+    let kept = store.targets(id, Some(ResultKind::Forgotten), 0, 9).expect("reads");
+    assert_eq!(kept.iter().map(|target| target.run).collect::<Vec<_>>(), [run]);
+    let found = store.bulk(id).expect("reads").expect("it is there");
+    assert_eq!((found.state, found.left_out), (BulkState::Done, 4));
+}
+
+/// Whatever becomes of a target is read as it was written.
+pub fn every_result_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let runs: Vec<RunId> = (1..=14).map(RunId).collect();
+    let (bulk, targets) = resume_of(&mut driver, &runs);
+    let id = put(&mut driver, bulk, targets);
+    let all = ResultKind::ALL.map(|kind| TargetResult::of(kind, || "so".into()));
+    driver.store.begin().expect("begins");
+    let bulks =
+        vec![BulkChange { bulk: driver.bulks[&id].clone(), results: (0..).zip(all.clone()).collect() }];
+    driver.stage(Stage { at: driver.now, bulks, ..Stage::default() }).expect("stages");
+    settle_all(&mut driver);
+    let mut store = driver.store.reopen();
+    let kept = store.targets(id, None, 0, 99).expect("reads").into_iter().map(|target| target.result);
+    assert_eq!(kept.collect::<Vec<_>>(), all);
+    for kind in ResultKind::ALL {
+        assert_eq!(store.targets(id, Some(kind), 0, 99).expect("reads").len(), 1, "{kind:?}");
+    }
+}
+
+/// A run that has failed for good.
+fn one_that_ends<S: TestStore>(driver: &mut Driver<S>, flow: &Arc<Flow>) -> RunId {
+    let run = driver.start(flow);
+    driver.work(run, 0);
+    driver.say(run, 0, Says::Fail { error: Box::new(Error::new("it broke")), fatal: true });
+    run
 }
 
 /// So many runs in error, and a bulk action that resumes them.

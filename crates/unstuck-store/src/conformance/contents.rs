@@ -4,7 +4,7 @@ mod errors;
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkRef, Counts, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRef, CountedAs, Counts, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
@@ -121,22 +121,22 @@ impl Contents {
     fn check_bulk(&self, bulk: &Bulk, targets: &[Target]) {
         let mut counts = Counts::default();
         for target in targets {
-            match target.result.kind() {
-                ResultKind::Pending => assert!(target.place >= bulk.next, "{target:?} of {bulk:?}"),
-                ResultKind::Resumed => {
+            match target.result.kind().counts_as() {
+                None => assert!(target.place >= bulk.next, "{target:?} of {bulk:?}"),
+                Some(CountedAs::UnderWay) => {
                     counts.under_way += 1;
                     let wanted = BulkRef { bulk: bulk.id, place: target.place };
                     let run = self.runs.iter().map(|(run, _)| run).find(|run| run.id == target.run);
                     let unit = run.and_then(|run| run.unit(target.unit?));
-                    assert_eq!(
-                        unit.and_then(|unit| unit.round.bulk),
-                        Some(wanted),
-                        "{target:?} will come out"
-                    );
+                    let remembered = match &bulk.action {
+                        BulkAction::Rerun { .. } => run.and_then(|run| run.bulk),
+                        _ => unit.and_then(|unit| unit.round.bulk),
+                    };
+                    assert_eq!(remembered, Some(wanted), "{target:?} will come out");
                 }
-                ResultKind::Passed | ResultKind::Acknowledged | ResultKind::Cancelled => counts.passed += 1,
-                ResultKind::FailedAgain => counts.failed += 1,
-                ResultKind::Refused => counts.refused += 1,
+                Some(CountedAs::Passed) => counts.passed += 1,
+                Some(CountedAs::Failed) => counts.failed += 1,
+                Some(CountedAs::Refused) => counts.refused += 1,
             }
         }
         assert_eq!(bulk.counts, counts, "what {} has counted", bulk.id);

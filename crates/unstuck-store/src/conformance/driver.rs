@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkOutcome, BulkRef, BulkState, Target, TargetResult};
+use unstuck_core::bulk::{
+    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRerun, BulkState, Target, TargetResult,
+};
 use unstuck_core::clock::{ClockRecord, Correction};
-use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
 use unstuck_core::errors::open_errors;
 use unstuck_core::event::{Actor, Event};
@@ -241,11 +243,9 @@ impl<S: Store> Driver<S> {
         let mut batch = self.decided(asks)?;
         let mut results = Vec::new();
         for (target, answer) in targets.iter().zip(&batch.answers) {
-            let result = match (answer, &bulk.action) {
-                (Ok(_), BulkAction::Resume { .. }) => TargetResult::Resumed,
-                (Ok(_), BulkAction::Acknowledge) => TargetResult::Acknowledged,
-                (Ok(_), BulkAction::Cancel) => TargetResult::Cancelled,
-                (Err(refusal), _) => TargetResult::Refused { why: refusal.to_string().into() },
+            let result = match answer {
+                Ok(_) => bulk.action.acted(),
+                Err(refusal) => TargetResult::Refused { why: refusal.to_string().into() },
             };
             bulk.acted(&result, self.now);
             results.push((target.place, result));
@@ -515,15 +515,32 @@ impl Working {
 /// What a bulk action asks of one of its targets.
 fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     let (by, reason, unit) = (bulk.by.clone(), bulk.reason.clone(), target.unit);
+    let own = Some(BulkRef { bulk: bulk.id, place: target.place });
+    let changes = |input: &Option<Json>, step_input: &Option<Json>| {
+        Box::new(Changes { input: input.clone(), step_input: step_input.clone(), bulk: own })
+    };
+    let of_step = unit.unwrap_or(UnitRef::step(StepIx(0)));
     let command = match &bulk.action {
         BulkAction::Resume { input, step_input } => {
-            let (input, step_input) = (input.clone(), step_input.clone());
-            let changes =
-                Changes { input, step_input, bulk: Some(BulkRef { bulk: bulk.id, place: target.place }) };
-            Command::Resume { unit, by, reason, changes: Box::new(changes) }
+            Command::Resume { unit, by, reason, changes: changes(input, step_input) }
         }
         BulkAction::Acknowledge => Command::Acknowledge { unit, by, reason },
         BulkAction::Cancel => Command::Cancel { by, reason },
+        BulkAction::Rerun { again, input, step_input } => {
+            let what = if *again == BulkRerun::Continue { Rerun::Continue } else { Rerun::All };
+            Command::Rerun { what, changes: changes(input, step_input), by }
+        }
+        BulkAction::Choose { choice, .. } => {
+            Command::Choose { unit: of_step, choice: *choice, by, bulk: own }
+        }
+        BulkAction::Signal { name, payload } => {
+            Command::Signal { name: name.clone(), payload: payload.clone(), by }
+        }
+        BulkAction::Skip { .. } => Command::Skip { unit: of_step, by, reason },
+        BulkAction::Complete { output, .. } => {
+            Command::Complete { unit: of_step, output: output.clone(), by, reason }
+        }
+        BulkAction::Forget => panic!("whoever forgets runs stages that by itself"),
     };
     Ask { run: target.run, command, flow: None }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, Target, TargetResult};
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, StartInput};
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
@@ -220,8 +220,8 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let by = user();
         let held = run.units_where(|unit| matches!(unit.state, UnitState::Held { .. }));
         match (self.below(8), held.first()) {
-            (0 | 1, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::Retry, by },
-            (2, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::None, by },
+            (0 | 1, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::Retry, by, bulk: None },
+            (2, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::None, by, bulk: None },
             (0, None) => Command::Cancel { by, reason: None },
             (1, None) => Command::Signal { name: "s".into(), payload: large("signal"), by },
             (2 | 3, _) => Command::Resume { unit: None, by, reason: None, changes: Box::default() },
@@ -250,9 +250,16 @@ impl<'m, A: TestStore, B: TestStore> Life<'m, A, B> {
         let id = BulkId(self.driver.new_id().0);
         let errors = self.driver.store.open_errors(&OpenFilter::default(), None, 9).expect("reads");
         let errors = errors.into_iter().map(|error| (error.record.run, Some(error.record.unit)));
-        let (action, mut found): (BulkAction, Vec<_>) = match self.below(6) {
+        let (action, mut found): (BulkAction, Vec<_>) = match self.below(9) {
             0 => (BulkAction::Acknowledge, errors.collect()),
             1 => (BulkAction::Cancel, self.some_runs(2).into_iter().map(|run| (run.id, None)).collect()),
+            2 | 3 => {
+                let runs = self.some_runs(6).into_iter().filter(Run::is_final);
+                let again = BulkRerun::Continue;
+                let rerun = BulkAction::Rerun { again, input: None, step_input: None };
+                (rerun, runs.map(|run| (run.id, None)).collect())
+            }
+            4 => (BulkAction::Skip { step: "a step".into() }, errors.collect()),
             _ => (BulkAction::Resume { input: None, step_input: None }, errors.collect()),
         };
         // One that is not there any more.

@@ -1,19 +1,38 @@
-//! Beginning a bulk action: what `resume`, `ack` and `cancel` do when they are about more than one run.
+//! Beginning a bulk action: what commands about runs do when they are about more than one.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use super::watch;
-use crate::desk::asked::{BulkAct, BulkBegin, BulkWhat};
+use clap::CommandFactory as _;
+use unstuck_core::model::run::RunState;
+
+use super::{page, watch};
+use crate::desk::asked::{BulkAct, BulkBegin, BulkWhat, Reading};
 use crate::desk::bulk::Begun;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
 use crate::{Done, Format, changed, style, text};
 
-/// How many at once, and whether at all.
+/// What runs have in common, and how they are gone through.
 #[derive(clap::Args)]
-pub(crate) struct Manner {
+pub(crate) struct Common {
+    /// What has an error of this group, or the beginning of its name; `unstuck errors` lists them.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
+    /// What belongs to runs of this flow.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// What belongs to runs in this state, or with a step that is held or in error.
+    #[arg(long, value_parser = crate::runs::state_parser())]
+    state: Option<RunState>,
+
+    /// What belongs to runs whose flow has this label; give it again for another that it must have too.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::runs::label)]
+    label: Vec<(String, String)>,
+
     /// So many targets a second at most. [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
@@ -27,146 +46,80 @@ pub(crate) struct Manner {
     dry_run: bool,
 }
 
-/// What errors have in common, and how they are gone through.
-#[derive(clap::Args)]
-pub(crate) struct Errors {
-    /// Every open error of this group, or the beginning of its name; `unstuck errors` lists them.
-    #[arg(long, value_name = "GROUP")]
-    group: Option<String>,
-
-    /// Every open error of runs of this flow.
-    #[arg(long, value_name = "NAME")]
-    flow: Option<String>,
-
-    /// Every open error that this policy would resume later.
+/// Which of what is open.
+#[derive(clap::Args, Default)]
+pub(crate) struct Open {
+    /// What is in error and this policy would resume later.
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
-    /// Every open error of runs in this state; one that goes on beside an error is running.
-    #[arg(long, value_parser = crate::runs::state_parser())]
-    state: Option<unstuck_core::model::run::RunState>,
-
-    /// Only what no policy resumes and nobody has acknowledged: what needs a person.
+    /// Only what needs a person: errors that no policy resumes and nobody has acknowledged, and held steps where the
+    /// command is for those too.
     #[arg(long)]
     needs_person: bool,
 
     /// Errors that somebody has acknowledged, too.
     #[arg(long, conflicts_with = "needs_person")]
     include_acknowledged: bool,
-
-    #[command(flatten)]
-    manner: Manner,
 }
 
-/// What a command names: nothing, one run and perhaps its step, or several runs.
+/// What else an order says.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) open: Open,
+    pub(crate) canary: Option<u32>,
+    pub(crate) reason: Option<String>,
+}
+
+/// What a command names: one run and perhaps its step, or several runs, or none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    Nothing,
     One { run: String, step: Option<String> },
     Several(Vec<String>),
 }
 
 impl Named {
-    /// A second name is a step, unless it looks like a run.
-    pub(crate) fn of(mut names: Vec<String>) -> Named {
-        let is_run = |name: &String| name.starts_with("run_") || name == crate::desk::name::LATEST;
-        match names.len() {
-            0 => Named::Nothing,
-            1 => Named::One { run: names.remove(0), step: None },
-            2 if !is_run(&names[1]) => Named::One { run: names.remove(0), step: names.pop() },
+    /// A second name is a step of the first, or another run, whichever there is.
+    pub(crate) fn of(mut names: Vec<String>, place: &Place) -> Result<Named, Failure> {
+        let looks_like_run = |name: &String| name.starts_with("run_") || name == crate::desk::name::LATEST;
+        Ok(match names.as_slice() {
+            [_] => Named::One { run: names.remove(0), step: None },
+            [first, second] if !looks_like_run(second) => {
+                let asked = Reading::Names { first: first.clone(), second: second.clone() };
+                if place.read(asked)?.read()? {
+                    Named::Several(names)
+                } else {
+                    Named::One { run: names.remove(0), step: names.pop() }
+                }
+            }
             _ => Named::Several(names),
-        }
+        })
     }
 
     /// The runs, where no step is named.
-    fn runs(self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn runs(self) -> Result<Vec<String>, Failure> {
         match self {
-            Named::Nothing => Ok(Vec::new()),
             Named::One { run, step: None } => Ok(vec![run]),
             Named::One { run, step: Some(step) } => Err(Failure::new(format!(
-                "`{step}` is a step of {run}: a bulk action is about runs, each by its id, as `run_...`"
+                "`{step}` is a step of {run}: a bulk action is about runs, each by its id, as `run_...`, or its key"
             ))),
             Named::Several(runs) => Ok(runs),
         }
     }
 }
 
-impl Manner {
-    fn is_given(&self) -> bool {
-        self.rate.is_some() || self.max.is_some() || self.dry_run
-    }
-}
-
-impl Errors {
-    /// Whether it takes a bulk action to do this.
-    pub(crate) fn is_given(&self) -> bool {
-        let is_said = self.group.is_some() || self.flow.is_some() || self.policy.is_some();
-        let is_said = is_said || self.state.is_some() || self.needs_person || self.include_acknowledged;
-        is_said || self.manner.is_given()
-    }
-
-    /// The order.
-    pub(crate) fn order(
-        self,
-        action: BulkAct,
-        named: Named,
-        canary: Option<u32>,
-        reason: Option<String>,
-    ) -> Result<BulkBegin, Failure> {
-        let Errors { group, flow, policy, state, needs_person, include_acknowledged, manner } = self;
-        let (runs, Manner { rate, max, dry_run }) = (named.runs()?, manner);
-        Ok(BulkBegin {
-            action,
-            runs,
-            group,
-            flow,
-            policy,
-            state,
-            include_acknowledged,
-            needs_person,
-            max,
-            rate,
-            canary,
-            reason,
-            dry_run,
-        })
-    }
-}
-
-/// Which runs to cancel, and how they are gone through.
-#[derive(clap::Args)]
-pub(crate) struct Runs {
-    /// Every run with an open error of this group, or the beginning of its name; `unstuck errors` lists them.
-    #[arg(long, value_name = "GROUP")]
-    group: Option<String>,
-
-    /// Every run of this flow that is not final.
-    #[arg(long, value_name = "NAME")]
-    flow: Option<String>,
-
-    /// Every run in this state.
-    #[arg(long, value_parser = crate::runs::state_parser())]
-    state: Option<unstuck_core::model::run::RunState>,
-
-    /// Every run with an error that no policy resumes and nobody has acknowledged.
-    #[arg(long)]
-    needs_person: bool,
-
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl Runs {
+impl Common {
     /// Whether it takes a bulk action to do this.
     pub(crate) fn is_given(&self) -> bool {
         let is_said = self.group.is_some() || self.flow.is_some() || self.state.is_some();
-        is_said || self.needs_person || self.manner.is_given()
+        let is_said = is_said || !self.label.is_empty();
+        is_said || self.rate.is_some() || self.max.is_some() || self.dry_run
     }
 
     /// The order.
-    pub(crate) fn order(self, runs: Vec<String>, reason: Option<String>) -> BulkBegin {
-        let Runs { group, flow, state, needs_person, manner: Manner { rate, max, dry_run } } = self;
-        let (action, policy, canary, include_acknowledged) = (BulkAct::Cancel, None, None, false);
+    pub(crate) fn order(self, action: BulkAct, runs: Vec<String>, more: More) -> BulkBegin {
+        let Common { group, flow, state, label: labels, rate, max, dry_run } = self;
+        let More { open: Open { policy, needs_person, include_acknowledged }, canary, reason } = more;
         BulkBegin {
             action,
             runs,
@@ -176,6 +129,7 @@ impl Runs {
             state,
             include_acknowledged,
             needs_person,
+            labels,
             max,
             rate,
             canary,
@@ -185,11 +139,35 @@ impl Runs {
     }
 }
 
+impl Open {
+    /// Whether it takes a bulk action to do this.
+    pub(crate) fn is_given(&self) -> bool {
+        self.policy.is_some() || self.needs_person || self.include_acknowledged
+    }
+
+    /// Only what needs a person.
+    pub(crate) fn needing_person(needs_person: bool) -> Open {
+        Open { needs_person, ..Open::default() }
+    }
+}
+
+/// Ends the process as whatever is missing on a command line does: in a sentence, with how the command is used.
+pub(crate) fn misused(command: &str, sentence: &str) -> ! {
+    let mut all = crate::Arguments::command();
+    // So that its usage begins with the name of the program.
+    all.build();
+    let kind = clap::error::ErrorKind::MissingRequiredArgument;
+    match all.find_subcommand_mut(command) {
+        Some(one) => one.error(kind, sentence).exit(),
+        None => all.error(kind, sentence).exit(),
+    }
+}
+
 /// Begins it. Where nobody else has the store, this goes on with it as long as it acts.
 pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
     // Before anybody is told that it can be interrupted.
     let is_interrupted = watch::interrupts()?;
-    let answer = place.change_bulk(BulkWhat::Begin(order))?;
+    let answer = place.change_bulk(BulkWhat::Begin(Box::new(order)))?;
     let begun: Begun = answer.read()?;
     let mut stdout = Output::stdout();
     let Some(bulk) = &begun.bulk else {
@@ -199,6 +177,7 @@ pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
             Format::Text => {
                 let what = text::visible(&begun.selection);
                 stdout.line(&format!("Nothing is selected by {what}: nothing is to be done."));
+                left_out(&begun, &mut stdout);
             }
         }
         stdout.finish()?;
@@ -215,8 +194,13 @@ pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
     match format {
         Format::Json => stdout.line(&answer.pretty()),
         Format::Text => {
-            let sentence = "The process that has the store open goes on with it. The steps that it resumes wait for \
-                            whoever goes on with their runs.";
+            left_out(&begun, &mut stdout);
+            let sentence = if begun.action == "resume" {
+                "The process that has the store open goes on with it. The steps that it resumes wait for whoever goes on \
+                 with their runs."
+            } else {
+                "The process that has the store open goes on with it."
+            };
             changed::wrapped(&mut stdout, sentence);
             watch::how(bulk, &mut stdout, &place.option);
         }
@@ -227,44 +211,25 @@ pub(crate) fn execute(place: &Place, order: BulkBegin, format: Format) -> Done {
 
 /// What would be done.
 fn plan(begun: &Begun, stdout: &mut Output) {
-    super::show::show(&begun.targets, stdout);
-    let left_out = begun.total.saturating_sub(begun.targets.len() as u64);
-    if left_out > 0 {
-        stdout.line(&format!("and {left_out} more"));
+    super::show::show(&begun.targets, &begun.action, stdout);
+    let more = begun.total.saturating_sub(begun.targets.len() as u64);
+    if more > 0 {
+        stdout.line(&format!("and {more} more"));
     }
     stdout.line(&format!(
         "\nThis would have {}; it was a dry run, and nothing was done.",
         targets(begun.total)
     ));
+    left_out(begun, stdout);
+}
+
+/// How many runs had in common what was selected, and nothing can be done to them.
+fn left_out(begun: &Begun, stdout: &mut Output) {
+    if let Some(words) = page::left_out(&begun.action, begun.left_out) {
+        changed::wrapped(stdout, &format!("{words}."));
+    }
 }
 
 fn targets(count: u64) -> String {
     if count == 1 { "1 target".to_owned() } else { format!("{count} targets") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_second_name_is_a_step_unless_it_looks_like_a_run() {
-        let one = |run: &str, step: Option<&str>| Named::One {
-            run: run.to_owned(),
-            step: step.map(ToOwned::to_owned),
-        };
-        let several = |names: &[&str]| Named::Several(names.iter().map(|&name| name.to_owned()).collect());
-        let cases = [
-            (vec![], Named::Nothing),
-            (vec!["0s86"], one("0s86", None)),
-            (vec!["@latest", "fetch[3]"], one("@latest", Some("fetch[3]"))),
-            (vec!["run_1", "run"], one("run_1", Some("run"))),
-            (vec!["run_1", "run_2"], several(&["run_1", "run_2"])),
-            (vec!["0s86", "@latest"], several(&["0s86", "@latest"])),
-            (vec!["a", "b", "c"], several(&["a", "b", "c"])),
-        ];
-        for (names, wanted) in cases {
-            let told = format!("{names:?}");
-            assert_eq!(Named::of(names.into_iter().map(ToOwned::to_owned).collect()), wanted, "{told}");
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! A bulk action as people read it: what it does, how far it is, and what became of its targets.
 
+use unstuck_core::bulk::ResultKind;
+
 use crate::desk::bulk::{BulkPage, CauseCount};
 use crate::output::Output;
 use crate::{changed, style, text};
@@ -20,13 +22,17 @@ pub(crate) fn show(page: &BulkPage, stdout: &mut Output, option: &str) {
         Some(canary) => format!("{} a second, in waves from {canary} on; wave {}", page.rate, page.wave),
         None => format!("{} a second", page.rate),
     };
-    for (name, value) in [("by", by), ("pace", speed), ("targets", page.total.to_string())] {
+    let targets = match left_out(&page.action, page.left_out) {
+        Some(words) => format!("{}; {words}", page.total),
+        None => page.total.to_string(),
+    };
+    for (name, value) in [("by", by), ("pace", speed), ("targets", targets)] {
         let name = stdout.look.paint(style::DIM, format!("{name:8}"));
         stdout.line(&format!("  {name} {}", text::visible(&value)));
     }
     stdout.line("");
     for counted in &page.results {
-        stdout.line(&format!("{:>8}  {}", counted.count, counted.result.word()));
+        stdout.line(&format!("{:>8}  {}", counted.count, word(&page.action, counted.result)));
         for CauseCount { cause, count, run } in &counted.causes {
             let one = if *count == 1 { run.clone() } else { format!("{count}, such as {run}") };
             stdout.line(&text::visible(&format!("            {cause} ({one})")));
@@ -37,9 +43,33 @@ pub(crate) fn show(page: &BulkPage, stdout: &mut Output, option: &str) {
 
 /// What it has come to, on one line.
 pub(crate) fn in_short(page: &BulkPage) -> String {
-    let parts: Vec<String> =
-        page.results.iter().map(|counted| format!("{} {}", counted.count, counted.result.word())).collect();
+    let parts: Vec<String> = page
+        .results
+        .iter()
+        .map(|counted| format!("{} {}", counted.count, word(&page.action, counted.result)))
+        .collect();
     parts.join(", ")
+}
+
+/// The word for what became of a target of this command.
+pub(crate) fn word(action: &str, result: ResultKind) -> &'static str {
+    match (action, result) {
+        // Of a rerun the run has passed, and not a step.
+        ("rerun", ResultKind::Passed) => "completed",
+        _ => result.word(),
+    }
+}
+
+/// How many runs were left out by a command, and why.
+pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
+    let runs = if count == 1 { "run" } else { "runs" };
+    let why = match action {
+        "forget" => "not final",
+        "signal" => "not waiting for this signal",
+        "skip" | "complete" => "the step is not in error, held, waiting or queued there",
+        _ => "not final, or superseded",
+    };
+    (count > 0).then(|| format!("{count} {runs} left out: {why}"))
 }
 
 fn state_words(page: &BulkPage) -> String {
@@ -64,9 +94,11 @@ fn next(page: &BulkPage, stdout: &mut Output, option: &str) {
         stdout.line(&text::visible(&format!("\nGo on with: unstuck bulk unpause {bulk}{option}")));
     }
     if !page.go_on.is_empty() {
-        let sentence = "The runs of resumed steps are idle: no process is executing them. Each of these commands continues one:";
+        let of = if page.action == "resume" { "The runs of resumed steps" } else { "These runs" };
+        let sentence =
+            format!("{of} are idle: no process is executing them. Each of these commands continues one:");
         stdout.line("");
-        changed::wrapped(stdout, sentence);
+        changed::wrapped(stdout, &sentence);
         for command in page.go_on.iter().take(SHOWN) {
             stdout.line(&format!("  {}", text::visible(command)));
         }
@@ -78,7 +110,8 @@ fn next(page: &BulkPage, stdout: &mut Output, option: &str) {
         }
         if page.not_looked_at > 0 {
             let more = page.not_looked_at;
-            stdout.line(&format!("These are of the first steps that were resumed; {more} more wait too."));
+            let done = if page.action == "resume" { "steps that were resumed" } else { "targets" };
+            stdout.line(&format!("These are of the first {done}; {more} more were not looked at."));
         }
     }
 }

@@ -53,7 +53,7 @@ impl Arguments {
                 super::page::show(&page, &mut stdout, &place.option);
                 if self.runs {
                     stdout.line("");
-                    show(&targets(&place, &page.bulk)?, &mut stdout);
+                    show(&targets(&place, &page.bulk)?, &page.action, &mut stdout);
                 }
             }
         }
@@ -86,13 +86,13 @@ fn targets(place: &Place, bulk: &str) -> Result<Vec<TargetLine>, Failure> {
 }
 
 /// Targets as a table.
-pub(super) fn show(targets: &[TargetLine], stdout: &mut Output) {
+pub(super) fn show(targets: &[TargetLine], action: &str, stdout: &mut Output) {
     let mut table = Table::new(&["RUN", "STEP", "RESULT", ""]);
     for target in targets {
         table.row(vec![
             Cell::new(&target.run),
             Cell::new(target.step.as_deref().unwrap_or("-")),
-            Cell::new(target.result.word()),
+            Cell::new(super::page::word(action, target.result)),
             Cell::new(target.why.as_deref().unwrap_or_default()),
         ]);
     }

@@ -67,6 +67,8 @@ pub(crate) enum Reading {
     Errors(WantedErrors),
     /// One of them, and what is in error now.
     ErrorGroup { group: String },
+    /// Whether the second of two names is a step of the run that the first names, or another run.
+    Names { first: String, second: String },
     /// Bulk actions, newest first.
     Bulks { open_only: bool, limit: usize },
     /// One of them, as it stands.
@@ -88,7 +90,7 @@ pub(crate) struct BulkWish {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum BulkWhat {
-    Begin(BulkBegin),
+    Begin(Box<BulkBegin>),
     Pause { bulk: String },
     Unpause { bulk: String },
     Cancel { bulk: String },
@@ -106,9 +108,12 @@ pub(crate) struct BulkBegin {
     pub(crate) state: Option<unstuck_core::model::run::RunState>,
     #[serde(default)]
     pub(crate) include_acknowledged: bool,
-    /// Only what no policy resumes.
+    /// Only what needs a person.
     #[serde(default)]
     pub(crate) needs_person: bool,
+    /// Only runs whose flow has all of these, by name and value.
+    #[serde(default)]
+    pub(crate) labels: Vec<(String, String)>,
     #[serde(default)]
     pub(crate) max: Option<u64>,
     pub(crate) rate: Option<u32>,
@@ -117,13 +122,38 @@ pub(crate) struct BulkBegin {
     pub(crate) dry_run: bool,
 }
 
-/// What is done to each. Inputs are the texts of some JSON.
+/// What is done to each. Inputs, outputs and payloads are the texts of some JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum BulkAct {
-    Resume { input: Option<String>, step_input: Option<String> },
+    Resume {
+        input: Option<String>,
+        step_input: Option<String>,
+    },
     Acknowledge,
     Cancel,
+    Rerun {
+        again: Again,
+        input: Option<String>,
+        step_input: Option<String>,
+    },
+    /// Every held step, or those of one name.
+    Choose {
+        choice: unstuck_core::event::Choice,
+        step: Option<String>,
+    },
+    Signal {
+        name: String,
+        payload: String,
+    },
+    Skip {
+        step: String,
+    },
+    Complete {
+        step: String,
+        output: String,
+    },
+    Forget,
 }
 
 /// Which policies to try on which errors.

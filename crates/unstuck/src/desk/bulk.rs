@@ -1,24 +1,25 @@
 //! Bulk actions: begun from names, changed, and told as they stand.
 
+mod begin;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Pace, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkState, ResultKind, Target};
 use unstuck_core::decide::{Answer, unit_name};
 use unstuck_core::event::Actor;
 use unstuck_core::fingerprint::pattern;
 use unstuck_core::id::{BulkId, RunId};
-use unstuck_core::json::Json;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_engine::bulk::{BulkDeed, BulkOrder, BulkPlan, Selection, Which};
+use unstuck_engine::bulk::BulkDeed;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::{OpenFilter, Store};
+use unstuck_store::contract::Store;
 
-use super::asked::{BulkAct, BulkBegin, BulkWhat, BulkWish};
-use super::{Desk, Unanswered, errors, json, name};
+use super::asked::{BulkWhat, BulkWish};
+use super::{Desk, Unanswered, json, name};
 
 /// So many results are looked through for what they have in common.
 const LOOKED_THROUGH: usize = 10_000;
@@ -39,6 +40,15 @@ pub(crate) struct Begun {
     /// What was selected, in words.
     pub(crate) selection: String,
     pub(crate) total: u64,
+    /// In how many runs they are, of a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runs: Option<u64>,
+    /// How many runs had in common what was selected, and are left out: nothing could be done to them.
+    #[serde(default)]
+    pub(crate) left_out: u64,
+    /// The command.
+    #[serde(default)]
+    pub(crate) action: String,
     /// The first targets, of a dry run.
     pub(crate) targets: Vec<TargetLine>,
 }
@@ -48,7 +58,7 @@ pub(crate) struct Begun {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BulkPage {
     pub(crate) bulk: String,
-    /// `resume`, `ack` or `cancel`.
+    /// The command, such as `resume`.
     pub(crate) action: String,
     pub(crate) state: String,
     /// Why it has stopped.
@@ -61,11 +71,14 @@ pub(crate) struct BulkPage {
     pub(crate) canary: Option<u32>,
     pub(crate) wave: u32,
     pub(crate) total: u64,
+    /// How many runs had in common what was selected, and were left out: nothing could be done to them.
+    #[serde(default)]
+    pub(crate) left_out: u64,
     /// What it has come to, in the order in which it is told; a kind that nothing has come to is left out.
     pub(crate) results: Vec<KindCount>,
-    /// The commands that go on with runs whose resumed steps nobody executes, each once.
+    /// The commands that go on with runs that it has set going and nobody executes, each once.
     pub(crate) go_on: Vec<String>,
-    /// How many more steps are resumed whose runs were not looked at for that.
+    /// How many more targets it has set going whose runs were not looked at for that.
     #[serde(default)]
     pub(crate) not_looked_at: u64,
     /// Whether it acts on more targets by itself, as long as somebody has the store open.
@@ -121,7 +134,7 @@ pub(crate) struct ChangedBulk {
 pub(super) fn carry_out(desk: &Desk, handle: &Handle, wish: BulkWish) -> Result<String, Unanswered> {
     let BulkWish { by, what } = wish;
     let (bulk, deed) = match what {
-        BulkWhat::Begin(begin) => return json(&begin_bulk(handle, begin, Actor::User(by.into()))?),
+        BulkWhat::Begin(begin) => return json(&begin::begin(handle, *begin, Actor::User(by.into()))?),
         BulkWhat::Pause { bulk } => (bulk, BulkDeed::Pause),
         BulkWhat::Unpause { bulk } => (bulk, BulkDeed::Unpause),
         BulkWhat::Cancel { bulk } => (bulk, BulkDeed::Cancel),
@@ -131,109 +144,6 @@ pub(super) fn carry_out(desk: &Desk, handle: &Handle, wish: BulkWish) -> Result<
     let desk = desk.clone();
     let page = handle.read(move |store, _| show(&desk, store, &id.to_string()))??;
     json(&ChangedBulk { already: answer == Answer::Already, page })
-}
-
-fn begin_bulk(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<Begun, Unanswered> {
-    let dry_run = begin.dry_run;
-    let order = order_of(handle, begin, by)?;
-    let selection = order.words.to_string();
-    if !dry_run {
-        let bulk = handle.start_bulk(order)?;
-        let total = bulk.as_ref().map_or(0, |bulk| bulk.total);
-        let bulk = bulk.map(|bulk| bulk.id.to_string());
-        return Ok(Begun { bulk, dry_run, selection, total, targets: Vec::new() });
-    }
-    let BulkPlan { total, first } = handle.plan_bulk(&order)?;
-    let targets = handle.read(move |store, flows| {
-        let mut names = StepNames::default();
-        let found = (0..).zip(first).map(|(place, (run, unit))| {
-            let step = names.of(store, flows, run, unit);
-            TargetLine { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
-        });
-        found.collect()
-    })?;
-    Ok(Begun { bulk: None, dry_run, selection, total, targets })
-}
-
-/// The order, with every name looked up.
-fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, Unanswered> {
-    let words = words_of(&begin);
-    let parse = |text: Option<String>| -> Result<Option<Json>, Unanswered> {
-        let parsed = text.map(|text| Json::parse(&text)).transpose();
-        parsed.map_err(|error| Unanswered::Refused(format!("the input is not JSON: {error}")))
-    };
-    let action = match begin.action {
-        BulkAct::Resume { input, step_input } => {
-            BulkAction::Resume { input: parse(input)?, step_input: parse(step_input)? }
-        }
-        BulkAct::Acknowledge => BulkAction::Acknowledge,
-        BulkAct::Cancel => BulkAction::Cancel,
-    };
-    let arc = |text: Option<String>| text.map(Arc::<str>::from);
-    let selection = if !begin.runs.is_empty() {
-        let (runs, group) = (begin.runs, begin.group);
-        if group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some() {
-            return Err(Unanswered::refused("give runs, or what they have in common, and not both"));
-        }
-        let find = move |store: &mut dyn Store, flows: &mut Flows| {
-            runs.iter().map(|run| name::find(store, flows, run)).collect::<Result<Vec<_>, _>>()
-        };
-        Selection::Runs(handle.read(find)??)
-    } else if matches!(action, BulkAction::Cancel) && begin.group.is_none() && !begin.needs_person {
-        if begin.flow.is_none() && begin.state.is_none() {
-            return Err(Unanswered::refused(
-                "say which runs: name them, or give --group, --flow, --state or --needs-person",
-            ));
-        }
-        Selection::Open { flow: arc(begin.flow), state: begin.state }
-    } else {
-        let is_said = begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some();
-        if !is_said && begin.state.is_none() && !begin.needs_person {
-            return Err(Unanswered::refused(
-                "say which: name runs, or give --group, --flow, --policy, --state or --needs-person",
-            ));
-        }
-        let group = match begin.group {
-            Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
-            None => None,
-        };
-        let policy = begin.policy.map(|name| policy_id(handle, &name)).transpose()?;
-        let filter = OpenFilter { group, flow: arc(begin.flow), policy, ..OpenFilter::default() };
-        let which = Which { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
-        Selection::Errors { filter, state: begin.state, which }
-    };
-    let rate = begin.rate.unwrap_or(Pace::default().rate);
-    let pace = Pace { rate, canary: begin.canary };
-    let max = begin.max;
-    Ok(BulkOrder { action, selection, words: words.into(), max, pace, by, reason: arc(begin.reason) })
-}
-
-fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, Unanswered> {
-    let policies = handle.policies()?;
-    let found = policies.named(name).map(|policy| policy.id.clone());
-    found.ok_or_else(|| {
-        Unanswered::Refused(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
-    })
-}
-
-/// What is selected, as people read it.
-fn words_of(begin: &BulkBegin) -> String {
-    match begin.runs.as_slice() {
-        [] => {}
-        [run] => return run.clone(),
-        runs => return format!("{} runs", runs.len()),
-    }
-    let part = |what: &str, given: Option<&str>| given.map(|given| format!("{what} {given}"));
-    let parts = [
-        part("group", begin.group.as_deref()),
-        part("flow", begin.flow.as_deref()),
-        part("policy", begin.policy.as_deref()),
-        part("state", begin.state.map(unstuck_core::model::run::RunState::word)),
-        begin.needs_person.then(|| "what needs a person".to_owned()),
-        begin.include_acknowledged.then(|| "acknowledged ones too".to_owned()),
-        begin.max.map(|max| format!("at most {max}")),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Bulk actions, newest first.
@@ -255,9 +165,9 @@ pub(super) fn show(desk: &Desk, store: &mut dyn Store, given: &str) -> Result<Bu
             counted.causes = causes(&found);
         }
     }
-    if bulk.counts.under_way > 0 {
-        let waiting = store.targets(bulk.id, Some(ResultKind::Resumed), 0, MOST_GO_ON)?;
-        page.not_looked_at = bulk.counts.under_way.saturating_sub(waiting.len() as u64);
+    if let Some((kind, count)) = set_going(&bulk) {
+        let waiting = store.targets(bulk.id, Some(kind), 0, MOST_GO_ON)?;
+        page.not_looked_at = count.saturating_sub(waiting.len() as u64);
         let mut seen = BTreeSet::new();
         for target in waiting.iter().filter(|target| seen.insert(target.run)) {
             if let Some(run) = store.run(target.run)? {
@@ -317,17 +227,25 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, Unanswered> {
     }
 }
 
-fn page(bulk: &Bulk) -> BulkPage {
-    let (action, passed) = match &bulk.action {
-        BulkAction::Resume { .. } => ("resume", ResultKind::Passed),
-        BulkAction::Acknowledge => ("ack", ResultKind::Acknowledged),
-        BulkAction::Cancel => ("cancel", ResultKind::Cancelled),
+/// The result of targets whose runs may have something to do now, and how many there are.
+fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
+    let acted = bulk.action.acted();
+    let count = match &bulk.action {
+        BulkAction::Acknowledge | BulkAction::Cancel | BulkAction::Forget => 0,
+        _ if acted.is_under_way() => bulk.counts.under_way,
+        _ => bulk.counts.passed,
     };
+    (count > 0).then_some((acted.kind(), count))
+}
+
+fn page(bulk: &Bulk) -> BulkPage {
+    let acted = bulk.action.acted();
+    let passed = if acted.is_under_way() { ResultKind::Passed } else { acted.kind() };
     let counts = [
         (passed, bulk.counts.passed),
         (ResultKind::FailedAgain, bulk.counts.failed),
         (ResultKind::Refused, bulk.counts.refused),
-        (ResultKind::Resumed, bulk.counts.under_way),
+        (acted.kind(), bulk.counts.under_way),
         (ResultKind::Pending, bulk.total - bulk.next.min(bulk.total)),
     ];
     let count = |(result, count)| KindCount { result, count, causes: Vec::new() };
@@ -337,7 +255,7 @@ fn page(bulk: &Bulk) -> BulkPage {
     };
     BulkPage {
         bulk: bulk.id.to_string(),
-        action: action.to_owned(),
+        action: bulk.action.verb().to_owned(),
         state: bulk.state.word().to_owned(),
         why: match &bulk.state {
             BulkState::Stopped { why } => Some(why.to_string()),
@@ -351,6 +269,7 @@ fn page(bulk: &Bulk) -> BulkPage {
         canary: bulk.pace.canary,
         wave: bulk.wave.number,
         total: bulk.total,
+        left_out: bulk.left_out,
         results: counts.into_iter().filter(|(_, count)| *count > 0).map(count).collect(),
         go_on: Vec::new(),
         not_looked_at: 0,

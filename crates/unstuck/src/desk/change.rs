@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unstuck_core::bulk::may_rerun;
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
-use unstuck_core::model::run::{Origin, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::flows::Flows;
@@ -98,7 +98,7 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
     let id = name::find(store, flows, &run)?;
     let command = match what {
         What::Choose { step, choice } => {
-            Command::Choose { unit: unit_of(store, flows, id, &step)?, choice, by }
+            Command::Choose { unit: unit_of(store, flows, id, &step)?, choice, by, bulk: None }
         }
         What::Resume { step, reason, input, step_input } => {
             let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
@@ -140,7 +140,7 @@ fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes,
     })
 }
 
-fn json(text: &str, what: &str) -> Result<Json, Unanswered> {
+pub(super) fn json(text: &str, what: &str) -> Result<Json, Unanswered> {
     Json::parse(text).map_err(|error| Unanswered::Refused(format!("{what} is not JSON: {error}")))
 }
 
@@ -162,20 +162,8 @@ fn with_run<T>(
 
 fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> Result<Rerun, Unanswered> {
     with_run(store, flows, run, |run, flow| {
-        // A handler is the last thing that its run does, so nobody else runs it again.
-        if let Origin::Child { parent, .. } = &run.origin {
-            return Err(Unanswered::Refused(format!(
-                "{} is a part of {parent}, which decides when it runs again; rerun that one",
-                run.id
-            )));
-        }
+        may_rerun(run, matches!(again, Again::Continue)).map_err(Unanswered::Refused)?;
         Ok(match again {
-            Again::Continue if run.state() == RunState::Completed => {
-                return Err(Unanswered::Refused(format!(
-                    "{} is completed, so there is no point of failure to go on from; rerun it with --all or --steps",
-                    run.id
-                )));
-            }
             Again::Continue => Rerun::Continue,
             Again::All => Rerun::All,
             Again::Steps(steps) => {

@@ -64,12 +64,13 @@ pub(super) fn of_key(
     let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
     let Some(run) = store.run(id)? else { return Ok(None) };
     let input = Json::parse(input).map_err(|error| Unanswered::Refused(format!("the input: {error}")))?;
+    // It is started again as soon as the store is free, with whatever input is given.
+    if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
+        return Ok(None);
+    }
     same_input(&run, key, &input).map_err(|refusal| Unanswered::Refused(refusal.to_string()))?;
     match on_duplicate {
-        OnDuplicate::Return => {}
-        // It is started again as soon as the store is free.
-        OnDuplicate::RestartIfFinal if run.is_final() => return Ok(None),
-        OnDuplicate::RestartIfFinal => {}
+        OnDuplicate::Return | OnDuplicate::RestartIfFinal => {}
         OnDuplicate::Refuse => {
             return Err(Unanswered::Refused(Refusal::KeyExists { key: key.into(), run: id }.to_string()));
         }

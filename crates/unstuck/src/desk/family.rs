@@ -2,7 +2,7 @@
 
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Failing, Handler, Phase, Run};
-use unstuck_core::model::unit::{Unit, UnitState};
+use unstuck_core::model::unit::UnitState;
 use unstuck_store::contract::{Store, StoreError};
 
 /// The children under way, and the handler.
@@ -36,13 +36,7 @@ pub(crate) fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<
 }
 
 /// Whether a person is needed in this very run.
-pub(crate) fn needs_a_person(run: &Run) -> bool {
-    let rests = |unit: &Unit| {
-        let is_left = matches!(unit.state, UnitState::Error { resume: None, acknowledged: None, .. });
-        is_left || matches!(unit.state, UnitState::Held { .. })
-    };
-    !run.is_final() && !run.units_where(rests).is_empty()
-}
+pub(crate) use unstuck_core::bulk::needs_person as needs_a_person;
 
 /// The run that somebody started, of which this one is a part; or the handler that was rerun by itself, after the run
 /// that it belongs to had ended.

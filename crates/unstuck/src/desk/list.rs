@@ -147,7 +147,7 @@ fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &Wanted) -> Result<F
 }
 
 /// The versions of flows that have all of these labels. One that cannot be used any more has none.
-fn with_labels(
+pub(super) fn with_labels(
     store: &mut dyn Store,
     flows: &mut Flows,
     labels: &[(String, String)],

@@ -49,6 +49,28 @@ pub(crate) fn find(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Resu
     }
 }
 
+/// Whether `second`, after the name of a run, names another run; or else a step of that run.
+pub(crate) fn is_run(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    first: &str,
+    second: &str,
+) -> Result<bool, Unanswered> {
+    let id = find(store, flows, first)?;
+    let flow = store.run(id)?.and_then(|run| flows.get(store, run.flow).ok());
+    let step = second.split_once('[').map_or(second, |(step, _)| step);
+    if flow.is_none_or(|flow| flow.find(step).is_none()) {
+        return Ok(find(store, flows, second).is_ok());
+    }
+    match of_key(store, second)?.first() {
+        None => Ok(false),
+        Some(other) => Err(Unanswered::Refused(format!(
+            "`{second}` is a step of {id}, and the key of {other}: name that run by its id, or name the step alone with \
+             the run's id before it"
+        ))),
+    }
+}
+
 /// The runs whose ids are in this range, newest first; of many the first ones.
 fn beginning(store: &mut dyn Store, range: Range) -> Result<Vec<RunId>, Unanswered> {
     let found = store.list(&Filter::default(), range.end, SHOWN + 1)?;

@@ -24,7 +24,7 @@ use super::tree::Tree;
 use super::turn::{self, NotBegun};
 use crate::desk::asked::{Asked, Reading};
 use crate::desk::driven::Keyed;
-use crate::desk::{Desk, family, name};
+use crate::desk::{Desk, family, name, payload_of};
 use crate::failure::{Failure, Refused};
 use crate::output::Output;
 use crate::place::Place;
@@ -42,8 +42,17 @@ pub(super) struct Order<'a> {
     pub(super) file: &'a str,
     pub(super) flow: Option<&'a str>,
     pub(super) input: Json,
+    /// Whether somebody gave it.
+    pub(super) is_input_given: bool,
     pub(super) key: Option<&'a str>,
     pub(super) on_duplicate: OnDuplicate,
+}
+
+impl Order<'_> {
+    /// Whether this run, which has the key, is started again.
+    fn restarts(&self, run: &Run) -> bool {
+        run.is_final() && self.on_duplicate == OnDuplicate::RestartIfFinal
+    }
 }
 
 /// A run under way in this process.
@@ -84,6 +93,10 @@ pub(super) fn start(
         None => Some(engine::new_home()?),
     };
     let mut notes = policies_paused(&mut store, place)?;
+    let input = match &known {
+        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&mut store, &run.input),
+        _ => order.input.clone(),
+    };
     let seeded = match known {
         Some(run) => {
             notes.push(known_key(order, &run));
@@ -92,7 +105,7 @@ pub(super) fn start(
         None => None,
     };
     let runtime = start_engine(store, home.clone(), processes, teller)?;
-    let run = start_run(&runtime.handle(), flow, order, home.clone())?;
+    let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
     notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
     let desk = Desk { serves: home, run: Some(run), option: place.option.clone(), silent: None };
@@ -163,7 +176,7 @@ pub(super) fn go_on(
 
 fn known_key(order: &Order<'_>, run: &Run) -> String {
     let (key, state) = (order.key.unwrap_or_default(), run.state().word());
-    if run.is_final() && order.on_duplicate == OnDuplicate::RestartIfFinal {
+    if order.restarts(run) {
         return format!("key `{key}` has this run already: it is {state}, and its next generation starts");
     }
     if run.is_final() {
@@ -263,13 +276,13 @@ fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> Failure {
 fn start_run(
     handle: &Handle,
     flow: Arc<str>,
-    order: &Order<'_>,
+    (order, input): (&Order<'_>, Json),
     home: Option<Arc<str>>,
 ) -> Result<RunId, Failure> {
     let start = StartRun {
         flow,
         key: order.key.map(Arc::from),
-        input: order.input.clone(),
+        input,
         priority: 0,
         deadline: None,
         on_duplicate: order.on_duplicate,

@@ -38,6 +38,16 @@ fn document(store: &Store) -> Value {
 }
 
 #[test]
+fn an_input_that_an_operator_has_changed_is_no_damage() {
+    let store = Store::new();
+    let flow = "flow: a\nsteps:\n  - {id: one, emulate: {sequence: [stall], cause: no room}}\n";
+    store.run_flow(flow, &["--key", "k", "--input", "{\"n\": 1}"]);
+    assert_eq!(store.unstuck(&["resume", "k", "--input", "{\"n\": 2}"]).code, 0);
+    let checked = store.unstuck(&["store", "check"]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (0, ""), "{}", checked.stdout);
+}
+
+#[test]
 fn a_step_is_done_by_hand_another_is_left_out_and_the_run_goes_on() {
     let (store, id) = rests();
     let done = ok(store.unstuck(&[

@@ -3,6 +3,7 @@
 mod alone;
 mod bounds;
 mod bulk;
+mod bulk_verbs;
 mod by_hand;
 mod check;
 mod clocks;

@@ -1,7 +1,7 @@
 //! The live view, on a terminal that shows what it is sent.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,11 +28,17 @@ fn run(arguments: &[&str], size: (u16, u16), environment: &[(&str, &str)]) -> Sh
     run_on(&Store::new(), arguments, size, environment)
 }
 
-fn run_on(
+fn run_on(store: &Store, arguments: &[&str], size: (u16, u16), environment: &[(&str, &str)]) -> Shown {
+    run_with(store, arguments, size, environment, None)
+}
+
+/// Somebody types this, if anything, and the command reads it.
+fn run_with(
     store: &Store,
     arguments: &[&str],
     (columns, rows): (u16, u16),
     environment: &[(&str, &str)],
+    typed: Option<&str>,
 ) -> Shown {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are terminals");
     grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("it is ours");
@@ -41,18 +47,21 @@ fn run_on(
     let name = ptsname(&terminal, Vec::new()).expect("it has a name");
     let end = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("it can be opened");
     let share = |end: &OwnedFd| end.as_fd().try_clone_to_owned().expect("a terminal can be shared");
-    let mut child = store
-        .command()
-        .args(arguments)
-        .env("TERM", "xterm-256color")
-        .envs(environment.iter().copied())
-        .stdout(share(&end))
-        .stderr(end)
-        .spawn()
-        .expect("the binary starts");
+    let mut command = store.command();
+    command.args(arguments).env("TERM", "xterm-256color").envs(environment.iter().copied());
+    if typed.is_some() {
+        command.stdin(share(&end));
+    }
+    let mut child = command.stdout(share(&end)).stderr(end).spawn().expect("the binary starts");
+    // It has the other end, and with that gone this one hangs up when the process ends.
+    drop(command);
+    let mut terminal = File::from(terminal);
+    if let Some(typed) = typed {
+        terminal.write_all(typed.as_bytes()).expect("somebody can type");
+    }
     let mut bytes = Vec::new();
     // The other end hangs up with an error.
-    let _ = File::from(terminal).read_to_end(&mut bytes);
+    let _ = terminal.read_to_end(&mut bytes);
     let code = child.wait().expect("it ends").code().expect("by itself");
     let mut screen = screen_of(rows, columns);
     let mut frames = Vec::new();
@@ -67,6 +76,12 @@ fn run_on(
     tall.process(&bytes);
     let last = tall.screen().contents();
     Shown { code, bytes: String::from_utf8_lossy(&bytes).into_owned(), frames, last }
+}
+
+/// What a command shows on a terminal where somebody types this, and its exit code.
+pub(crate) fn asked_on_terminal(store: &Store, arguments: &[&str], typed: &str) -> (i32, String) {
+    let shown = run_with(store, arguments, (120, 24), &[("NO_COLOR", "1")], Some(typed));
+    (shown.code, shown.last)
 }
 
 /// What a command shows on a terminal of so many columns, all of it.

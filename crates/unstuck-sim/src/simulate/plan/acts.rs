@@ -30,7 +30,7 @@ pub enum Act {
     PausePolicies,
     /// They are unpaused; what has waited resumes at most so many times a second.
     UnpausePolicies(u32),
-    /// A bulk action for everything that is in error, or open: which, and the number of the first wave.
+    /// A bulk action for what it fits, all of it or the first few: which, and the number of the first wave.
     Bulk(Deed, Option<u32>),
     /// A bulk action is paused, goes on, or is cancelled: the last one, where the number is as large as can be.
     ChangeBulk(Deed, u64),
@@ -321,6 +321,14 @@ impl Act {
             Act::UnpausePolicies(_) => "unpause policies",
             Act::Bulk(Deed::Acknowledge, _) => "bulk: acknowledge",
             Act::Bulk(Deed::Cancel, _) => "bulk: cancel",
+            Act::Bulk(Deed::Continue, _) => "bulk: rerun: continue",
+            Act::Bulk(Deed::RunAll, _) => "bulk: rerun: all",
+            Act::Bulk(Deed::ChooseRetry, _) => "bulk: choose retry",
+            Act::Bulk(Deed::ChooseNone, _) => "bulk: choose none",
+            Act::Bulk(Deed::Signal, _) => "bulk: signal",
+            Act::Bulk(Deed::Skip, _) => "bulk: skip",
+            Act::Bulk(Deed::Complete, _) => "bulk: complete",
+            Act::Bulk(Deed::Forget, _) => "bulk: forget",
             Act::Bulk(..) => "bulk: resume",
             Act::ChangeBulk(Deed::Pause, _) => "bulk: pause",
             Act::ChangeBulk(Deed::Unpause, _) => "bulk: unpause",

@@ -87,7 +87,14 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
     }
     let mut at = chance.between(5_000, 40_000);
     for _ in 0..chance.between(1, 4) {
-        let deed = chance.weighed(&[(6, Deed::Resume), (1, Deed::Acknowledge)]);
+        let deed = chance.weighed(&[
+            (6, Deed::Resume),
+            (1, Deed::Acknowledge),
+            (3, Deed::Continue),
+            (2, Deed::ChooseRetry),
+            (1, Deed::Skip),
+            (1, Deed::Forget),
+        ]);
         acts.push((Millis(at), Act::Bulk(deed, chance.percent(60).then_some(1))));
         if chance.percent(30) {
             acts.push((Millis(at + chance.between(500, 9_000)), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
@@ -193,7 +200,19 @@ fn bulk(chance: &mut Chance) -> Act {
         let deed = chance.weighed(&[(2, Deed::Pause), (2, Deed::Unpause), (1, Deed::Cancel)]);
         return Act::ChangeBulk(deed, chance.any() >> 32);
     }
-    let deed = chance.weighed(&[(6, Deed::Resume), (2, Deed::Acknowledge), (1, Deed::Cancel)]);
+    let deed = chance.weighed(&[
+        (6, Deed::Resume),
+        (2, Deed::Acknowledge),
+        (1, Deed::Cancel),
+        (3, Deed::Continue),
+        (1, Deed::RunAll),
+        (3, Deed::ChooseRetry),
+        (1, Deed::ChooseNone),
+        (2, Deed::Signal),
+        (1, Deed::Skip),
+        (1, Deed::Complete),
+        (2, Deed::Forget),
+    ]);
     Act::Bulk(deed, chance.percent(50).then_some(1))
 }
 

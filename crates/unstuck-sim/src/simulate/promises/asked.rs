@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use unstuck_core::command::{Command, Rerun};
+use unstuck_core::digest::digest;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::model::flow::{Deadline, Flow, StepIx};
 use unstuck_core::model::run::Run;
@@ -54,6 +55,9 @@ pub(super) fn check(
                 if let Some(what) = wrong_keep(request, flow, model, keep) {
                     return broken(Promise::Reruns, what);
                 }
+                if let Some(what) = wrong_input(request, event, before) {
+                    return broken(Promise::Keys, what);
+                }
             }
             _ => {}
         }
@@ -103,6 +107,18 @@ fn wrong_keep(request: Option<&Request>, flow: &Flow, model: &RunModel, keep: &[
         }
     }
     None
+}
+
+/// A start of a key whose run is final starts it with the input that it gives.
+fn wrong_input(request: Option<&Request>, event: &Event, before: Option<&Run>) -> Option<String> {
+    let Some(Request::Start { start, .. }) = request else { return None };
+    let given = digest(&start.input.value());
+    let changed = event.facts.iter().find_map(|fact| match fact {
+        Fact::InputChanged { digest, .. } => Some(digest.as_ref()),
+        _ => None,
+    });
+    let is = changed.unwrap_or_else(|| before.and_then(|run| run.input_digest.as_ref()));
+    (is != Some(&given)).then(|| format!("it starts again with {is:?}, and {given} was given"))
 }
 
 /// These steps, and every step that needs one of them, however far.

@@ -55,7 +55,7 @@ impl Climb<'_> {
             UnitFact::PassedOver { policies } => self.check_passed(unit, policies, recount),
             UnitFact::Rested => self.check_rest(place, unit, recount),
             UnitFact::Resumed { by: ResumedBy::Policy, .. } => self.check_resume(unit),
-            UnitFact::Chosen { choice: Choice::None } => {
+            UnitFact::Chosen { choice: Choice::None, .. } => {
                 let goes_on = !self.step(unit).fail_on_error;
                 let follows = self.follows(place, unit);
                 let is_right = if goes_on {

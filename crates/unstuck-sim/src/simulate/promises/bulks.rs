@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkRef, BulkState, Counts, Pace, ResultKind, Target};
-use unstuck_core::event::{Actor, Event, Fact, UnitFact};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRef, BulkState, Counts, Pace, ResultKind, Target};
+use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::attempt::Outcome;
-use unstuck_core::model::unit::UnitRef;
+use unstuck_core::model::run::RunState;
+use unstuck_core::model::unit::{SkippedBy, UnitRef};
 use unstuck_core::time::Time;
 use unstuck_engine::bulk::BulkDeed;
 use unstuck_store::contract::Store;
@@ -18,13 +19,16 @@ use super::{Broken, Promise, Trouble};
 #[derive(Debug, Default)]
 pub(super) struct Bulks {
     known: BTreeMap<BulkId, Order>,
-    /// What was resumed and has not come out, by the target.
+    /// What was resumed, or tried once more, and has not come out, by the target.
     under_way: BTreeMap<(RunId, UnitRef), BulkRef>,
+    /// Runs that were started again and have not come out.
+    runs_under_way: BTreeMap<RunId, BulkRef>,
 }
 
 /// One bulk action, as it was ordered and as its events tell it.
 #[derive(Debug)]
 struct Order {
+    action: BulkAction,
     by: Actor,
     pace: Pace,
     targets: Vec<(RunId, Option<UnitRef>)>,
@@ -41,6 +45,7 @@ impl Bulks {
     /// It has begun, and that is durable.
     pub(super) fn begun(&mut self, bulk: &Bulk, targets: &[Target]) {
         let order = Order {
+            action: bulk.action.clone(),
             by: bulk.by.clone(),
             pace: bulk.pace,
             targets: targets.iter().map(|target| (target.run, target.unit)).collect(),
@@ -77,20 +82,89 @@ impl Bulks {
         is_ordered: bool,
     ) -> Result<(), Broken> {
         for fact in &event.facts {
+            self.run_came_out(run, fact);
             match fact {
-                Fact::RunCancelled { .. } => self.acted_by(run, None, (event, at), is_ordered)?,
-                Fact::Unit { unit, fact: UnitFact::Acknowledged { .. } } => {
-                    self.acted_by(run, Some(*unit), (event, at), is_ordered)?;
+                Fact::RunCancelled { .. } | Fact::SignalKept { .. } => {
+                    self.acted_by(run, None, (event, at), is_ordered)?;
                 }
-                Fact::Unit { unit, fact: UnitFact::Resumed { bulk: Some(target), .. } } => {
+                Fact::Reran { bulk: Some(target), .. } => {
+                    self.acted(*target, run, None, at, is_ordered)?;
+                    self.runs_under_way.insert(run, *target);
+                }
+                Fact::Unit {
+                    unit,
+                    fact:
+                        UnitFact::Resumed { bulk: Some(target), .. } | UnitFact::Chosen { bulk: Some(target), .. },
+                } => {
                     self.acted(*target, run, Some(*unit), at, is_ordered)?;
                     self.under_way.insert((run, *unit), *target);
                 }
-                Fact::Unit { unit, fact } => self.came_out(run, *unit, fact),
+                Fact::Unit { unit, fact } => {
+                    self.came_out(run, *unit, fact);
+                    if is_by_hand(fact) {
+                        self.acted_by(run, Some(*unit), (event, at), is_ordered)?;
+                    }
+                }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// A bulk action has removed a run. When it did is not known: nothing of the run is left to tell.
+    pub(super) fn forgot(&mut self, target: BulkRef, run: RunId, at: Time) -> Result<(), Broken> {
+        self.acted(target, run, None, at, false)?;
+        if let Some(order) = self.known.get_mut(&target.bulk) {
+            order.results.insert(target.place, true);
+        }
+        Ok(())
+    }
+
+    /// Whether a bulk action may have removed this run and nobody was told.
+    pub(super) fn may_forget(&self, run: RunId) -> bool {
+        self.known.values().any(|order| order.to_forget(run).is_some())
+    }
+
+    /// These runs were gone after a crash: what bulk actions have kept of them says so.
+    pub(super) fn find_forgotten(&mut self, store: &mut dyn Store, gone: &[RunId]) -> Result<(), Trouble> {
+        let ids: Vec<BulkId> = self.known.keys().copied().collect();
+        for bulk in ids {
+            for target in store.targets(bulk, Some(ResultKind::Forgotten), 0, usize::MAX)? {
+                let is_new = self.known[&bulk].to_forget(target.run) == Some(target.place);
+                if is_new && gone.contains(&target.run) {
+                    self.forgot(BulkRef { bulk, place: target.place }, target.run, Time(0))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How a run came out that was started again: as a whole, or by the first step that comes to rest.
+    fn run_came_out(&mut self, run: RunId, fact: &Fact) {
+        let has_passed = match fact {
+            Fact::Completed { .. } => true,
+            Fact::Failing { .. }
+            | Fact::RunFailed { .. }
+            | Fact::RunCancelled { .. }
+            | Fact::Unit {
+                fact:
+                    UnitFact::Held
+                    | UnitFact::Rested
+                    | UnitFact::Scheduled { .. }
+                    | UnitFact::ChildChanged { state: RunState::Error | RunState::Held },
+                ..
+            } => false,
+            _ => return,
+        };
+        let Some(target) = self.runs_under_way.remove(&run) else { return };
+        self.result(target, has_passed);
+    }
+
+    fn result(&mut self, target: BulkRef, has_passed: bool) {
+        if let Some(order) = self.known.get_mut(&target.bulk) {
+            order.results.insert(target.place, has_passed);
+            order.failed += u64::from(!has_passed);
+        }
     }
 
     fn came_out(&mut self, run: RunId, unit: UnitRef, fact: &UnitFact) {
@@ -109,10 +183,7 @@ impl Bulks {
             _ => return,
         };
         let Some(target) = self.under_way.remove(&(run, unit)) else { return };
-        if let Some(order) = self.known.get_mut(&target.bulk) {
-            order.results.insert(target.place, has_passed);
-            order.failed += u64::from(!has_passed);
-        }
+        self.result(target, has_passed);
     }
 
     /// An event of whoever ordered a bulk action: each has a name of its own.
@@ -178,6 +249,10 @@ impl Bulks {
                 match target.result.kind() {
                     ResultKind::Pending => drop(pending.insert(target.place)),
                     ResultKind::Refused => refused += 1,
+                    ResultKind::Forgotten if store.run(target.run)?.is_some() => {
+                        let what = format!("{id} says that it is forgotten, and it is there");
+                        return Err(Broken::of(Promise::Bulks, target.run, what).into());
+                    }
                     _ => {}
                 }
             }
@@ -191,6 +266,13 @@ impl Bulks {
 }
 
 impl Order {
+    /// The place of a run that it is to forget, as far as anybody was told.
+    fn to_forget(&self, run: RunId) -> Option<u64> {
+        let is_it = |target: &(RunId, Option<UnitRef>)| target.0 == run;
+        let place = self.targets.iter().position(is_it).filter(|_| self.action == BulkAction::Forget)? as u64;
+        (!self.results.contains_key(&place)).then_some(place)
+    }
+
     /// What is wrong with acting on this target now.
     fn wrong_turn(&self, place: u64, at: Time) -> Option<String> {
         if self.is_stopped {
@@ -237,6 +319,17 @@ impl Order {
         }
         None
     }
+}
+
+/// What a person does to a step that is over with it.
+fn is_by_hand(fact: &UnitFact) -> bool {
+    matches!(
+        fact,
+        UnitFact::Acknowledged { .. }
+            | UnitFact::DoneByHand { .. }
+            | UnitFact::Skipped { why: SkippedBy::Operator, .. }
+            | UnitFact::Chosen { choice: Choice::None, .. }
+    )
 }
 
 /// Where the wave of a target begins: waves of `first`, twice as many, and so on.

@@ -1,6 +1,9 @@
 //! What answers say about what is there already is so, and what was given is kept as it was.
 
+use std::sync::Arc;
+
 use unstuck_core::digest::digest;
+use unstuck_core::event::Fact;
 use unstuck_core::json::Payload;
 use unstuck_store::contract::Store;
 
@@ -20,7 +23,7 @@ impl Promises {
                 Payload::Inline(json) => Some(json.clone()),
                 Payload::Stored(id) => store.payloads(&[*id])?.pop().flatten(),
             };
-            let is_gone = self.forgotten.contains(&kept.run) || self.ledger.may_be_forgotten(kept.run);
+            let is_gone = self.forgotten.contains(&kept.run) || self.may_be_forgotten(kept.run);
             if is.as_ref() != Some(&kept.given) && !is_gone {
                 let what = format!("{} was given, and {is:?} is kept", kept.given.text());
                 return Err(Broken::of(Promise::Kept, kept.run, what).into());
@@ -46,7 +49,7 @@ impl Promises {
                 if self.forgotten.contains(&run) {
                     return Ok(());
                 }
-                let Some(known) = self.books.get(&run).and_then(Book::run) else {
+                let Some(known) = self.books.get(&run).filter(|book| book.run().is_some()) else {
                     return Err(Broken::of(
                         Promise::Kept,
                         run,
@@ -54,7 +57,7 @@ impl Promises {
                     ));
                 };
                 let Some(key) = key else { return Ok(()) };
-                let is_same = known.input_digest.as_ref() == Some(&digest(&input.value()));
+                let is_same = has_had(known, &digest(&input.value()));
                 if self.family.of_key(&flow, &key) == Some(run) && is_same {
                     return Ok(());
                 }
@@ -62,9 +65,8 @@ impl Promises {
             }
             Claim::KeyTaken { run, .. } if self.forgotten.contains(&run) => Ok(()),
             Claim::KeyTaken { key, run, theirs } => {
-                let known = self.books.get(&run).and_then(Book::run);
-                let is_so = known.is_some_and(|run| {
-                    run.key.as_ref() == Some(&key) && run.input_digest.as_ref() == Some(&theirs)
+                let is_so = self.books.get(&run).is_some_and(|book| {
+                    book.run().is_some_and(|run| run.key.as_ref() == Some(&key)) && has_had(book, &theirs)
                 });
                 if is_so {
                     Ok(())
@@ -74,4 +76,15 @@ impl Promises {
             }
         }
     }
+}
+
+/// Whether the key of a run has ever gone with this input: a start may have brought another one since it was answered.
+fn has_had(book: &Book, digest: &Arc<str>) -> bool {
+    let facts = book.events.iter().flat_map(|event| &event.facts);
+    let mut digests = facts.filter_map(|fact| match fact {
+        Fact::Started(started) => started.input_digest.as_ref(),
+        Fact::InputChanged { digest, .. } => digest.as_ref(),
+        _ => None,
+    });
+    digests.any(|had| had == digest)
 }

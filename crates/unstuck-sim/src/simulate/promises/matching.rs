@@ -77,7 +77,7 @@ pub(super) fn matches_command(command: &Command, event: &Event) -> bool {
     match command {
         Command::Choose { unit, choice, .. } => of_unit(
             Some(*unit),
-            &|fact| matches!(fact, UnitFact::Chosen { choice: chosen } if chosen == choice),
+            &|fact| matches!(fact, UnitFact::Chosen { choice: chosen, .. } if chosen == choice),
         ),
         Command::Resume { unit, .. } => {
             of_unit(*unit, &|fact| matches!(fact, UnitFact::Resumed { by: ResumedBy::Operator, .. }))

@@ -114,7 +114,7 @@ impl RunModel {
     fn fact(&mut self, step: &Step<'_>, fact: &Fact, look: Look<'_>) -> Result<(), Broken> {
         match fact {
             Fact::Started(started) => self.input = Some(started.input.clone()),
-            Fact::InputChanged { input } => self.input = Some(input.clone()),
+            Fact::InputChanged { input, .. } => self.input = Some(input.clone()),
             Fact::Paused { by, .. } => {
                 if *by == PausedBy::Parent && self.paused == Some(PausedBy::Operator) {
                     return self.broken(
@@ -260,7 +260,7 @@ impl RunModel {
                 }
                 self.again(unit, ResumedBy::Reclaim, times == 1);
             }
-            UnitFact::Chosen { choice: Choice::Retry } => self.again(unit, ResumedBy::Operator, false),
+            UnitFact::Chosen { choice: Choice::Retry, .. } => self.again(unit, ResumedBy::Operator, false),
             UnitFact::Resumed { by, .. } => {
                 self.stuck.remove(&unit);
                 self.again(unit, *by, false);

@@ -59,7 +59,7 @@ impl Promises {
         ] {
             self.count(promise);
         }
-        check_keys(store, &self.family, |run| self.ledger.may_be_forgotten(run))??;
+        check_keys(store, &self.family, |run| self.may_be_forgotten(run))??;
         // What is not durable yet may have begun runs that nobody has heard of.
         let list = store.list(&Filter::default(), None, usize::MAX)?;
         for run in list {

@@ -28,12 +28,15 @@ impl Promises {
             }
         }
         let gone: Vec<RunId> = self.books.keys().copied().filter(|id| !present.contains(id)).collect();
-        for id in gone {
-            if !self.ledger.may_be_forgotten(id) {
+        for id in gone.iter().copied() {
+            if !self.may_be_forgotten(id) {
                 return Err(
                     Broken::of(Promise::Kept, id, "it was acknowledged, and is gone after a crash").into()
                 );
             }
+        }
+        self.bulks.find_forgotten(store, &gone)?;
+        for id in gone {
             self.forget(id);
         }
         // Parents before their children: the order of the same moment is not known any more.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, Target, TargetResult};
 use unstuck_core::command::{Changes, Command, OnDuplicate, Rerun, Says};
+use unstuck_core::decide::unit_name;
 use unstuck_core::event::{Actor, Choice};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
@@ -27,6 +28,9 @@ use crate::simulate::plan::policies::NAMES as POLICY_NAMES;
 use crate::simulate::plan::{Act, Deed, Nonsense, StartPlan};
 use crate::simulate::promises::Broken;
 use crate::simulate::promises::bulks::actor_of;
+
+/// A run, and the step of it where one is meant.
+type Place = (RunId, Option<UnitRef>);
 
 /// Who does what is done by hand.
 pub(super) fn somebody() -> Actor {
@@ -126,8 +130,8 @@ impl<S: TestStore> World<'_, S> {
         let reason: Option<Arc<str>> = nth.is_multiple_of(2).then(|| "it is time".into());
         let whole = nth.is_multiple_of(3);
         let command = match deed {
-            Deed::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by },
-            Deed::ChooseNone => Command::Choose { unit, choice: Choice::None, by },
+            Deed::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by, bulk: None },
+            Deed::ChooseNone => Command::Choose { unit, choice: Choice::None, by, bulk: None },
             Deed::Resume => {
                 Command::Resume { unit: (!whole).then_some(unit), by, reason, changes: Box::default() }
             }
@@ -200,26 +204,15 @@ impl<S: TestStore> World<'_, S> {
         self.ask(Request::Forget { ticket, runs });
     }
 
-    /// A bulk action for all that is in error, or for all that is open.
+    /// A bulk action for what it fits.
     fn bulk(&mut self, deed: Deed, canary: Option<u32>) -> Option<()> {
         if !self.is_up() {
             return None;
         }
         let now = self.up()?.keeper().now();
-        let roots: Vec<RunId> =
-            self.known_runs().iter().filter(|run| !run.is_final()).map(|run| run.id).collect();
+        let (action, found) = self.bulk_of(deed)?;
+        let canary = canary.filter(|_| action.comes_out_later());
         let engine = self.engine()?;
-        let action = match deed {
-            Deed::Acknowledge => BulkAction::Acknowledge,
-            Deed::Cancel => BulkAction::Cancel,
-            _ => BulkAction::Resume { input: None, step_input: None },
-        };
-        let found: Vec<(RunId, Option<UnitRef>)> = if action == BulkAction::Cancel {
-            roots.into_iter().take(2).map(|run| (run, None)).collect()
-        } else {
-            let errors = engine.store().open_errors(&OpenFilter::default(), None, 100).ok()?;
-            errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect()
-        };
         if found.is_empty() {
             return None;
         }
@@ -236,6 +229,55 @@ impl<S: TestStore> World<'_, S> {
         self.bulks.push(id);
         self.say(format_args!("  {id} begins with {total}"));
         Some(())
+    }
+
+    /// What a bulk action does, and to what: to all of it, where that does no harm to the plan, else to the first few.
+    fn bulk_of(&mut self, deed: Deed) -> Option<(BulkAction, Vec<Place>)> {
+        let runs = self.known_runs();
+        let fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
+        let mut fitting_runs: Vec<RunId> = fitting.iter().map(|(run, _)| *run).collect();
+        // Several steps of a run may wait for the same signal.
+        fitting_runs.dedup();
+        let whole = |most: usize| fitting_runs.iter().take(most).map(|run| (*run, None)).collect();
+        let units = |most: usize| fitting.iter().take(most).map(|(run, unit)| (*run, Some(*unit))).collect();
+        let (input, step_input) = (None, None);
+        Some(match deed {
+            Deed::Acknowledge | Deed::Resume => {
+                let engine = self.engine()?;
+                let errors = engine.store().open_errors(&OpenFilter::default(), None, 100).ok()?;
+                let found = errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect();
+                let resume = BulkAction::Resume { input, step_input };
+                (if deed == Deed::Resume { resume } else { BulkAction::Acknowledge }, found)
+            }
+            Deed::Cancel => (BulkAction::Cancel, whole(2)),
+            Deed::Continue => (BulkAction::Rerun { again: BulkRerun::Continue, input, step_input }, whole(9)),
+            Deed::RunAll => (BulkAction::Rerun { again: BulkRerun::All, input, step_input }, whole(3)),
+            Deed::ChooseRetry => (BulkAction::Choose { choice: Choice::Retry, step: None }, units(9)),
+            Deed::ChooseNone => (BulkAction::Choose { choice: Choice::None, step: None }, units(2)),
+            Deed::Signal => {
+                let (run, unit) = *fitting.first()?;
+                let name = self.signal_wanted(run, unit).unwrap_or_else(|| SIGNALS[0].into());
+                (BulkAction::Signal { name, payload: self::input(1) }, whole(3))
+            }
+            Deed::Skip | Deed::Complete => {
+                let (run, unit) = *fitting.first()?;
+                let step = self.step_name(run, unit)?;
+                let action = match deed {
+                    Deed::Skip => BulkAction::Skip { step },
+                    _ => BulkAction::Complete { step, output: self::input(1) },
+                };
+                (action, units(3))
+            }
+            Deed::Forget => (BulkAction::Forget, whole(3)),
+            _ => return None,
+        })
+    }
+
+    fn step_name(&mut self, run: RunId, unit: UnitRef) -> Option<Arc<str>> {
+        let (store, flows) = self.engine()?.reader();
+        let run = store.run(run).ok()??;
+        let flow = flows.get(store, run.flow).ok()?;
+        Some(unit_name(&flow, UnitRef::step(unit.step)).into())
     }
 
     fn change_bulk(&mut self, deed: Deed, nth: u64, words: &'static str) {

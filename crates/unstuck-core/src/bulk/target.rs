@@ -1,0 +1,239 @@
+//! What a bulk action is about in a run, and what is asked of each of its targets.
+
+use crate::bulk::{Bulk, BulkAction, BulkRef, BulkRerun, Target};
+use crate::command::{Changes, Command, Rerun};
+use crate::decide::unit_name;
+use crate::model::flow::{Flow, StepIx};
+use crate::model::run::{Origin, Run, RunState};
+use crate::model::unit::{StepRun, Unit, UnitRef, UnitState, Waiting};
+
+/// What of a run that has in common what was selected is acted on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The run itself.
+    Run,
+    /// These steps and items of it.
+    Units(Vec<UnitRef>),
+    /// Nothing: in this run nothing can be done now, and whoever ordered it is told so.
+    LeftOut,
+    /// Nothing: it was not meant.
+    NotMeant,
+}
+
+/// Which of what is open is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Errors that somebody has acknowledged, too.
+    pub acknowledged: bool,
+    /// Only what needs a person: errors that no policy resumes, and held steps.
+    pub needs_person: bool,
+}
+
+impl Which {
+    /// Whether a unit in this state is meant.
+    fn fits(self, state: &UnitState) -> bool {
+        match state {
+            UnitState::Error { resume, acknowledged, .. } => {
+                (self.acknowledged || acknowledged.is_none()) && !(self.needs_person && resume.is_some())
+            }
+            UnitState::Held { .. } => true,
+            UnitState::Pending
+            | UnitState::Ready(_)
+            | UnitState::Active(_)
+            | UnitState::Waiting(_)
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => !self.needs_person,
+        }
+    }
+}
+
+/// Whether somebody has to do something about this very run: one of its steps is held, or in error, with no policy that
+/// resumes it and nobody who has acknowledged it.
+pub fn needs_person(run: &Run) -> bool {
+    let which = Which { acknowledged: false, needs_person: true };
+    !run.is_final() && !run.units_where(|unit| which.fits(&unit.state)).is_empty()
+}
+
+/// What of a run is acted on that has in common what was selected. `by_state`: it was selected by its state too.
+/// `flow` is its flow, unless that cannot be used any more.
+pub fn reach(action: &BulkAction, run: &Run, flow: Option<&Flow>, which: Which, by_state: bool) -> Reach {
+    let itself = |is_meant: bool| if is_meant { Reach::Run } else { Reach::NotMeant };
+    match action {
+        BulkAction::Cancel => itself(!run.is_final() && (!which.needs_person || needs_person(run))),
+        BulkAction::Forget if run.is_final() => Reach::Run,
+        BulkAction::Forget => Reach::LeftOut,
+        BulkAction::Rerun { .. } => match run.state() {
+            RunState::Failed => Reach::Run,
+            RunState::Completed | RunState::Cancelled => itself(by_state),
+            RunState::Queued
+            | RunState::Running
+            | RunState::Waiting
+            | RunState::Error
+            | RunState::Held
+            | RunState::Paused
+            | RunState::Superseded => {
+                // Nobody looks for these by chance.
+                if by_state { Reach::LeftOut } else { Reach::NotMeant }
+            }
+        },
+        // What has ended is no concern of the others.
+        _ if run.is_final() => Reach::NotMeant,
+        BulkAction::Resume { .. } | BulkAction::Acknowledge => {
+            units_or(run.units_where(|unit| in_error(unit) && which.fits(&unit.state)), Reach::NotMeant)
+        }
+        BulkAction::Choose { step, .. } => {
+            let is_meant = |unit: &UnitRef| {
+                let is = |step| flow.is_some_and(|flow| is_named(flow, *unit, step));
+                step.as_ref().is_none_or(|step| is(step))
+            };
+            let mut held = run.units_where(|unit| matches!(unit.state, UnitState::Held { .. }));
+            held.retain(is_meant);
+            units_or(held, Reach::NotMeant)
+        }
+        BulkAction::Signal { name, .. } => {
+            let waits = |unit: &Unit| matches!(&unit.state, UnitState::Waiting(Waiting::Signal { name: wanted, .. }) if wanted == name);
+            if run.units_where(waits).is_empty() { Reach::LeftOut } else { Reach::Run }
+        }
+        BulkAction::Skip { step } | BulkAction::Complete { step, .. } => {
+            let id = step.split_once('[').map_or(&**step, |(id, _)| id);
+            let Some(flow) = flow.filter(|flow| flow.find(id).is_some()) else { return Reach::NotMeant };
+            let mut units = units_named(run, flow, step).unwrap_or_default();
+            let is_meant = |unit: &Unit| rests(&unit.state) && which.fits(&unit.state);
+            units.retain(|unit| run.unit(*unit).is_some_and(is_meant));
+            units_or(units, if which.needs_person { Reach::NotMeant } else { Reach::LeftOut })
+        }
+    }
+}
+
+fn units_or(units: Vec<UnitRef>, none: Reach) -> Reach {
+    if units.is_empty() { none } else { Reach::Units(units) }
+}
+
+fn in_error(unit: &Unit) -> bool {
+    matches!(unit.state, UnitState::Error { .. })
+}
+
+/// Whether it can be ended from outside.
+fn rests(state: &UnitState) -> bool {
+    matches!(
+        state,
+        UnitState::Error { .. } | UnitState::Held { .. } | UnitState::Waiting(_) | UnitState::Ready(_)
+    )
+}
+
+/// Whether `name` is what people call this unit, or the step that it is an item of.
+pub fn is_named(flow: &Flow, unit: UnitRef, name: &str) -> bool {
+    let name_of = |unit| unit_name(flow, unit);
+    name_of(unit) == name || name_of(UnitRef::step(unit.step)) == name
+}
+
+/// The units of a run that go by this name: a step, an item as `step[3]`, or, where a step with items is named as a whole,
+/// those of its items that are in error or held.
+pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, String> {
+    let (id, item) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        None => (name, None),
+        Some((id, item)) => {
+            let item: u32 = item
+                .parse()
+                .map_err(|_| format!("`{name}` names no item: the number in brackets counts from 0"))?;
+            (id, Some(item))
+        }
+    };
+    let step: StepIx = flow.find(id).ok_or_else(|| format!("flow `{}` has no step `{id}`", flow.name))?;
+    match (run.step(step), item) {
+        (StepRun::Single(_), None) => Ok(vec![UnitRef::step(step)]),
+        (StepRun::Single(_), Some(_)) => Err(format!("step `{id}` has no items")),
+        (StepRun::Items(items), Some(item)) if items.units.contains_key(&item) => {
+            Ok(vec![UnitRef::item(step, item)])
+        }
+        (StepRun::Items(_), Some(_)) => Err(format!("`{name}` has not begun")),
+        (StepRun::Items(items), None) => {
+            let is_open = |unit: &Unit| in_error(unit) || matches!(unit.state, UnitState::Held { .. });
+            let open = items.units.iter().filter(|(_, unit)| is_open(unit));
+            let open: Vec<UnitRef> = open.map(|(item, _)| UnitRef::item(step, *item)).collect();
+            if open.is_empty() {
+                return Err(format!("none of the items of step `{id}` is in error or held"));
+            }
+            Ok(open)
+        }
+    }
+}
+
+/// Why a run that is final cannot be rerun like this, if it cannot.
+pub fn may_rerun(run: &Run, continues: bool) -> Result<(), String> {
+    // A handler is the last thing that its run does, so nobody else runs it again.
+    if let Origin::Child { parent, .. } = &run.origin {
+        return Err(format!(
+            "{} is a part of {parent}, which decides when it runs again; rerun that one",
+            run.id
+        ));
+    }
+    if continues && run.state() == RunState::Completed {
+        return Err(format!(
+            "{} is completed, so there is no point of failure to go on from; rerun it with --all or --steps",
+            run.id
+        ));
+    }
+    Ok(())
+}
+
+/// What is asked of a target, in the run as it is now and in its flow. Refused in a sentence where it cannot be.
+pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Result<Command, String> {
+    let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
+    let own = Some(BulkRef { bulk: bulk.id, place: target.place });
+    let in_error = || target.unit.ok_or("none of its steps was in error when this was ordered");
+    Ok(match &bulk.action {
+        BulkAction::Resume { input, step_input } => {
+            let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
+            Command::Resume { unit: Some(in_error()?), by, reason, changes: Box::new(changes) }
+        }
+        BulkAction::Acknowledge => Command::Acknowledge { unit: Some(in_error()?), by, reason },
+        BulkAction::Cancel => Command::Cancel { by, reason },
+        BulkAction::Rerun { again, input, step_input } => {
+            may_rerun(run, *again == BulkRerun::Continue)?;
+            let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
+            Command::Rerun { what: steps_of(again, flow)?, changes: Box::new(changes), by }
+        }
+        BulkAction::Choose { choice, .. } => {
+            let unit = target.unit.ok_or("none of its steps was held when this was ordered")?;
+            Command::Choose { unit, choice: *choice, by, bulk: own }
+        }
+        BulkAction::Signal { name, payload } => {
+            Command::Signal { name: name.clone(), payload: payload.clone(), by }
+        }
+        BulkAction::Skip { step } => Command::Skip { unit: unit_of(target, run, flow, step)?, by, reason },
+        BulkAction::Complete { step, output } => {
+            let unit = unit_of(target, run, flow, step)?;
+            Command::Complete { unit, output: output.clone(), by, reason }
+        }
+        BulkAction::Forget => return Err("to forget is no command of a run".to_owned()),
+    })
+}
+
+fn steps_of(again: &BulkRerun, flow: &Flow) -> Result<Rerun, String> {
+    Ok(match again {
+        BulkRerun::Continue => Rerun::Continue,
+        BulkRerun::All => Rerun::All,
+        BulkRerun::Steps(names) => {
+            let find = |name: &std::sync::Arc<str>| {
+                flow.find(name).ok_or_else(|| format!("flow `{}` has no step `{name}`", flow.name))
+            };
+            Rerun::Steps(names.iter().map(find).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+/// The unit of a target that goes by this name still: the run may have another version of its flow by now.
+fn unit_of(target: &Target, run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, String> {
+    match target.unit {
+        Some(unit) if is_named(flow, unit, name) => Ok(unit),
+        Some(_) => Err(format!("its flow is another version now, in which `{name}` is another step")),
+        None => match units_named(run, flow, name)?.as_slice() {
+            [unit] => Ok(*unit),
+            _ => Err(format!("step `{name}` has several items: name one, as in `{name}[0]`")),
+        },
+    }
+}
