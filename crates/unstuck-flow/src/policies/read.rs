@@ -31,6 +31,16 @@ pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Op
         problems.error(node.at, "", "this is a flow, and not a policy").hint("`unstuck run` starts flows");
         return None;
     }
+    if node.entry("policies").is_some() && node.entry("name").is_none() {
+        problems
+            .error(
+                node.at,
+                "policies",
+                "a file of policies is the list itself, without `policies:` around it",
+            )
+            .hint("begin each policy with `- name: <name>`, or put `---` between them");
+        return None;
+    }
     let object = Object::read(&Spot::root(node), fields::POLICY, "a policy", problems)?;
     let mut reader = Reader { problems, wrong: Vec::new() };
     reader.blame_misspelled(&object, node, fields::POLICY, |name| name);

@@ -31,6 +31,14 @@ const FILES: &[Case] = &[
         &["1:1: this is a flow, and not a policy (`unstuck run` starts flows)"],
     ),
     (
+        "a list with a word around it",
+        "policies:\n  - {name: a, flow: f, maxAttempts: 2, backOff: {delay: 1}}\n",
+        &[
+            "1:1: policies: a file of policies is the list itself, without `policies:` around it (begin each policy with \
+           `- name: <name>`, or put `---` between them)",
+        ],
+    ),
+    (
         "a key twice",
         "{name: a, flow: f, maxAttempts: 2, backOff: 1, name: b}",
         &["1:48: name: given twice: first on line 1 (keep one of the two)"],
