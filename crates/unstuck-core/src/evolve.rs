@@ -352,12 +352,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             let (attempt, resumed_by) = (*attempt, *resumed_by);
             UnitState::Active(Live { attempt, resumed_by, queued_at: at, doing, spared: None })
         }
-        UnitFact::ChildChanged { state: told } => {
-            if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
-                *state = *told;
-            }
-            return;
-        }
+        UnitFact::ChildChanged { state } => return tell_child_state(unit, *state),
         UnitFact::PassedOver { .. } | UnitFact::ReportIgnored { .. } => return,
         UnitFact::Chosen { bulk, .. } => return remember(unit, *bulk),
         UnitFact::Resumed { by, bulk, .. } => {
@@ -368,6 +363,12 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::Closed { how } => closed(*how, at),
     };
     unit.state = next;
+}
+
+fn tell_child_state(unit: &mut Unit, told: RunState) {
+    if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
+        *state = told;
+    }
 }
 
 /// The bulk action that wants to know how it comes out, if one does.

@@ -37,7 +37,7 @@ fn a_process_may_print_more_than_an_output_may_have() {
         (format!("{much}; echo no luck >&2; exit 1"), "stalled no luck"),
         (format!("{much}; exit 65"), "failed (data) exit status 65"),
         (format!("{much}; exit 75"), "deferred - -"),
-        (format!("{much}; kill -9 $$"), "stalled killed by signal 9"),
+        (format!("{much}; kill -9 $$"), "stalled killed by signal 9 (SIGKILL)"),
     ];
     for (script, expected) in cases {
         let (last, logs) = printed(shell(&script));
