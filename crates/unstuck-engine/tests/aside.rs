@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Pace, Target, TargetResult};
 use unstuck_core::clock::Correction;
 use unstuck_core::command::{Command, OnDuplicate, Rerun, Says};
 use unstuck_core::decide::Answer;
@@ -12,8 +13,9 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope};
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, StepIx};
 use unstuck_core::model::run::RunState;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, Next, Settings};
@@ -493,6 +495,36 @@ fn a_run_whose_flow_does_not_compile_can_be_cancelled_and_forgotten() {
     bench.engine.put_flow(flow("bad", false)).expect("kept");
     bench.go();
     assert_eq!((bench.engine.aside(), bench.state(other)), (0, RunState::Completed));
+}
+
+#[test]
+fn a_bulk_action_cancels_runs_that_are_set_aside_and_resumes_none_of_them() {
+    let mut bench = Bench::new(MemoryStore::deferred(), &ALL, false);
+    let runs = [bench.start("bad"), bench.start("bad")];
+    let mut bench = restart(bench, &["work"], false);
+    bench.now = bench.now + Millis::seconds(60);
+    bench.go();
+    assert_eq!(bench.engine.aside(), 2);
+    let resume = BulkAction::Resume { input: None, step_input: None };
+    let cases = [(resume, 2, 2, RunState::Waiting), (BulkAction::Cancel, 0, 0, RunState::Cancelled)];
+    for (action, refused, aside, state) in cases {
+        let id = bench.engine.new_bulk_id(bench.now);
+        let target = |(place, run): (u64, &RunId)| {
+            let unit = matches!(action, BulkAction::Resume { .. }).then(|| UnitRef::step(StepIx(0)));
+            Target { place, run: *run, unit, result: TargetResult::Pending }
+        };
+        bench.engine.put_targets(id, (0..).zip(&runs).map(target).collect()).expect("puts");
+        let pace = Pace { rate: 1_000, canary: None };
+        let by = (Actor::User("ops".into()), None);
+        let bulk = Bulk::new(id, action, by, "some runs".into(), pace, 2, bench.now);
+        bench.engine.begin_bulk(bulk).expect("begins");
+        bench.now = bench.now + Millis::seconds(1);
+        bench.go();
+        let bulk = bench.engine.store().bulk(id).expect("reads").expect("there");
+        assert_eq!((bulk.state, bulk.counts.refused), (BulkState::Done, refused));
+        assert_eq!(bench.engine.aside(), aside);
+        assert_eq!(runs.map(|run| bench.state(run)), [state; 2]);
+    }
 }
 
 #[test]
