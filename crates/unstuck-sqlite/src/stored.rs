@@ -1,12 +1,16 @@
 //! The kinds of text that rows hold: each can be read and written again, which tests do with texts of any kind.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unstuck_core::bulk::Bulk;
+use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
-use unstuck_core::policy::{Policy, PolicyAudit};
+use unstuck_core::model::log::LogRecord;
+use unstuck_core::policy::{Policy, PolicyAudit, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Ready;
 use unstuck_store::contract::StoreError;
@@ -36,11 +40,19 @@ pub enum StoredKind {
     OpenError,
     /// A bulk action.
     Bulk,
+    /// Whether automatic resumes are paused.
+    PolicySwitch,
+    /// How the clock was set.
+    Clock,
+    /// The steps of a flow version, in the order by which events number them.
+    StepOrder,
+    /// What an attempt printed.
+    Log,
 }
 
 impl StoredKind {
     /// Every kind.
-    pub const ALL: [StoredKind; 10] = [
+    pub const ALL: [StoredKind; 14] = [
         StoredKind::Event,
         StoredKind::Ready,
         StoredKind::Slot,
@@ -51,6 +63,10 @@ impl StoredKind {
         StoredKind::Error,
         StoredKind::OpenError,
         StoredKind::Bulk,
+        StoredKind::PolicySwitch,
+        StoredKind::Clock,
+        StoredKind::StepOrder,
+        StoredKind::Log,
     ];
 
     /// What it is, for people.
@@ -66,6 +82,10 @@ impl StoredKind {
             StoredKind::Error => "an error",
             StoredKind::OpenError => "an open error",
             StoredKind::Bulk => "a bulk action",
+            StoredKind::PolicySwitch => "the switch of policies",
+            StoredKind::Clock => "the record of the clock",
+            StoredKind::StepOrder => "the order of steps",
+            StoredKind::Log => "a log",
         }
     }
 
@@ -85,6 +105,10 @@ impl StoredKind {
             StoredKind::Error => self.again::<ErrorRecord>(kept),
             StoredKind::OpenError => self.again::<OpenError>(kept),
             StoredKind::Bulk => self.again::<Bulk>(kept),
+            StoredKind::PolicySwitch => self.again::<PolicySwitch>(kept),
+            StoredKind::Clock => self.again::<ClockRecord>(kept),
+            StoredKind::StepOrder => self.again::<Vec<Arc<str>>>(kept),
+            StoredKind::Log => self.again::<LogRecord>(kept),
         }
     }
 

@@ -16,7 +16,7 @@ use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::wakeup::slot_use;
 use unstuck_sqlite::check::check;
-use unstuck_sqlite::{Options, Room, SqliteStore};
+use unstuck_sqlite::{Options, Room, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence};
 use unstuck_store::contract::{
@@ -25,6 +25,10 @@ use unstuck_store::contract::{
 
 const SCHEMA_1: &str = include_str!("older/schema-1.sql");
 const SCHEMA_3: &str = include_str!("older/schema-3.sql");
+/// Runs in every state that the command line reaches, with policies, a bulk action, logs and a second generation.
+const SCHEMA_7: &str = include_str!("older/schema-7.sql");
+/// Rows of schema 7, a kind and a text each: every variant and every field of what was ever written is in one of them.
+const ROWS_7: &str = include_str!("older/rows-7.tsv");
 
 /// A folder with a store of the first schema.
 fn old_store() -> TempDir {
@@ -260,4 +264,51 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     assert_eq!(open.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
     drop(store);
     assert_clean(folder.path(), &flows);
+}
+
+#[test]
+fn a_store_of_schema_7_is_whole_and_shows_what_it_showed() {
+    let folder = store_of(SCHEMA_7);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let runs = store.list(&Filter::default(), None, 99).expect("lists");
+    let states: Vec<&str> = runs.iter().map(|run| run.state().word()).collect();
+    let expected = [
+        "running",
+        "error",
+        "error",
+        "running",
+        "paused",
+        "running",
+        "completed",
+        "completed",
+        "failed",
+        "completed",
+        "completed",
+        "completed",
+        "held",
+        "running",
+    ];
+    assert_eq!(states, expected);
+    let generations: u32 = runs.iter().map(|run| run.generation).sum();
+    assert_eq!(generations, 15, "one of them was rerun");
+    let open = store.open_errors(&OpenFilter::default(), None, 99).expect("reads");
+    assert_eq!(open.iter().filter(|error| error.resume.is_some()).count(), 1);
+    assert_eq!(store.policies().expect("reads").len(), 2);
+    assert!(store.policy_switch().expect("reads").paused().is_some());
+    drop(store);
+    let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+#[test]
+fn rows_of_schema_7_are_read_and_written_as_they_were() {
+    let mut seen = Vec::new();
+    for line in ROWS_7.lines() {
+        let (kind, text) = line.split_once('\t').expect("a kind and a text");
+        let known =
+            StoredKind::ALL.into_iter().find(|known| format!("{known:?}") == kind).expect("a known kind");
+        assert_eq!(known.written_again(text).as_deref(), Ok(text), "{kind}");
+        seen.push(known);
+    }
+    assert!(StoredKind::ALL.iter().all(|kind| seen.contains(kind)), "{seen:?}");
 }
