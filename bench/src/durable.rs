@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::event::Fact;
 use unstuck_core::json::Json;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::Word;
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request};
 use unstuck_sqlite::SqliteStore;
 
@@ -113,8 +113,8 @@ impl Bench {
             for happened in self.next() {
                 match happened {
                     Output::Dispatch { job, .. } => {
-                        let says = Says::Complete { output: output.clone() };
-                        self.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+                        let says = Report::Complete { output: output.clone() };
+                        self.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
                     }
                     Output::Reply { result, .. } => assert!(result.is_ok(), "{result:?}"),
                     Output::Happened { event, .. } => {
@@ -135,10 +135,12 @@ impl Bench {
     /// What has become durable next.
     pub(crate) fn next(&mut self) -> Vec<Output> {
         let mut outputs = self.engine.step(now() + self.skew);
-        match self.engine.what_next() {
-            Next::Now => {}
-            Next::Settling => outputs.extend(self.engine.wait()),
-            Next::At(_) | Next::Idle => assert!(!outputs.is_empty(), "nothing would ever happen again"),
+        match self.engine.next_step() {
+            NextStep::Now => {}
+            NextStep::Settling => outputs.extend(self.engine.wait()),
+            NextStep::At(_) | NextStep::Idle => {
+                assert!(!outputs.is_empty(), "nothing would ever happen again")
+            }
         }
         outputs
     }

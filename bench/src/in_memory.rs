@@ -3,21 +3,21 @@
 
 use std::collections::HashMap;
 
-use unstuck_core::command::{Command, OnDuplicate, Says, Start, StartInput};
+use unstuck_core::command::{Command, OnDuplicate, Report, Start, StartInput};
 use unstuck_core::decide::{Context, Effect, decide};
 use unstuck_core::event::Actor;
 use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::model::run::Origin;
 use unstuck_core::offer::Offers;
-use unstuck_core::policy::{Policies, Turns};
+use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_engine::engine::{Engine, Settings};
-use unstuck_engine::executor::Word;
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request};
 use unstuck_store::memory::MemoryStore;
 
@@ -77,7 +77,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 downtimes: &[],
                 clock: 0,
                 policies: &policies,
-                turns: &mut Turns::default(),
+                turns: &mut ResumePacer::default(),
                 max_nesting: MAX_NESTING,
                 homes: &homes,
             };
@@ -86,7 +86,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
             for effect in decision.effects {
                 if let Effect::Dispatch { attempt, worker, load } = effect {
                     offers.give_back(&worker, load);
-                    next = Some(Command::Answer { attempt, says: Says::Complete { output: Json::NULL } });
+                    next = Some(Command::Report { attempt, report: Report::Complete { output: Json::NULL } });
                 }
             }
         }
@@ -103,7 +103,7 @@ fn engine_runs(text: &str, input: &Json, in_flight: u32, runs: u32, keys: bool) 
     let flow = engine.put_flow(flow(text)).expect("kept").name.clone();
     engine.register(offer(in_flight), false);
     engine.watch(false);
-    let last_step = StepIx(2);
+    let last_step = StepIndex(2);
     let (mut started, mut transitions, mut open) = (0, 0, 0);
     while open > 0 || engine.backlog() > 0 || started < u64::from(runs) {
         while open < in_flight && started < u64::from(runs) {
@@ -117,8 +117,10 @@ fn engine_runs(text: &str, input: &Json, in_flight: u32, runs: u32, keys: bool) 
                 Output::Dispatch { job, .. } => {
                     transitions += 1;
                     open -= u32::from(job.attempt.unit.step == last_step);
-                    engine
-                        .submit(Request::Word(Word::Says(job.attempt, Says::Complete { output: job.input })));
+                    engine.submit(Request::Executor(ExecutorReport::Report(
+                        job.attempt,
+                        Report::Complete { output: job.input },
+                    )));
                 }
                 Output::Reply { result, .. } => {
                     assert!(result.is_ok(), "{result:?}");

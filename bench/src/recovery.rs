@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::errors::OpenError;
 use unstuck_core::event::{Actor, Fact};
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
-use unstuck_core::policy::{Criteria, DraftBackOff, Failure, Policies, PolicyDraft};
-use unstuck_engine::executor::Word;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_core::policy::{Criteria, DraftBackOff, ErrorToMatch, Policies, PolicyDraft};
+use unstuck_engine::executor::ExecutorReport;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{Output, Request};
-use unstuck_engine::trials::{StoreErrors, TryOn, TryPolicies, try_policies};
-use unstuck_store::contract::{GroupFilter, OpenFilter, Store};
+use unstuck_engine::trials::{StoreErrors, TrialErrors, TrialRequest, try_policies};
+use unstuck_store::contract::{GroupFilter, OpenErrorFilter, Store};
 
 use crate::durable::{Bench, now};
 use crate::flows::{flow, offer, start};
@@ -43,8 +43,8 @@ pub fn put_into_error(bench: &mut Bench, runs: u64) {
             if let Output::Dispatch { job, .. } = output {
                 let error =
                     Box::new(Error::new(format!("HTTP {} of shop {}", 500 + failed % 4, kind(failed))));
-                let says = Says::Fail { error, fatal: false };
-                bench.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+                let says = Report::Fail { error, fatal: false };
+                bench.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
                 failed += 1;
             }
         }
@@ -89,7 +89,7 @@ pub fn matching(count: usize) -> Duration {
     let id = |n: u64| Arc::from(format!("id-{n}"));
     let policies = (0u64..).zip(drafts(count)).map(|(n, draft)| draft.check(&id(n), n).expect("good"));
     let policies = Policies::new(policies.collect()).expect("they do not collide");
-    let failure = Failure {
+    let failure = ErrorToMatch {
         cause: "HTTP 503 of shop ab",
         root_flow: "failing",
         action: "failing.a",
@@ -127,12 +127,12 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
         let found = bench.engine.store().error_groups(&GroupFilter::default(), 100).expect("reads");
         assert!(!found.is_empty());
     });
-    let order = PolicyOrder::Load { drafts: drafts(policies), replace: false, by: by() };
+    let order = PolicyCommand::Load { drafts: drafts(policies), replace: false, by: by() };
     bench.engine.change_policies(order, now()).expect("loaded");
     let preview = timed(|| {
         let mut errors = StoreErrors { store: bench.engine.store(), now: now() };
-        let tried = TryPolicies::Named(TAKES_ALL.into());
-        let tried = try_policies(&mut errors, tried, TryOn::Open).expect("tried");
+        let tried = TrialRequest::Named(TAKES_ALL.into());
+        let tried = try_policies(&mut errors, tried, TrialErrors::Open).expect("tried");
         assert_eq!(tried[0].trial.matched, runs);
     });
     let apply = timed(|| apply(bench, runs));
@@ -143,8 +143,8 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
         for output in bench.next() {
             match output {
                 Output::Dispatch { job, .. } => {
-                    let says = Says::Complete { output: Json::NULL };
-                    bench.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+                    let says = Report::Complete { output: Json::NULL };
+                    bench.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
                 }
                 Output::Happened { event, .. } => {
                     transitions += 1;
@@ -163,7 +163,7 @@ fn apply(bench: &mut Bench, runs: u64) {
     let wait = unstuck_core::time::Millis::minutes(5);
     loop {
         let page: Vec<OpenError> =
-            bench.engine.store().open_errors(&OpenFilter::default(), after, 1_000).expect("reads");
+            bench.engine.store().open_errors(&OpenErrorFilter::default(), after, 1_000).expect("reads");
         after = page.last().map(|error| (error.record.run, error.record.unit));
         for OpenError { record, .. } in &page {
             let by = Actor::User("bench".into());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use unstuck_core::model::expression::{Evaluate, Reads, Scope, Template};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::time::Time;
 use unstuck_flow::expression::{
     self, ExpressionError, MAX_NESTING, MAX_RESULT_BYTES, MAX_RESULT_DEPTH, MAX_SOURCE_BYTES, Names,
@@ -59,8 +59,8 @@ fn names() -> Names<'static> {
     Names { steps: &|name| STEPS.iter().position(|step| *step == name).map(ix), step_ids: &STEPS, item: true }
 }
 
-fn ix(place: usize) -> StepIx {
-    StepIx(u16::try_from(place).expect("there are few"))
+fn ix(place: usize) -> StepIndex {
+    StepIndex(u16::try_from(place).expect("there are few"))
 }
 
 /// A refusal has its place in the text and says something.

@@ -3,16 +3,16 @@
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_sqlite::StoredKind;
-use unstuck_store::audit::history::History;
+use unstuck_store::verify::history::HistoryCheck;
 
 /// A line with the kind of a row, and its text.
 pub(crate) fn row(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Some((kind, text)) = text.split_once('\n') else { return };
     let Some(kind) = StoredKind::ALL.into_iter().find(|known| known.what() == kind) else { return };
-    match kind.written_again(text) {
+    match kind.read_and_write(text) {
         Ok(once) => {
-            let twice = kind.written_again(&once).unwrap_or_else(|error| panic!("{error}: {once}"));
+            let twice = kind.read_and_write(&once).unwrap_or_else(|error| panic!("{error}: {once}"));
             assert_eq!(twice, once, "what is written is read as the same");
         }
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
@@ -22,12 +22,12 @@ pub(crate) fn row(bytes: &[u8]) {
 /// Events, one to a line.
 pub(crate) fn history(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let mut history = History::new(RunId(1));
+    let mut history = HistoryCheck::new(RunId(1));
     let mut findings = Vec::new();
     for line in text.lines() {
         match serde_json::from_str::<Event>(line) {
-            Ok(event) => history.follow(&event, &mut findings),
-            Err(_) => history.lose(),
+            Ok(event) => history.check_event(&event, &mut findings),
+            Err(_) => history.mark_unreadable(),
         }
     }
     for finding in findings {

@@ -5,7 +5,7 @@ use unstuck_core::duration::{parse_duration, parse_instant, read_duration};
 use unstuck_core::fingerprint::{Fingerprint, pattern};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Millis;
 use unstuck_engine::token::Signer;
@@ -56,7 +56,7 @@ pub(crate) fn token(bytes: &[u8]) {
     let [generation, step, item, attempt, change] = [(); 5].map(|()| number());
     // The largest number stands for no item; no list is as long.
     let item = (item != u32::MAX && step & 1 << 16 != 0).then_some(item);
-    let unit = UnitRef { step: StepIx((step & 0xffff) as u16), item };
+    let unit = UnitRef { step: StepIndex((step & 0xffff) as u16), item };
     let attempt = AttemptId { run, generation, unit, attempt };
     let token = signer.sign(attempt);
     assert_eq!(signer.verify(&token), Some(attempt));

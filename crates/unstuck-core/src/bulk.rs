@@ -14,9 +14,11 @@ use crate::json::Json;
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
-pub(crate) use outcome::{outcome, run_outcome, settles, settles_run};
+pub(crate) use outcome::{rerun_result, resume_result, run_outcome, unit_outcome};
 pub use result::{CountedAs, ResultKind, TargetResult};
-pub use target::{Reach, Which, command_for, is_named, may_rerun, needs_person, reach, units_named};
+pub use target::{
+    TargetFilter, TargetScope, check_rerun, command_for, is_named, needs_person, target_scope, units_named,
+};
 
 /// So many targets a second, unless somebody says otherwise.
 pub const DEFAULT_RATE: u32 = 50;
@@ -112,7 +114,7 @@ impl BulkAction {
     }
 
     /// The result of a target right after it was acted on: the last one, or one that another follows.
-    pub fn acted(&self) -> TargetResult {
+    pub fn result_of_acting(&self) -> TargetResult {
         match self {
             BulkAction::Resume { .. } => TargetResult::Resumed,
             BulkAction::Acknowledge => TargetResult::Acknowledged,
@@ -128,8 +130,8 @@ impl BulkAction {
     }
 
     /// Whether the result of a target is known only later: then it can be gone through in waves.
-    pub fn comes_out_later(&self) -> bool {
-        self.acted().is_under_way()
+    pub fn has_later_result(&self) -> bool {
+        self.result_of_acting().is_under_way()
     }
 
     /// What the results of these targets are about, one or several.
@@ -190,7 +192,7 @@ pub struct Bulk {
     /// The place of the next target that is to be acted on.
     pub next: u64,
     /// What became of those before it.
-    pub counts: Counts,
+    pub counts: BulkCounts,
     /// The wave under way.
     pub wave: Wave,
     /// What the pace allows: a thousandth of a target for each millisecond and each target a second; a second's worth
@@ -224,7 +226,7 @@ pub enum BulkState {
 /// How many targets have come to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct BulkCounts {
     /// Acted on, with the result still to come.
     pub under_way: u64,
     /// Passed the step that had failed; completed after a rerun; acknowledged, cancelled, and whatever else is done at once.
@@ -299,7 +301,7 @@ impl Bulk {
         let end = pace.canary.map_or(total, |canary| u64::from(canary.max(1)).min(total));
         let wave = Wave { number: 1, end, failed: 0 };
         let state = if total == 0 { BulkState::Done } else { BulkState::Running };
-        let (next, counts) = (0, Counts::default());
+        let (next, counts) = (0, BulkCounts::default());
         Bulk {
             id,
             action,
@@ -338,17 +340,17 @@ impl Bulk {
     }
 
     /// Whether nothing can happen to it any more, and no result is to come.
-    pub fn is_over(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.state.is_final() && self.counts.under_way == 0
     }
 
     /// The next target was acted on, with this result.
-    pub fn acted(&mut self, result: &TargetResult, now: Time) {
+    pub fn record_acted(&mut self, result: &TargetResult, now: Time) {
         self.credit = self.credit_at(now).saturating_sub(ONE_TARGET);
         self.credited_at = self.credited_at.max(now);
         self.next += 1;
         self.count(result);
-        self.move_on();
+        self.advance_wave();
     }
 
     /// Who comes late makes up for a second at most.
@@ -359,10 +361,10 @@ impl Bulk {
     }
 
     /// The result of a target that was under way is known.
-    pub fn settled(&mut self, result: &TargetResult) {
+    pub fn record_result(&mut self, result: &TargetResult) {
         self.counts.under_way = self.counts.under_way.saturating_sub(1);
         self.count(result);
-        self.move_on();
+        self.advance_wave();
     }
 
     fn count(&mut self, result: &TargetResult) {
@@ -379,7 +381,7 @@ impl Bulk {
     }
 
     /// Begins the next wave, stops, or ends, as far as what is known allows.
-    fn move_on(&mut self) {
+    fn advance_wave(&mut self) {
         if !matches!(self.state, BulkState::Running | BulkState::Acted) {
             return;
         }
@@ -417,7 +419,7 @@ impl Bulk {
         if changed {
             self.wave.failed = 0;
             self.credited_at = self.credited_at.max(now);
-            self.move_on();
+            self.advance_wave();
         }
         Ok(changed)
     }

@@ -12,7 +12,7 @@ use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
 use crate::model::log::AttemptLog;
 use crate::model::nesting::Nesting;
-use crate::model::run::{Origin, RunState, Serves};
+use crate::model::run::{Origin, ParentAttempt, RunState};
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
@@ -31,11 +31,11 @@ pub enum Command {
         worker: Worker,
     },
     /// What a worker says about an attempt.
-    Answer {
+    Report {
         /// The attempt, from its token.
         attempt: AttemptId,
         /// What it says.
-        says: Says,
+        report: Report,
     },
     /// The worker of this attempt is gone.
     Lost {
@@ -217,7 +217,7 @@ pub enum OnDuplicate {
 
 /// What a worker says about its attempt.
 #[derive(Clone, Debug)]
-pub enum Says {
+pub enum Report {
     /// Work has begun.
     Start,
     /// It is alive, and how far it is.
@@ -258,7 +258,7 @@ pub enum Rerun {
     /// Everything.
     All,
     /// These steps, with everything that depends on them.
-    Steps(Vec<crate::model::flow::StepIx>),
+    Steps(Vec<crate::model::flow::StepIndex>),
 }
 
 /// A message from one run to another, decided in the transaction of the first and delivered at least once.
@@ -278,12 +278,12 @@ pub enum NoticeBody {
     /// To a child: go on as the next generation.
     ContinueChild {
         /// For this attempt.
-        serves: Serves,
+        serves: ParentAttempt,
     },
     /// To a child: cancel, if it still works for this attempt.
     CancelChild {
         /// Which.
-        serves: Serves,
+        serves: ParentAttempt,
     },
     /// To a child: pause.
     PauseChild,
@@ -367,7 +367,7 @@ impl Command {
             | Command::Lost { .. }
             | Command::Due { .. }
             | Command::Notice(_)
-            | Command::Answer { .. }
+            | Command::Report { .. }
             | Command::Choose { .. }
             | Command::ApplyPolicies { .. }
             | Command::Unpause { .. }
@@ -385,7 +385,7 @@ impl Command {
             | Command::Lost { .. }
             | Command::Due { .. }
             | Command::Notice(_) => Actor::Engine,
-            Command::Answer { .. } => Actor::Worker,
+            Command::Report { .. } => Actor::Worker,
             Command::Choose { by, .. }
             | Command::Resume { by, .. }
             | Command::Acknowledge { by, .. }

@@ -1,16 +1,16 @@
 //! The one place where it is decided what a command does to a run.
 
 mod acknowledge;
-mod answer;
-mod apply;
-mod by_hand;
+mod apply_policies;
 mod cancel;
 mod child;
+mod choose;
+mod complete_or_skip;
 mod draft;
 mod expire;
 mod forget;
-mod hold;
 mod pause;
+mod report;
 mod rerun;
 mod resume;
 mod signal;
@@ -32,16 +32,16 @@ use crate::model::log::LogRecord;
 use crate::model::run::Run;
 use crate::model::unit::UnitRef;
 use crate::offer::Offers;
-use crate::policy::{Policies, Turns};
+use crate::policy::{Policies, ResumePacer};
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::time::Time;
 
-pub use child::refuse_child;
+pub use child::notice_of_refused_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
-pub use forget::forget;
-pub use start::same_input;
+pub use forget::check_forget;
+pub use start::check_same_input;
 
 /// The largest input, output or signal.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024 * 1024;
@@ -54,7 +54,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 pub const MAX_REASON_CHARACTERS: usize = 1_000;
 
 /// Refuses the name of a person, or a reason that one gives, that is too long: both are kept with every event.
-pub fn check_words(by: &Actor, reason: Option<&str>) -> Result<(), Refusal> {
+pub fn check_texts(by: &Actor, reason: Option<&str>) -> Result<(), Refusal> {
     if let Actor::User(name) = by
         && name.len() > MAX_NAME_BYTES
     {
@@ -96,7 +96,7 @@ pub struct Context<'a> {
     /// The resume policies in force, and whether they resume anything.
     pub policies: &'a Policies,
     /// The turns of resumes that have waited while policies were paused.
-    pub turns: &'a mut Turns,
+    pub turns: &'a mut ResumePacer,
     /// How deep children and handlers may be nested.
     pub max_nesting: u32,
     /// The homes that the engine drives.
@@ -229,53 +229,55 @@ fn decide_on(
 ) -> Result<(Decision, Option<Box<Run>>), Refusal> {
     let before = run.as_ref().map(|run| (run.generation, run.state()));
     let by = command.actor();
-    check_words(&by, command.reason())?;
+    check_texts(&by, command.reason())?;
     let mut draft = Draft::new(run, context);
     // Whatever is decided is decided by the clock as it is now.
     let corrected = draft.correct_clock();
     let answer = match command {
         Command::Start(start) => start::start(&mut draft, *start),
         Command::Admit => start::admit(&mut draft),
-        Command::Claim { unit, worker } => answer::claim(&mut draft, unit, worker),
-        Command::Answer { attempt, says } => answer::answer(&mut draft, attempt, says),
-        Command::Lost { attempt, with_others } => expire::lost(&mut draft, attempt, with_others),
-        Command::Due { unit, heard } => expire::due(&mut draft, unit, heard),
-        Command::Choose { unit, choice, bulk, .. } => hold::choose(&mut draft, unit, choice, bulk),
+        Command::Claim { unit, worker } => report::claim(&mut draft, unit, worker),
+        Command::Report { attempt, report: says } => report::report(&mut draft, attempt, says),
+        Command::Lost { attempt, with_others } => expire::lose_worker(&mut draft, attempt, with_others),
+        Command::Due { unit, heard } => expire::fire_due(&mut draft, unit, heard),
+        Command::Choose { unit, choice, bulk, .. } => choose::choose(&mut draft, unit, choice, bulk),
         Command::Resume { unit, reason, changes, .. } => {
             resume::resume(&mut draft, unit, reason.as_ref(), *changes)
         }
         Command::Acknowledge { unit, reason, .. } => {
             acknowledge::acknowledge(&mut draft, unit, reason.as_ref())
         }
-        Command::Complete { unit, output, reason, .. } => by_hand::complete(&mut draft, unit, output, reason),
-        Command::Skip { unit, reason, .. } => by_hand::skip(&mut draft, unit, reason),
+        Command::Complete { unit, output, reason, .. } => {
+            complete_or_skip::complete(&mut draft, unit, output, reason)
+        }
+        Command::Skip { unit, reason, .. } => complete_or_skip::skip(&mut draft, unit, reason),
         Command::ApplyPolicies { unit, only, after, .. } => {
-            apply::apply(&mut draft, unit, only.as_deref(), after)
+            apply_policies::apply_policies(&mut draft, unit, only.as_deref(), after)
         }
         Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
         Command::Unpause { .. } => pause::unpause(&mut draft),
         Command::Cancel { reason, .. } => cancel::cancel(&mut draft, reason),
         Command::Signal { name, payload, .. } => signal::signal(&mut draft, &name, payload),
         Command::Rerun { what, changes, .. } => rerun::rerun(&mut draft, &what, *changes),
-        Command::Notice(notice) => notice_of(&mut draft, *notice),
+        Command::Notice(notice) => decide_notice(&mut draft, *notice),
     };
     match answer {
         Ok(answer) => Ok(draft.finish(answer, before, by)),
         Err(refusal) => {
-            draft.uncorrect_clock(corrected);
+            draft.undo_clock_correction(corrected);
             Err(refusal)
         }
     }
 }
 
-fn notice_of(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
+fn decide_notice(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
     match notice {
         NoticeBody::StartChild(child) => start::start_child(draft, *child),
         NoticeBody::ContinueChild { serves } => rerun::continue_child(draft, serves),
         NoticeBody::CancelChild { serves } => cancel::cancel_child(draft, serves),
         NoticeBody::PauseChild => pause::pause_child(draft),
         NoticeBody::UnpauseChild => pause::unpause_child(draft),
-        NoticeBody::ChildChanged { child, state } => child::changed(draft, &child, state),
-        NoticeBody::ChildEnded { child, how } => child::ended(draft, &child, how),
+        NoticeBody::ChildChanged { child, state } => child::child_changed(draft, &child, state),
+        NoticeBody::ChildEnded { child, how } => child::child_ended(draft, &child, how),
     }
 }

@@ -17,7 +17,7 @@ pub struct Downtime {
 }
 
 /// When a limit that began at `from` is reached, if downtimes (in order) do not count.
-pub fn reached(from: Time, limit: Millis, downtimes: &[Downtime]) -> Time {
+pub fn limit_reached_at(from: Time, limit: Millis, downtimes: &[Downtime]) -> Time {
     let mut reached = from + limit;
     for down in downtimes {
         if down.to > from && down.from < reached {
@@ -28,7 +28,7 @@ pub fn reached(from: Time, limit: Millis, downtimes: &[Downtime]) -> Time {
 }
 
 /// Adds one to those that are remembered.
-pub fn remember(downtimes: &mut Vec<Downtime>, down: Downtime) {
+pub fn record_downtime(downtimes: &mut Vec<Downtime>, down: Downtime) {
     downtimes.push(down);
     let surplus = downtimes.len().saturating_sub(MAX_DOWNTIMES);
     downtimes.drain(..surplus);
@@ -62,7 +62,11 @@ mod tests {
         for (from, limit, downtimes, wanted) in cases {
             let downtimes: Vec<Downtime> =
                 downtimes.iter().map(|(from, to)| Downtime { from: Time(*from), to: Time(*to) }).collect();
-            assert_eq!(reached(Time(from), Millis(limit), &downtimes), Time(wanted), "{downtimes:?}");
+            assert_eq!(
+                limit_reached_at(Time(from), Millis(limit), &downtimes),
+                Time(wanted),
+                "{downtimes:?}"
+            );
         }
     }
 
@@ -70,7 +74,7 @@ mod tests {
     fn only_the_last_ones_are_remembered() {
         let mut downtimes = Vec::new();
         for n in 0..200 {
-            remember(&mut downtimes, Downtime { from: Time(n), to: Time(n + 1) });
+            record_downtime(&mut downtimes, Downtime { from: Time(n), to: Time(n + 1) });
         }
         assert_eq!(downtimes.len(), MAX_DOWNTIMES);
         assert_eq!(downtimes.last().map(|down| down.from), Some(Time(199)));

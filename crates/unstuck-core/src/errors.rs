@@ -12,7 +12,7 @@ use crate::model::error::{Error, Reason};
 use crate::model::flow::Flow;
 use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
-use crate::policy::{Failure, PolicyRef};
+use crate::policy::{ErrorToMatch, PolicyRef};
 use crate::time::{Millis, Time};
 
 /// One error, as it was when it happened.
@@ -91,8 +91,9 @@ pub enum LedTo {
     Retry,
     /// The retry strategy holds the step.
     Hold,
-    /// The flow goes on without the step.
-    WentOn,
+    /// The flow continues without the step.
+    #[serde(rename = "wentOn")]
+    Ignored,
     /// A policy resumes it.
     Policy,
     /// It rests in error.
@@ -110,7 +111,7 @@ impl LedTo {
     pub fn was_judged(self) -> bool {
         match self {
             LedTo::Policy | LedTo::Rest | LedTo::Failed => true,
-            LedTo::Retry | LedTo::Hold | LedTo::WentOn | LedTo::Nothing | LedTo::Deadline => false,
+            LedTo::Retry | LedTo::Hold | LedTo::Ignored | LedTo::Nothing | LedTo::Deadline => false,
         }
     }
 }
@@ -122,8 +123,8 @@ impl ErrorRecord {
     }
 
     /// As policies see it.
-    pub fn failure(&self) -> Failure<'_> {
-        Failure {
+    pub fn to_match(&self) -> ErrorToMatch<'_> {
+        ErrorToMatch {
             cause: &self.cause,
             root_flow: &self.root_flow,
             action: &self.action,
@@ -148,7 +149,7 @@ pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
         let (unit, attempt, error, fatal, (led_to, policy)) =
             if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact {
                 let Some(error) = outcome.error() else { continue };
-                let followed = what_followed(&event.facts[place + 1..], *unit);
+                let followed = resolution_in(&event.facts[place + 1..], *unit);
                 (*unit, *attempt, error, matches!(outcome, Outcome::Failed(_)), followed)
             } else if let Fact::Failing { error: failed, .. } = fact {
                 // A deadline ends no attempt: it is recorded with what the run was waiting for.
@@ -195,14 +196,14 @@ fn record_of(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecor
 }
 
 /// What the rest of the event says that came of an error.
-fn what_followed(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
+fn resolution_in(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
     for fact in facts {
         let Fact::Unit { unit, fact } = fact else { continue };
         let simple = [
             (matches!(fact, UnitFact::Retry { .. }), LedTo::Retry),
             (matches!(fact, UnitFact::Held), LedTo::Hold),
-            (matches!(fact, UnitFact::WentOn), LedTo::WentOn),
-            (matches!(fact, UnitFact::Rested), LedTo::Rest),
+            (matches!(fact, UnitFact::Ignored), LedTo::Ignored),
+            (matches!(fact, UnitFact::LeftInError), LedTo::Rest),
         ];
         if *unit != of {
             continue;
@@ -238,7 +239,7 @@ pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Op
     let mut units: Vec<UnitRef> = Vec::new();
     for fact in events.iter().flat_map(|event| &event.facts) {
         if let Fact::Unit { unit, fact } = fact
-            && concerns_errors(fact)
+            && may_change_open_error(fact)
             && !units.contains(unit)
         {
             units.push(*unit);
@@ -253,30 +254,30 @@ pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Op
 }
 
 /// Whether a fact may bring a unit into error or out of it.
-fn concerns_errors(fact: &UnitFact) -> bool {
+fn may_change_open_error(fact: &UnitFact) -> bool {
     match fact {
         UnitFact::Scheduled { .. }
-        | UnitFact::Rested
+        | UnitFact::LeftInError
         | UnitFact::Acknowledged { .. }
         | UnitFact::Resumed { .. }
         | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. }
         | UnitFact::Closed { .. } => true,
-        UnitFact::Bound { .. }
+        UnitFact::InputBound { .. }
         | UnitFact::Queued { .. }
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
         | UnitFact::ReportIgnored { .. }
-        | UnitFact::Spared { .. }
+        | UnitFact::LimitExtended { .. }
         | UnitFact::Ended { .. }
         | UnitFact::Retry { .. }
         | UnitFact::Held
-        | UnitFact::WentOn
+        | UnitFact::Ignored
         | UnitFact::PassedOver { .. }
         | UnitFact::Failed
         | UnitFact::Deferred { .. }
-        | UnitFact::Anew { .. }
+        | UnitFact::Requeued { .. }
         | UnitFact::Done { .. }
         | UnitFact::TimerSet { .. }
         | UnitFact::SignalAwaited { .. }

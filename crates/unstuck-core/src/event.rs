@@ -9,10 +9,10 @@ use crate::id::{FlowId, PayloadId, RunId};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
-use crate::model::flow::StepIx;
+use crate::model::flow::StepIndex;
 use crate::model::log::IgnoredLine;
 use crate::model::nesting::Nesting;
-use crate::model::run::{Limit, Origin, PausedBy, RunState, Serves};
+use crate::model::run::{Limit, Origin, ParentAttempt, PausedBy, RunState};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
 use crate::policy::{PassedPolicy, PolicyRef};
 use crate::time::{Millis, Time};
@@ -151,11 +151,11 @@ pub enum Fact {
         /// How many steps it has.
         steps: u16,
         /// The steps that keep what they have: completed ones, and fan-outs with their completed items.
-        keep: Vec<StepIx>,
+        keep: Vec<StepIndex>,
         /// Whether steps that run again continue their child runs, rather than start new ones.
         keep_children: bool,
         /// The attempt of its parent that it works for now, where that has changed.
-        serves: Option<Serves>,
+        serves: Option<ParentAttempt>,
         /// Its limit, if any.
         limit: Option<Limit>,
         /// The bulk action that it belongs to.
@@ -165,7 +165,7 @@ pub enum Fact {
     /// The list of a fan-out is known.
     ItemsKnown {
         /// The step.
-        step: StepIx,
+        step: StepIndex,
         /// The list, in parts of [`ITEMS_PER_PART`](crate::model::unit::ITEMS_PER_PART).
         values: Vec<Payload>,
         /// How long it is.
@@ -174,14 +174,14 @@ pub enum Fact {
     /// A fan-out is done.
     ItemsCompleted {
         /// The step.
-        step: StepIx,
+        step: StepIndex,
         /// The outputs in order.
         output: Payload,
     },
     /// A fan-out as a whole has failed, was dropped, cancelled or skipped.
     ItemsEnded {
         /// The step.
-        step: StepIx,
+        step: StepIndex,
         /// How.
         how: Closing,
     },
@@ -255,7 +255,8 @@ pub enum Closing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum UnitFact {
     /// Its input was computed.
-    Bound {
+    #[serde(rename = "Bound")]
+    InputBound {
         /// The value.
         input: Payload,
     },
@@ -296,7 +297,8 @@ pub enum UnitFact {
         more: u64,
     },
     /// Its limit is moved on, because the engine was down for a while.
-    Spared {
+    #[serde(rename = "Spared")]
+    LimitExtended {
         /// When it is reached now.
         until: Time,
         /// By how much it was moved.
@@ -325,7 +327,8 @@ pub enum UnitFact {
     /// Rung 1: the retry strategy holds it for an operator.
     Held,
     /// Rung 2: it failed, and the flow goes on.
-    WentOn,
+    #[serde(rename = "WentOn")]
+    Ignored,
     /// Rung 3: a policy will resume it; until then it is in `error`.
     Scheduled {
         /// When.
@@ -345,7 +348,8 @@ pub enum UnitFact {
         policies: Vec<PassedPolicy>,
     },
     /// Rung 5: it rests in `error`.
-    Rested,
+    #[serde(rename = "Rested")]
+    LeftInError,
     /// Somebody has seen its error, and wants it left alone.
     Acknowledged {
         /// In their words.
@@ -368,7 +372,8 @@ pub enum UnitFact {
         delay: Millis,
     },
     /// It was stuck, and is tried anew.
-    Anew {
+    #[serde(rename = "Anew")]
+    Requeued {
         /// When.
         due: Time,
         /// How often it was stuck in its round, counted ones only.
@@ -489,7 +494,7 @@ impl Event {
                 Fact::Completed { output } | Fact::ItemsCompleted { output, .. } => payload(output),
                 Fact::ItemsKnown { values, .. } => values.iter().for_each(&mut payload),
                 Fact::Unit { fact, .. } => match fact {
-                    UnitFact::Bound { input: value }
+                    UnitFact::InputBound { input: value }
                     | UnitFact::Progress { value }
                     | UnitFact::Done { output: value }
                     | UnitFact::DoneByHand { output: value, .. }
@@ -498,18 +503,18 @@ impl Event {
                     | UnitFact::Dequeued { .. }
                     | UnitFact::Started { .. }
                     | UnitFact::ReportIgnored { .. }
-                    | UnitFact::Spared { .. }
+                    | UnitFact::LimitExtended { .. }
                     | UnitFact::Ended { .. }
                     | UnitFact::Retry { .. }
                     | UnitFact::Held
-                    | UnitFact::WentOn
+                    | UnitFact::Ignored
                     | UnitFact::Scheduled { .. }
                     | UnitFact::PassedOver { .. }
-                    | UnitFact::Rested
+                    | UnitFact::LeftInError
                     | UnitFact::Acknowledged { .. }
                     | UnitFact::Failed
                     | UnitFact::Deferred { .. }
-                    | UnitFact::Anew { .. }
+                    | UnitFact::Requeued { .. }
                     | UnitFact::Skipped { .. }
                     | UnitFact::TimerSet { .. }
                     | UnitFact::SignalAwaited { .. }

@@ -11,11 +11,11 @@ use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
-use crate::model::flow::StepIx;
-use crate::model::run::{End, Ended, Failing, Handler, Limit, Origin, Phase, Run, RunState, Slot};
+use crate::model::flow::StepIndex;
+use crate::model::run::{Failing, Handler, Limit, Origin, Phase, Run, RunEnd, RunOutcome, RunState, Slot};
 use crate::model::unit::{
-    Acknowledged, AutoResume, Doing, Items, ItemsEnd, KEPT_ATTEMPTS, Live, QueuePlace, Queued, Round,
-    SkippedBy, StepRun, Tally, Unit, UnitRef, UnitState, Waiting,
+    Acknowledged, AttemptPhase, AutoResume, Items, ItemsEnd, KEPT_ATTEMPTS, LiveAttempt, QueuePlace,
+    QueuedAttempt, Round, SkippedBy, StepRun, Unit, UnitCounts, UnitRef, UnitState, Waiting,
 };
 use crate::time::Time;
 
@@ -25,7 +25,7 @@ pub fn evolve(run: &mut Option<Run>, event: &Event) {
         apply_to(run, fact, event.time());
     }
     if let Some(run) = run {
-        settle(run, event.seq, event.at);
+        finish_event(run, event.seq, event.at);
     }
 }
 
@@ -39,18 +39,18 @@ pub fn replay<'a>(history: impl IntoIterator<Item = &'a Event>) -> Option<Run> {
 }
 
 /// Ends an event: its number and time, and the slot that a resting run gives back.
-pub(crate) fn settle(run: &mut Run, seq: u64, at: Time) {
+pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time) {
     run.seq = seq;
     run.updated_at = at;
     if let Slot::Taken(limit) = &run.slot
-        && gives_slot_back(run.state(), limit)
+        && releases_slot(run.state(), limit)
     {
         run.slot = Slot::Wanted(limit.clone());
     }
 }
 
 /// Whether a run in this state has no use for its slot.
-pub(crate) fn gives_slot_back(state: RunState, limit: &Limit) -> bool {
+pub(crate) fn releases_slot(state: RunState, limit: &Limit) -> bool {
     match state {
         RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
         RunState::Error | RunState::Held | RunState::Paused => !limit.strict,
@@ -61,7 +61,7 @@ pub(crate) fn gives_slot_back(state: RunState, limit: &Limit) -> bool {
 /// Applies one fact; a start makes the run.
 pub(crate) fn apply_to(run: &mut Option<Run>, fact: &Fact, at: Time) {
     match (&mut *run, fact) {
-        (_, Fact::Started(started)) => *run = Some(start(started, at)),
+        (_, Fact::Started(started)) => *run = Some(new_run(started, at)),
         (Some(run), fact) => apply(run, fact, at),
         (None, _) => {}
     }
@@ -69,7 +69,7 @@ pub(crate) fn apply_to(run: &mut Option<Run>, fact: &Fact, at: Time) {
 
 /// Applies one fact to a run that exists.
 pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
-    if run.bulk.is_some() && bulk::settles_run(fact).is_some() {
+    if run.bulk.is_some() && bulk::rerun_result(fact).is_some() {
         run.bulk = None;
     }
     match fact {
@@ -101,14 +101,14 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
             (handler.run, handler.state) = (Some(*id), RunState::Running);
         }),
         Fact::HandlerChanged { state } => change_handler(run, |handler| handler.state = *state),
-        Fact::Completed { output } => end(run, at, End::Completed { output: output.clone() }),
-        Fact::RunFailed { handler_error } => fail(run, at, handler_error.clone()),
-        Fact::RunCancelled { reason } => end(run, at, End::Cancelled { reason: reason.clone() }),
-        Fact::Reran { .. } => rerun(run, fact),
+        Fact::Completed { output } => end_run(run, at, RunOutcome::Completed { output: output.clone() }),
+        Fact::RunFailed { handler_error } => fail_run(run, at, handler_error.clone()),
+        Fact::RunCancelled { reason } => end_run(run, at, RunOutcome::Cancelled { reason: reason.clone() }),
+        Fact::Reran { .. } => begin_generation(run, fact),
         Fact::ItemsKnown { step, values, total } => {
             let place = &mut run.steps[usize::from(step.0)];
             let earlier = match place {
-                StepRun::Single(unit) => unit.told_later(run.generation),
+                StepRun::Single(unit) => unit.take_earlier_attempts(run.generation),
                 StepRun::Items(items) => std::mem::take(&mut items.earlier),
             };
             *place = StepRun::Items(Items {
@@ -117,7 +117,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
                 next: 0,
                 units: BTreeMap::new(),
                 in_motion: 0,
-                tally: Tally::default(),
+                tally: UnitCounts::default(),
                 end: ItemsEnd::Open,
                 earlier,
             });
@@ -138,7 +138,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
 }
 
 /// The run that a start makes.
-pub(crate) fn start(started: &Started, at: Time) -> Run {
+pub(crate) fn new_run(started: &Started, at: Time) -> Run {
     Run {
         id: started.run,
         generation: 1,
@@ -181,27 +181,27 @@ fn change_handler(run: &mut Run, change: impl FnOnce(&mut Handler)) {
     }
 }
 
-fn change_items(run: &mut Run, step: StepIx, change: impl FnOnce(&mut Items)) {
+fn change_items(run: &mut Run, step: StepIndex, change: impl FnOnce(&mut Items)) {
     if let StepRun::Items(items) = &mut run.steps[usize::from(step.0)] {
         change(items);
     }
 }
 
-fn end(run: &mut Run, at: Time, how: End) {
-    run.phase = Phase::Ended(Ended { at, how });
+fn end_run(run: &mut Run, at: Time, how: RunOutcome) {
+    run.phase = Phase::Ended(RunEnd { at, how });
     run.paused = None;
     run.signals.clear();
 }
 
-fn fail(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
+fn fail_run(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
     if let Phase::Failing(failing) = &run.phase {
         let handler = failing.handler.as_ref().and_then(|handler| handler.run).map(|id| (id, handler_error));
         let error = Box::new(failing.error.clone());
-        end(run, at, End::Failed { error, handler });
+        end_run(run, at, RunOutcome::Failed { error, handler });
     }
 }
 
-fn rerun(run: &mut Run, fact: &Fact) {
+fn begin_generation(run: &mut Run, fact: &Fact) {
     let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, serves, limit, .. } = fact
     else {
         return;
@@ -216,7 +216,7 @@ fn rerun(run: &mut Run, fact: &Fact) {
     for step in keep {
         let place = usize::from(step.0);
         run.steps[place] = match std::mem::replace(&mut old[place], StepRun::Single(Unit::default())) {
-            StepRun::Single(unit) => StepRun::Single(kept(unit, run.generation)),
+            StepRun::Single(unit) => StepRun::Single(keep_unit(unit, run.generation)),
             StepRun::Items(items) => StepRun::Items(keep_items(items, run.generation)),
         };
     }
@@ -224,7 +224,7 @@ fn rerun(run: &mut Run, fact: &Fact) {
         // A step that runs again continues the same child, and its first attempt is told of those before it.
         if let (StepRun::Single(new), StepRun::Single(mut old), true) = (new, old, *keep_children) {
             new.child = new.child.or(old.child);
-            new.earlier.extend(old.told_later(run.generation));
+            new.earlier.extend(old.take_earlier_attempts(run.generation));
         }
     }
     if let (Origin::Child { serves: old, .. }, Some(new)) = (&mut run.origin, serves) {
@@ -238,14 +238,14 @@ fn rerun(run: &mut Run, fact: &Fact) {
 }
 
 /// What is left of a completed or skipped unit in the next generation.
-fn kept(mut unit: Unit, generation: u32) -> Unit {
-    let earlier = unit.told_later(generation);
+fn keep_unit(mut unit: Unit, generation: u32) -> Unit {
+    let earlier = unit.take_earlier_attempts(generation);
     Unit { state: unit.state, input: unit.input, child: unit.child, earlier, ..Unit::default() }
 }
 
 /// What is left of a unit that is to run again.
-fn continued(mut unit: Unit, generation: u32) -> Unit {
-    Unit { child: unit.child, earlier: unit.told_later(generation), ..Unit::default() }
+fn reset_unit(mut unit: Unit, generation: u32) -> Unit {
+    Unit { child: unit.child, earlier: unit.take_earlier_attempts(generation), ..Unit::default() }
 }
 
 /// A fan-out in the next generation: completed items stay, failed and unlaunched ones are to be launched.
@@ -253,13 +253,13 @@ fn keep_items(items: Items, generation: u32) -> Items {
     let units = items.units.into_iter().map(|(item, unit)| {
         let reused = matches!(unit.state, UnitState::Completed { .. } | UnitState::Skipped { .. });
         let is_done = matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. });
-        (item, if reused || is_done { kept(unit, generation) } else { continued(unit, generation) })
+        (item, if reused || is_done { keep_unit(unit, generation) } else { reset_unit(unit, generation) })
     });
     let units = units.collect();
     match items.end {
         ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. } => Items { units, ..items },
         ItemsEnd::Open | ItemsEnd::Failed { .. } | ItemsEnd::Dropped { .. } | ItemsEnd::Cancelled { .. } => {
-            let tally = Tally::default();
+            let tally = UnitCounts::default();
             let mut items = Items { units, next: 0, in_motion: 0, tally, end: ItemsEnd::Open, ..items };
             items.skip_done();
             items
@@ -274,10 +274,10 @@ fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
         change_unit(state, fact, at);
         return;
     }
-    let (was, mut before) = (state.state.is_in_motion(), Tally::default());
+    let (was, mut before) = (state.state.is_progressing(), UnitCounts::default());
     before.add(&state.state);
     change_unit(state, fact, at);
-    let (is, mut now) = (state.state.is_in_motion(), Tally::default());
+    let (is, mut now) = (state.state.is_progressing(), UnitCounts::default());
     now.add(&state.state);
     change_items(run, unit.step, |items| {
         items.in_motion = items.in_motion + u32::from(is) - u32::from(was);
@@ -299,35 +299,38 @@ fn launch_item(run: &mut Run, unit: UnitRef) {
 }
 
 fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
-    if bulk::settles(fact).is_some() {
+    if bulk::resume_result(fact).is_some() {
         unit.round.bulk = None;
     }
     let next = match fact {
-        UnitFact::Bound { input } => {
+        UnitFact::InputBound { input } => {
             unit.input = Some(input.clone());
             return;
         }
         UnitFact::Queued { attempt, resumed_by, place } => {
             unit.attempts = *attempt;
             let (attempt, place, resumed_by) = (*attempt, *place, *resumed_by);
-            UnitState::Ready(Queued { attempt, since: at, place, resumed_by, spared: None })
+            UnitState::Ready(QueuedAttempt { attempt, since: at, place, resumed_by, spared: None })
         }
-        UnitFact::Dequeued { worker } => live(unit, at, Doing::Dequeued { worker: worker.clone(), at }),
+        UnitFact::Dequeued { worker } => {
+            active_state(unit, at, AttemptPhase::Dequeued { worker: worker.clone(), at })
+        }
         UnitFact::Started { worker } => {
-            let doing = Doing::Working { worker: worker.clone(), started_at: at, heard: at, progress: None };
-            live(unit, at, doing)
+            let doing =
+                AttemptPhase::Working { worker: worker.clone(), started_at: at, heard: at, progress: None };
+            active_state(unit, at, doing)
         }
-        UnitFact::Progress { value } => return tell_progress(unit, value, at),
-        UnitFact::Spared { until, heard, .. } => return spare(unit, *until, *heard),
+        UnitFact::Progress { value } => return set_progress(unit, value, at),
+        UnitFact::LimitExtended { until, heard, .. } => return extend_limit(unit, *until, *heard),
         UnitFact::Ended { attempt, outcome } => end_attempt(unit, *attempt, outcome, at),
-        UnitFact::Retry { due, .. } => again(*due, ResumedBy::Retry, QueuePlace::default()),
+        UnitFact::Retry { due, .. } => retry_state(*due, ResumedBy::Retry, QueuePlace::default()),
         UnitFact::Held => UnitState::Held { since: at },
-        UnitFact::WentOn => UnitState::Failed { at, goes_on: true },
+        UnitFact::Ignored => UnitState::Failed { at, goes_on: true },
         UnitFact::Scheduled { due, policy, .. } => {
             let resume = AutoResume { due: *due, policy: policy.clone() };
-            in_error(unit, at, Some(resume))
+            error_state(unit, at, Some(resume))
         }
-        UnitFact::Rested => in_error(unit, at, None),
+        UnitFact::LeftInError => error_state(unit, at, None),
         UnitFact::Acknowledged { reason } => return acknowledge(unit, reason.as_ref(), at),
         UnitFact::DoneByHand { output, .. } => {
             UnitState::Completed { at, output: output.clone(), by_hand: true }
@@ -336,47 +339,47 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::Deferred { due, delay } => {
             unit.round.deferrals += 1;
             unit.round.deferred = unit.round.deferred.plus(*delay);
-            again(*due, ResumedBy::Defer, QueuePlace::default())
+            retry_state(*due, ResumedBy::Defer, QueuePlace::default())
         }
-        UnitFact::Anew { due, place, .. } => again(*due, ResumedBy::Reclaim, *place),
+        UnitFact::Requeued { due, place, .. } => retry_state(*due, ResumedBy::Reclaim, *place),
         UnitFact::Skipped { why, .. } => UnitState::Skipped { at, why: *why },
         UnitFact::Done { output } => UnitState::Completed { at, output: output.clone(), by_hand: false },
-        UnitFact::TimerSet { due, is_instant } => timer(*due, *is_instant),
+        UnitFact::TimerSet { due, is_instant } => timer_state(*due, *is_instant),
         UnitFact::SignalAwaited { name, until } => {
             UnitState::Waiting(Waiting::Signal { name: name.clone(), since: at, until: *until })
         }
         UnitFact::ChildStarted { attempt, resumed_by, run } => {
             unit.attempts = *attempt;
             unit.child = Some(*run);
-            let doing = Doing::Child { started_at: at, state: RunState::Running };
+            let doing = AttemptPhase::Child { started_at: at, state: RunState::Running };
             let (attempt, resumed_by) = (*attempt, *resumed_by);
-            UnitState::Active(Live { attempt, resumed_by, queued_at: at, doing, spared: None })
+            UnitState::Active(LiveAttempt { attempt, resumed_by, queued_at: at, doing, spared: None })
         }
-        UnitFact::ChildChanged { state } => return tell_child_state(unit, *state),
+        UnitFact::ChildChanged { state } => return set_child_state(unit, *state),
         UnitFact::PassedOver { .. } | UnitFact::ReportIgnored { .. } => return,
-        UnitFact::Chosen { bulk, .. } => return remember(unit, *bulk),
+        UnitFact::Chosen { bulk, .. } => return remember_bulk(unit, *bulk),
         UnitFact::Resumed { by, bulk, .. } => {
             // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };
             return;
         }
-        UnitFact::Closed { how } => closed(*how, at),
+        UnitFact::Closed { how } => closed_state(*how, at),
     };
     unit.state = next;
 }
 
-fn tell_child_state(unit: &mut Unit, told: RunState) {
-    if let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &mut unit.state {
+fn set_child_state(unit: &mut Unit, told: RunState) {
+    if let UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) = &mut unit.state {
         *state = told;
     }
 }
 
 /// The bulk action that wants to know how it comes out, if one does.
-fn remember(unit: &mut Unit, bulk: Option<BulkRef>) {
+fn remember_bulk(unit: &mut Unit, bulk: Option<BulkRef>) {
     unit.round.bulk = bulk.or(unit.round.bulk);
 }
 
-fn closed(how: Closing, at: Time) -> UnitState {
+fn closed_state(how: Closing, at: Time) -> UnitState {
     match how {
         Closing::Failed => UnitState::Failed { at, goes_on: false },
         Closing::Dropped => UnitState::Dropped { at },
@@ -385,8 +388,10 @@ fn closed(how: Closing, at: Time) -> UnitState {
     }
 }
 
-fn tell_progress(unit: &mut Unit, value: &Payload, at: Time) {
-    if let UnitState::Active(Live { doing: Doing::Working { heard, progress, .. }, .. }) = &mut unit.state {
+fn set_progress(unit: &mut Unit, value: &Payload, at: Time) {
+    if let UnitState::Active(LiveAttempt { doing: AttemptPhase::Working { heard, progress, .. }, .. }) =
+        &mut unit.state
+    {
         *heard = at;
         *progress = Some(value.clone());
     }
@@ -400,12 +405,12 @@ fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
 }
 
 /// The limit of a queued attempt, or of one under way, is moved on.
-fn spare(unit: &mut Unit, until: Time, told: Option<Time>) {
+fn extend_limit(unit: &mut Unit, until: Time, told: Option<Time>) {
     match &mut unit.state {
         UnitState::Ready(queued) => queued.spared = Some(until),
         UnitState::Active(live) => {
             live.spared = Some(until);
-            if let (Doing::Working { heard, .. }, Some(told)) = (&mut live.doing, told) {
+            if let (AttemptPhase::Working { heard, .. }, Some(told)) = (&mut live.doing, told) {
                 *heard = told.max(*heard);
             }
         }
@@ -422,16 +427,16 @@ fn spare(unit: &mut Unit, until: Time, told: Option<Time>) {
 }
 
 /// In error, since when it has been.
-fn in_error(unit: &Unit, at: Time, resume: Option<AutoResume>) -> UnitState {
+fn error_state(unit: &Unit, at: Time, resume: Option<AutoResume>) -> UnitState {
     let since = if let UnitState::Error { since, .. } = unit.state { since } else { at };
     UnitState::Error { since, resume, acknowledged: None }
 }
 
-fn timer(due: Time, is_instant: bool) -> UnitState {
+fn timer_state(due: Time, is_instant: bool) -> UnitState {
     UnitState::Waiting(Waiting::Timer { due, is_instant })
 }
 
-fn again(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
+fn retry_state(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
     UnitState::Waiting(Waiting::Again { due, by, place })
 }
 
@@ -442,7 +447,7 @@ fn next_round(round: &Round, by: ResumedBy) -> Round {
 }
 
 /// The attempt of a queued or handed-out unit, now with `doing`.
-fn live(unit: &Unit, at: Time, doing: Doing) -> UnitState {
+fn active_state(unit: &Unit, at: Time, doing: AttemptPhase) -> UnitState {
     let (attempt, resumed_by, queued_at) = match &unit.state {
         UnitState::Ready(queued) => (queued.attempt, queued.resumed_by, queued.since),
         UnitState::Active(live) => (live.attempt, live.resumed_by, live.queued_at),
@@ -456,14 +461,14 @@ fn live(unit: &Unit, at: Time, doing: Doing) -> UnitState {
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => (unit.attempts, None, at),
     };
-    UnitState::Active(Live { attempt, resumed_by, queued_at, doing, spared: None })
+    UnitState::Active(LiveAttempt { attempt, resumed_by, queued_at, doing, spared: None })
 }
 
 /// Files the attempt under `past` and counts it. The state that follows comes with the next fact, except for a
 /// completed one.
 fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> UnitState {
     unit.attempts = unit.attempts.max(attempt);
-    count(&mut unit.round, outcome);
+    count_outcome(&mut unit.round, outcome);
     let mut past = PastAttempt {
         attempt,
         round: unit.round.number,
@@ -480,13 +485,13 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
             past.resumed_by = live.resumed_by;
             past.queued_at = live.queued_at;
             match live.doing {
-                Doing::Dequeued { worker, .. } => past.worker = Some(worker),
-                Doing::Working { worker, started_at, progress, .. } => {
+                AttemptPhase::Dequeued { worker, .. } => past.worker = Some(worker),
+                AttemptPhase::Working { worker, started_at, progress, .. } => {
                     past.worker = Some(worker);
                     past.started_at = Some(started_at);
                     past.progress = progress;
                 }
-                Doing::Child { started_at, .. } => past.started_at = Some(started_at),
+                AttemptPhase::Child { started_at, .. } => past.started_at = Some(started_at),
             }
         }
         UnitState::Ready(queued) => {
@@ -523,7 +528,7 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
 }
 
 /// Which budget of its round an outcome uses.
-fn count(round: &mut Round, outcome: &Outcome) {
+fn count_outcome(round: &mut Round, outcome: &Outcome) {
     match outcome {
         Outcome::Stalled(_) | Outcome::Failed(_) => round.stalled += 1,
         Outcome::Stuck(stuck) => {

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::id::RunId;
 use crate::model::flow::{Flow, Step};
 use crate::model::run::{Limit, Run, RunState};
-use crate::model::unit::{Doing, Live, Unit, UnitRef, UnitState};
+use crate::model::unit::{AttemptPhase, LiveAttempt, Unit, UnitRef, UnitState};
 use crate::policy::PoliciesPaused;
 use crate::reason::{self, DecisionLine, Told, words};
 use crate::time::Time;
@@ -223,7 +223,8 @@ impl<'a> View<'a> {
 
     /// The child run that a unit is waiting for, and what that is doing.
     fn child_of(&self, unit: &Unit) -> Option<(RunId, RunState)> {
-        let UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) = &unit.state else {
+        let UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) = &unit.state
+        else {
             return None;
         };
         let child = unit.child?;

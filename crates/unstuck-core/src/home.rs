@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::run::{Phase, Run, RunState, Slot};
-use crate::model::unit::{Doing, Live, Unit, UnitState};
+use crate::model::unit::{AttemptPhase, LiveAttempt, Unit, UnitState};
 
 /// The homes that an engine drives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Homes {
     }
 
     /// Whether the run goes on where these homes are driven. A run without a home goes on wherever its store is served.
-    pub fn drives(&self, run: &Run) -> bool {
+    pub fn executes(&self, run: &Run) -> bool {
         run.home.as_ref().is_none_or(|home| self.0.contains(home))
     }
 }
@@ -24,7 +24,7 @@ impl Homes {
 /// Whether a run is idle where these homes are driven: it has something to do, and nobody does it. One that only waits
 /// for a person is not idle, nor is one that is paused.
 pub fn is_idle(run: &Run, homes: &Homes) -> bool {
-    !homes.drives(run) && has_work(run)
+    !homes.executes(run) && has_work(run)
 }
 
 fn has_work(run: &Run) -> bool {
@@ -44,7 +44,7 @@ fn has_work(run: &Run) -> bool {
 fn unit_has_work(unit: &Unit) -> bool {
     match &unit.state {
         UnitState::Ready(_) | UnitState::Waiting(_) | UnitState::Error { resume: Some(_), .. } => true,
-        UnitState::Active(Live { doing: Doing::Child { state, .. }, .. }) => {
+        UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) => {
             !matches!(state, RunState::Held | RunState::Error | RunState::Paused)
         }
         UnitState::Active(_) => true,

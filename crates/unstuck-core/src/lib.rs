@@ -4,6 +4,7 @@
 //! [`event`] comes out, [`evolve`] applies it; [`wakeup`] derives from a run's state what will move it next.
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
+mod advance;
 pub mod bulk;
 pub mod clock;
 pub mod command;
@@ -29,6 +30,5 @@ pub mod reason;
 pub mod recovery;
 pub mod refusal;
 pub mod replay;
-mod schedule;
 pub mod time;
 pub mod wakeup;

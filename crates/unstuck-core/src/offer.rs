@@ -67,12 +67,12 @@ impl Offers {
 
     /// The offer of this worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
-        self.place(worker).map(|place| &self.offers[place])
+        self.position_of(worker).map(|place| &self.offers[place])
     }
 
     /// Gives room back: an attempt of this load is over.
     pub fn give_back(&mut self, worker: &Worker, load: u32) {
-        if let Some(place) = self.place(worker) {
+        if let Some(place) = self.position_of(worker) {
             let offer = &mut self.offers[place];
             offer.free = offer.free.saturating_add(load.min(offer.max_load)).min(offer.max_load);
         }
@@ -80,7 +80,7 @@ impl Offers {
 
     /// Takes room from this worker.
     pub fn use_up(&mut self, worker: &Worker, load: u32) {
-        if let Some(place) = self.place(worker) {
+        if let Some(place) = self.position_of(worker) {
             let offer = &mut self.offers[place];
             offer.free = offer.free.saturating_sub(load.min(offer.max_load));
         }
@@ -98,20 +98,20 @@ impl Offers {
 
     /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
-        self.answering = answering.and_then(|(worker, waiting)| Some((self.place(worker)?, waiting)));
+        self.answering = answering.and_then(|(worker, waiting)| Some((self.position_of(worker)?, waiting)));
     }
 
     /// Somebody who takes this attempt at once: first the one whose answer made it ready, unless something of a
     /// higher priority waits for that one; then whoever has been waiting for work.
-    pub fn take(&mut self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<Worker> {
-        let place = self.find(queue, load, alone, priority)?;
+    pub fn take_worker(&mut self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<Worker> {
+        let place = self.find_worker(queue, load, alone, priority)?;
         let load = if alone { WHOLE_WORKER } else { load };
         let offer = &mut self.offers[place];
         offer.free = offer.free.saturating_sub(load.min(offer.max_load));
         Some(offer.worker.clone())
     }
 
-    fn find(&self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<usize> {
+    fn find_worker(&self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<usize> {
         if let Some((place, waiting)) = self.answering
             && waiting.is_none_or(|waiting| waiting <= priority)
             && self.offers[place].takes(queue, load, alone)
@@ -126,7 +126,7 @@ impl Offers {
             .find(|place| Some(*place) != busy && self.offers[*place].takes(queue, load, alone))
     }
 
-    fn place(&self, worker: &Worker) -> Option<usize> {
+    fn position_of(&self, worker: &Worker) -> Option<usize> {
         self.by_worker.get(&(worker.name.clone(), worker.incarnation)).copied()
     }
 }

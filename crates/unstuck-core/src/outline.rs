@@ -12,10 +12,10 @@ use crate::model::run::Run;
 
 /// Whether `command` can be decided about `run` by the [outline](Flow::outline) of its flow. What it leads to is a run that
 /// has ended, or nothing: an outline says nothing about what comes next.
-pub fn needs_no_flow(run: &Run, command: &Command) -> bool {
+pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
     match command {
         Command::Cancel { .. } => true,
-        Command::Answer { .. }
+        Command::Report { .. }
         | Command::Lost { .. }
         | Command::Claim { .. }
         | Command::Admit

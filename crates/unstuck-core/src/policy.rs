@@ -1,9 +1,9 @@
 //! Resume policies: which errors are resumed by themselves, when, and how often.
 
 mod audit;
+mod command;
 mod draft;
-mod order;
-mod set;
+mod matching;
 mod suggest;
 mod switch;
 mod trial;
@@ -17,16 +17,16 @@ use crate::random::Random;
 use crate::recovery::backoff;
 use crate::time::Millis;
 
-pub use audit::{PolicyAudit, PolicyDeed};
-pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
-pub use order::{
-    BadPolicy, PolicyOrder, PolicyOutcome, PolicySet, carry_out, unknown, with_drafts, with_named,
-    would_be_enabled,
+pub use audit::{PolicyAudit, PolicyAuditKind};
+pub use command::{
+    BadPolicy, PolicyCommand, PolicyOutcome, PolicySet, apply_command, unknown_policy, with_drafts,
+    with_named, would_be_enabled,
 };
-pub use set::{Policies, Shadow};
-pub use suggest::{NotSuggested, Seen, hopeless, suggest};
-pub use switch::{DueVerdict, PoliciesPaused, PoliciesUnpaused, PolicySwitch, SwitchState, Turns};
-pub use trial::{SHOWN_ERRORS, Taken, Trial, Trying};
+pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
+pub use matching::{Policies, ShadowedPolicy};
+pub use suggest::{ErrorSample, NotSuggested, suggest, why_retry_cannot_help};
+pub use switch::{DueVerdict, PoliciesPaused, PoliciesUnpaused, PolicySwitch, ResumePacer, SwitchState};
+pub use trial::{SHOWN_ERRORS, Trial, TrialBuilder, TrialHit};
 
 /// One policy, checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,12 +92,12 @@ pub struct PassedPolicy {
     /// The policy.
     pub policy: PolicyRef,
     /// Why it did not.
-    pub why: PassedBecause,
+    pub why: PassedReason,
 }
 
 /// Why a policy does not take an error that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PassedBecause {
+pub enum PassedReason {
     /// It is used up on the step.
     Spent {
         /// The rounds of the step since the last manual resume.
@@ -111,7 +111,7 @@ pub enum PassedBecause {
 
 /// An error as policies see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct ErrorToMatch<'a> {
     /// What the worker said.
     pub cause: &'a str,
     /// The flow of the root run.
@@ -130,7 +130,7 @@ pub struct Failure<'a> {
 
 /// What a policy says to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PolicyVerdict {
     /// It takes it.
     Takes,
     /// It would, but the step has had its rounds: the next policy is asked.
@@ -156,7 +156,7 @@ impl Criteria {
     }
 
     /// Whether it is about this error.
-    pub fn match_error(&self, failure: &Failure<'_>) -> bool {
+    pub fn matches(&self, failure: &ErrorToMatch<'_>) -> bool {
         let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
         };
@@ -169,7 +169,7 @@ impl Criteria {
     }
 
     /// Whether whatever `other` matches is matched by this one too.
-    pub fn cover(&self, other: &Criteria) -> bool {
+    pub fn covers(&self, other: &Criteria) -> bool {
         let covers = |mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>| mine.is_none() || mine == theirs;
         let text = match (&self.error_substring, &other.error_substring) {
             (None, _) => true,
@@ -184,25 +184,25 @@ impl Criteria {
 
 impl Policy {
     /// What it says to this error.
-    pub fn judge(&self, failure: &Failure<'_>) -> Verdict {
-        if self.enabled { self.judge_enabled(failure) } else { Verdict::Passes }
+    pub fn judge(&self, failure: &ErrorToMatch<'_>) -> PolicyVerdict {
+        if self.enabled { self.judge_enabled(failure) } else { PolicyVerdict::Passes }
     }
 
     /// What it would say if it were enabled.
-    pub fn judge_enabled(&self, failure: &Failure<'_>) -> Verdict {
-        if (failure.fatal && !self.include_fatal) || !self.criteria.match_error(failure) {
-            return Verdict::Passes;
+    pub fn judge_enabled(&self, failure: &ErrorToMatch<'_>) -> PolicyVerdict {
+        if (failure.fatal && !self.include_fatal) || !self.criteria.matches(failure) {
+            return PolicyVerdict::Passes;
         }
-        if failure.rounds < self.max_attempts { Verdict::Takes } else { Verdict::Spent }
+        if failure.rounds < self.max_attempts { PolicyVerdict::Takes } else { PolicyVerdict::Spent }
     }
 
     /// How long after the end of the attempt the step is resumed, after so many rounds.
     pub fn delay(&self, rounds: u32, random: &mut Random) -> Millis {
-        backoff::delay(&self.back_off, rounds, random)
+        backoff::back_off_delay(&self.back_off, rounds, random)
     }
 
     /// The least and the most that it can be: the same, unless it is drawn.
-    pub fn delays(&self, rounds: u32) -> (Millis, Millis) {
+    pub fn delay_range(&self, rounds: u32) -> (Millis, Millis) {
         let BackOff { delay, max_delay, random, .. } = self.back_off;
         if random {
             return (delay, max_delay.unwrap_or(delay).max(delay));
@@ -212,7 +212,7 @@ impl Policy {
     }
 
     /// This version of it.
-    pub fn reference(&self) -> PolicyRef {
+    pub fn to_ref(&self) -> PolicyRef {
         PolicyRef { id: self.id.clone(), name: self.name.clone(), version: self.version }
     }
 }

@@ -120,7 +120,7 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
             }
         }
         if let Some(run) = &mut run {
-            evolve::settle(run, event.seq, event.at);
+            evolve::finish_event(run, event.seq, event.at);
         }
     }
     found

@@ -2,7 +2,7 @@
 
 pub mod backoff;
 pub(crate) mod deferral;
-pub(crate) mod failing;
+pub(crate) mod failing_run;
 pub(crate) mod ladder;
-pub(crate) mod policies;
+pub(crate) mod policy_resume;
 pub(crate) mod stuck;

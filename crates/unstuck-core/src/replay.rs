@@ -2,8 +2,8 @@
 //! and never a panic.
 
 use crate::event::{Event, Fact, UnitFact};
-use crate::evolve::{apply_to, settle};
-use crate::model::flow::StepIx;
+use crate::evolve::{apply_to, finish_event};
+use crate::model::flow::StepIndex;
 use crate::model::run::Run;
 use crate::model::unit::{ITEMS_PER_PART, UnitRef};
 
@@ -14,11 +14,11 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
         return Err(format!("it has the number {}, and {expected} must come here", event.seq));
     }
     for fact in &event.facts {
-        check(run.as_ref(), fact)?;
+        check_fact(run.as_ref(), fact)?;
         apply_to(run, fact, event.time());
     }
     let Some(run) = run else { return Err(NO_START.to_owned()) };
-    settle(run, event.seq, event.at);
+    finish_event(run, event.seq, event.at);
     if run.generation != event.generation {
         let (said, is) = (event.generation, run.generation);
         return Err(format!("it says that it belongs to generation {said}, and it belongs to {is}"));
@@ -29,7 +29,7 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
 const NO_START: &str = "it does not start the run, and nothing before it does";
 
 /// Whether a fact can be applied to this run.
-fn check(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
+fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
     let run = match (run, fact) {
         (None, Fact::Started(_)) => return Ok(()),
         (Some(_), Fact::Started(_)) => return Err("it starts a run that is there already".to_owned()),
@@ -74,11 +74,11 @@ fn check(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
     }
 }
 
-fn check_step(run: &Run, step: StepIx) -> Result<(), String> {
+fn check_step(run: &Run, step: StepIndex) -> Result<(), String> {
     check_range(step, run.steps.len())
 }
 
-fn check_range(step: StepIx, steps: usize) -> Result<(), String> {
+fn check_range(step: StepIndex, steps: usize) -> Result<(), String> {
     if usize::from(step.0) < steps {
         return Ok(());
     }
@@ -99,22 +99,22 @@ fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
         | UnitFact::ReportIgnored { attempt, .. }
         | UnitFact::Ended { attempt, .. }
         | UnitFact::ChildStarted { attempt, .. } => *attempt,
-        UnitFact::Bound { .. }
+        UnitFact::InputBound { .. }
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
-        | UnitFact::Spared { .. }
+        | UnitFact::LimitExtended { .. }
         | UnitFact::Retry { .. }
         | UnitFact::Held
-        | UnitFact::WentOn
+        | UnitFact::Ignored
         | UnitFact::Scheduled { .. }
         | UnitFact::PassedOver { .. }
-        | UnitFact::Rested
+        | UnitFact::LeftInError
         | UnitFact::Acknowledged { .. }
         | UnitFact::DoneByHand { .. }
         | UnitFact::Failed
         | UnitFact::Deferred { .. }
-        | UnitFact::Anew { .. }
+        | UnitFact::Requeued { .. }
         | UnitFact::Skipped { .. }
         | UnitFact::Done { .. }
         | UnitFact::TimerSet { .. }

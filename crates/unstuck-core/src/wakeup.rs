@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evolve::gives_slot_back;
+use crate::advance::has_runnable_steps;
+use crate::evolve::releases_slot;
 use crate::id::{FlowId, RunId};
 use crate::model::attempt::{StuckLimit, Worker};
 use crate::model::flow::{Flow, Kind, Step};
 use crate::model::recovery::Limits;
 use crate::model::run::{Limit, Phase, Run, Slot};
-use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
-use crate::schedule::could_go_on;
+use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
 use crate::time::{Millis, Time};
 
 /// What will move one place of a run: a unit, or the run itself (`None`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wakeup {
     /// The attempt that may be handed out.
-    pub ready: Option<Ready>,
+    pub ready: Option<ReadyAttempt>,
     /// When something is due.
     pub due: Option<Time>,
 }
 
 /// An attempt that may be handed out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyAttempt {
     /// The run.
     pub run: RunId,
     /// The step or item.
@@ -48,7 +48,7 @@ pub struct Ready {
 
 /// What a run has or wants of its flow's `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SlotUse {
+pub enum SlotClaim {
     /// Nothing.
     None,
     /// It would go on if it had one.
@@ -68,7 +68,7 @@ pub enum SlotUse {
 /// The wakeup of one unit, or of the run itself.
 pub fn wakeup(run: &Run, flow: &Flow, unit: Option<UnitRef>) -> Wakeup {
     match unit {
-        None => Wakeup { ready: None, due: run_due(run) },
+        None => Wakeup { ready: None, due: deadline_of(run) },
         Some(unit) => match run.unit(unit) {
             None => Wakeup::default(),
             Some(state) => unit_wakeup(run, flow, unit, state),
@@ -85,26 +85,26 @@ pub fn wakeups(run: &Run, flow: &Flow) -> Vec<(Option<UnitRef>, Wakeup)> {
 }
 
 /// What the run has or wants of its limit.
-pub fn slot_use(run: &Run, flow: &Flow) -> SlotUse {
+pub fn slot_claim(run: &Run, flow: &Flow) -> SlotClaim {
     match &run.slot {
-        Slot::Unlimited => SlotUse::None,
-        Slot::Taken(limit) => SlotUse::Has { limit: limit.clone() },
-        Slot::Wanted(limit) if wants_to_go_on(run, flow, limit) => {
-            SlotUse::Wants { limit: limit.clone(), priority: run.priority }
+        Slot::Unlimited => SlotClaim::None,
+        Slot::Taken(limit) => SlotClaim::Has { limit: limit.clone() },
+        Slot::Wanted(limit) if wants_slot(run, flow, limit) => {
+            SlotClaim::Wants { limit: limit.clone(), priority: run.priority }
         }
-        Slot::Wanted(_) => SlotUse::None,
+        Slot::Wanted(_) => SlotClaim::None,
     }
 }
 
 /// Whether a run without a slot would do something, and keep the slot, if it had one.
-fn wants_to_go_on(run: &Run, flow: &Flow, limit: &Limit) -> bool {
+fn wants_slot(run: &Run, flow: &Flow, limit: &Limit) -> bool {
     if !matches!(run.phase, Phase::Going) || run.paused.is_some() {
         return false;
     }
-    could_go_on(run, flow) || !gives_slot_back(run.state_with_slot(), limit)
+    has_runnable_steps(run, flow) || !releases_slot(run.state_with_slot(), limit)
 }
 
-fn run_due(run: &Run) -> Option<Time> {
+fn deadline_of(run: &Run) -> Option<Time> {
     match &run.phase {
         Phase::Going => run.deadline,
         // What is still active ends at the deadline; a handler is exempt from it.
@@ -117,8 +117,8 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
     let step = flow.step(unit.step);
     let going = matches!(run.phase, Phase::Going) && run.paused.is_none();
     match &state.state {
-        UnitState::Ready(queued) if going && run.slot.lets_go_on() && !step.queue.is_empty() => {
-            let ready = Ready {
+        UnitState::Ready(queued) if going && run.slot.allows_progress() && !step.queue.is_empty() => {
+            let ready = ReadyAttempt {
                 run: run.id,
                 unit,
                 flow: run.flow,
@@ -129,7 +129,7 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
                 load: step.load,
                 alone: queued.place.alone,
             };
-            Wakeup { ready: Some(ready), due: queue_limit(step, queued) }
+            Wakeup { ready: Some(ready), due: queue_timeout_at(step, queued) }
         }
         UnitState::Active(live) => {
             Wakeup { ready: None, due: first_limit(step, live, None).map(|(due, _)| due) }
@@ -152,35 +152,35 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
 }
 
 /// When a queued attempt has waited for too long.
-pub fn queue_limit(step: &Step, queued: &Queued) -> Option<Time> {
-    step.limits.queue_timeout.map(|limit| spared(queued.since + limit, queued.spared))
+pub fn queue_timeout_at(step: &Step, queued: &QueuedAttempt) -> Option<Time> {
+    step.limits.queue_timeout.map(|limit| extended_due(queued.since + limit, queued.spared))
 }
 
 /// The first limit that an attempt under way will run into, and when. `heard` is a heartbeat that was no event.
-pub fn first_limit(step: &Step, live: &Live, heard: Option<Time>) -> Option<(Time, StuckLimit)> {
+pub fn first_limit(step: &Step, live: &LiveAttempt, heard: Option<Time>) -> Option<(Time, StuckLimit)> {
     let total = |from: Time| step.limits.timeout.map(|limit| (from + limit, StuckLimit::Total(limit)));
     match &live.doing {
-        Doing::Dequeued { at, .. } => {
+        AttemptPhase::Dequeued { at, .. } => {
             let limit = step.limits.start_timeout;
-            Some((spared(*at + limit, live.spared), StuckLimit::Start(limit)))
+            Some((extended_due(*at + limit, live.spared), StuckLimit::Start(limit)))
         }
-        Doing::Working { worker, started_at, heard: recorded, .. } => {
+        AttemptPhase::Working { worker, started_at, heard: recorded, .. } => {
             let heard = heard.map_or(*recorded, |heard| heard.max(*recorded));
-            let lease = lease(&step.limits, worker)
-                .map(|limit| (spared(heard + limit, live.spared), StuckLimit::Heartbeat(limit)));
+            let lease = lease_duration(&step.limits, worker)
+                .map(|limit| (extended_due(heard + limit, live.spared), StuckLimit::Heartbeat(limit)));
             [lease, total(*started_at)].into_iter().flatten().min_by_key(|(due, _)| *due)
         }
-        Doing::Child { started_at, .. } => total(*started_at),
+        AttemptPhase::Child { started_at, .. } => total(*started_at),
     }
 }
 
 /// A limit, or what downtime has moved it to.
-pub(crate) fn spared(due: Time, moved: Option<Time>) -> Time {
+pub(crate) fn extended_due(due: Time, moved: Option<Time>) -> Time {
     moved.map_or(due, |moved| moved.max(due))
 }
 
 /// How long a worker may be silent. One of this process holds its lease as long as it lives, unless the step
 /// asks for signs of life.
-pub fn lease(limits: &Limits, worker: &Worker) -> Option<Millis> {
+pub fn lease_duration(limits: &Limits, worker: &Worker) -> Option<Millis> {
     limits.heartbeat_timeout.or(if worker.local { None } else { Some(Limits::HEARTBEAT_TIMEOUT) })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, BulkState, Counts, Pace, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkCounts, BulkRerun, BulkState, Pace, TargetResult};
 use unstuck_core::event::{Actor, Choice};
 use unstuck_core::id::BulkId;
 use unstuck_core::json::Json;
@@ -24,7 +24,7 @@ fn failed() -> TargetResult {
 fn act(bulk: &mut Bulk, now: Time, result: &TargetResult) -> u64 {
     let allowed = bulk.allowance(now, u64::MAX);
     for _ in 0..allowed {
-        bulk.acted(result, now);
+        bulk.record_acted(result, now);
     }
     allowed
 }
@@ -66,7 +66,7 @@ fn it_says_when_to_look_again() {
     act(&mut bulk, BEGIN + Millis(500), &TargetResult::Resumed);
     assert_eq!((bulk.due(), bulk.state.word()), (None, "acted"));
     for _ in 0..3 {
-        bulk.settled(&TargetResult::Passed);
+        bulk.record_result(&TargetResult::Passed);
     }
     assert_eq!(bulk.state, BulkState::Done);
 }
@@ -82,12 +82,12 @@ fn each_wave_waits_for_the_one_before_and_is_twice_as_large() {
         waves.push(acted);
         assert_eq!(bulk.allowance(now + Millis::hours(1), 999), 0, "it waits for its results");
         for _ in 0..acted {
-            bulk.settled(&TargetResult::Passed);
+            bulk.record_result(&TargetResult::Passed);
         }
     }
     assert_eq!(waves, [10, 20, 40, 30]);
     assert_eq!(bulk.state, BulkState::Done);
-    assert_eq!(bulk.counts, Counts { passed: 100, ..Counts::default() });
+    assert_eq!(bulk.counts, BulkCounts { passed: 100, ..BulkCounts::default() });
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn a_canary_that_fails_stops_the_rest_and_says_so() {
     act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Resumed);
     for n in 0..10 {
         let result = if n < 3 { failed() } else { TargetResult::Passed };
-        bulk.settled(&result);
+        bulk.record_result(&result);
     }
     let why: Arc<str> = "1 step of wave 1 has failed again; 990 were not acted on".into();
     assert_eq!(bulk.state, BulkState::Stopped { why }, "at the first, before the others are known");
-    assert_eq!(bulk.counts, Counts { passed: 7, failed: 3, ..Counts::default() });
+    assert_eq!(bulk.counts, BulkCounts { passed: 7, failed: 3, ..BulkCounts::default() });
     assert_eq!(bulk.allowance(BEGIN + Millis::hours(1), 9), 0);
     // Somebody decides that it is worth it.
     assert_eq!(bulk.unpause(BEGIN + Millis::hours(1)), Ok(true));
@@ -112,15 +112,15 @@ fn a_canary_of_runs_speaks_of_runs() {
     let again = BulkAction::Rerun { again: BulkRerun::Continue, input: None, step_input: None };
     let mut bulk = Bulk { action: again, ..bulk(9, 1_000_000, Some(2)) };
     assert_eq!(act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Rerun), 2);
-    bulk.settled(&TargetResult::Passed);
-    bulk.settled(&failed());
+    bulk.record_result(&TargetResult::Passed);
+    bulk.record_result(&failed());
     let why: Arc<str> = "1 run of wave 1 has failed again; 7 were not acted on".into();
     assert_eq!(bulk.state, BulkState::Stopped { why });
 }
 
 #[test]
 fn what_is_done_at_once_needs_no_waves() {
-    let later = |action: BulkAction| (action.verb(), action.comes_out_later());
+    let later = |action: BulkAction| (action.verb(), action.has_later_result());
     let json = || Json::parse("1").expect("is JSON");
     let cases = [
         (later(BulkAction::Resume { input: None, step_input: None }), ("resume", true)),
@@ -146,7 +146,7 @@ fn a_record_from_before_there_were_more_verbs_is_read() {
         "counts":{"underWay":1,"passed":0,"failed":0,"refused":0},
         "wave":{"number":1,"end":3,"failed":0},"credit":0,"creditedAt":1800000000000}"#;
     let bulk: Bulk = serde_json::from_str(kept).expect("is read");
-    assert_eq!((bulk.left_out, bulk.action.acted()), (0, TargetResult::Resumed));
+    assert_eq!((bulk.left_out, bulk.action.result_of_acting()), (0, TargetResult::Resumed));
     let again = serde_json::to_string(&bulk).expect("is written");
     assert!(!again.contains("leftOut"), "and written as it was: {again}");
 }
@@ -180,10 +180,10 @@ fn a_pause_does_not_lose_results_of_what_is_under_way() {
     let mut bulk = bulk(2, 1, None);
     act(&mut bulk, BEGIN, &TargetResult::Resumed);
     bulk.pause().expect("paused");
-    bulk.settled(&TargetResult::Passed);
+    bulk.record_result(&TargetResult::Passed);
     assert_eq!((bulk.counts.passed, bulk.counts.under_way), (1, 0));
     bulk.unpause(BEGIN).expect("goes on");
     act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Resumed);
-    bulk.settled(&failed());
+    bulk.record_result(&failed());
     assert_eq!(bulk.state, BulkState::Done);
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use unstuck_core::event::Actor;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{
-    Criteria, DraftBackOff, Failure, Policies, PoliciesPaused, PoliciesUnpaused, Policy, PolicyDeed,
-    PolicyDraft, PolicyOrder, PolicyOutcome, PolicyProblem, PolicySwitch, Shadow, SwitchState, Turns,
-    Verdict, carry_out,
+    Criteria, DraftBackOff, ErrorToMatch, Policies, PoliciesPaused, PoliciesUnpaused, Policy,
+    PolicyAuditKind, PolicyCommand, PolicyDraft, PolicyOutcome, PolicyProblem, PolicySwitch, PolicyVerdict,
+    ResumePacer, ShadowedPolicy, SwitchState, apply_command,
 };
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
@@ -39,9 +39,9 @@ fn policy(name: &str, criteria: Criteria, change: impl FnOnce(&mut Policy)) -> P
     policy
 }
 
-fn failure(cause: &str) -> Failure<'_> {
+fn failure(cause: &str) -> ErrorToMatch<'_> {
     let action_type = Some("TRANSFORM");
-    Failure {
+    ErrorToMatch {
         cause,
         root_flow: "smoke",
         action: "smoke.Format",
@@ -86,7 +86,7 @@ fn a_given_priority_stays_and_another_is_calculated() {
 
 #[test]
 fn what_a_policy_says_to_an_error() {
-    use Verdict::{Passes, Spent, Takes};
+    use PolicyVerdict::{Passes, Spent, Takes};
     let change = |change: fn(&mut Policy)| change;
     let none = || change(|_| {});
     let cause = "com.x.JsonException: line 3";
@@ -116,10 +116,10 @@ fn what_a_policy_says_to_an_error() {
     ];
     for (criteria, change, fatal, rounds, wanted) in cases {
         let policy = policy("p", criteria, change);
-        let failure = Failure { fatal, rounds, ..failure(cause) };
+        let failure = ErrorToMatch { fatal, rounds, ..failure(cause) };
         assert_eq!(policy.judge(&failure), wanted, "{policy:?} {failure:?}");
     }
-    let untyped = Failure { action_type: None, ..failure(cause) };
+    let untyped = ErrorToMatch { action_type: None, ..failure(cause) };
     assert_eq!(policy("p", criteria("", "", "", "TRANSFORM"), |_| {}).judge(&untyped), Passes);
 }
 
@@ -155,10 +155,11 @@ fn the_first_that_takes_it_applies_and_a_spent_one_falls_through() {
     ];
     for (max, priority, enabled, rounds, wanted, spent) in cases {
         let policies = all(max, priority, enabled);
-        let failure = Failure { rounds, ..failure("connection reset") };
+        let failure = ErrorToMatch { rounds, ..failure("connection reset") };
         let found = policies.find(&failure).map(|policy| &*policy.name);
         assert_eq!(found, wanted, "{max:?} {priority:?} {enabled:?} {rounds}");
-        let before: Vec<&str> = policies.spent(&failure).into_iter().map(|policy| &*policy.name).collect();
+        let before: Vec<&str> =
+            policies.exhausted(&failure).into_iter().map(|policy| &*policy.name).collect();
         assert_eq!(before, spent, "{max:?} {priority:?} {enabled:?} {rounds}");
     }
 }
@@ -326,7 +327,7 @@ fn a_policy_is_shadowed_by_an_earlier_one_that_lasts_as_long() {
             (policy.max_attempts, policy.include_fatal, policy.priority) = (later_max, later_fatal, 1);
         });
         let policies = Policies::new(vec![later, earlier]).expect("they do not collide");
-        let wanted: &[Shadow] = &[Shadow { policy: "later".into(), by: "earlier".into() }];
+        let wanted: &[ShadowedPolicy] = &[ShadowedPolicy { policy: "later".into(), by: "earlier".into() }];
         assert_eq!(policies.shadows(), if shadowed { wanted } else { &[] });
     }
 }
@@ -361,7 +362,7 @@ fn the_index_finds_what_a_walk_would() {
         let Ok(set) = Policies::new(policies) else { continue };
         for cause in ["a", "b", "ab", "c"] {
             for rounds in 1..5 {
-                let failure = Failure {
+                let failure = ErrorToMatch {
                     rounds,
                     root_flow: pick(&["f", "g", "h"]),
                     action: pick(&["f.x", "g.x", "h.x"]),
@@ -369,7 +370,7 @@ fn the_index_finds_what_a_walk_would() {
                     action_type: Some(pick(&["T", "U"])),
                     ..failure(cause)
                 };
-                let walked = set.iter().find(|policy| policy.judge(&failure) == Verdict::Takes);
+                let walked = set.iter().find(|policy| policy.judge(&failure) == PolicyVerdict::Takes);
                 assert_eq!(set.find(&failure), walked, "seed {seed}, round {round}: {failure:?}");
             }
         }
@@ -377,18 +378,18 @@ fn the_index_finds_what_a_walk_would() {
 }
 
 /// An order, carried out at a time, by policies as they are.
-fn carried_out(policies: &Policies, order: PolicyOrder, at: i64) -> (Policies, PolicyOutcome) {
-    let (set, outcome) = carry_out(policies, order, Time(at), 7, || "new".into()).expect("carried out");
+fn carried_out(policies: &Policies, order: PolicyCommand, at: i64) -> (Policies, PolicyOutcome) {
+    let (set, outcome) = apply_command(policies, order, Time(at), 7, || "new".into()).expect("carried out");
     (Policies::new(set.policies).expect("they go together").with_switch(set.switch), outcome)
 }
 
 #[test]
 fn pausing_and_unpausing_are_changes_of_the_whole_set_with_who_when_and_why() {
     let ada = || Actor::User("ada".into());
-    let pause = |reason: &str| PolicyOrder::Pause { reason: reason.into(), by: ada() };
+    let pause = |reason: &str| PolicyCommand::Pause { reason: reason.into(), by: ada() };
     let begin = Policies::new(vec![policy("p", criteria("reset", "", "", ""), |_| {})]).expect("one policy");
 
-    let (unchanged, outcome) = carried_out(&begin, PolicyOrder::Unpause { rate: 50, by: ada() }, 5);
+    let (unchanged, outcome) = carried_out(&begin, PolicyCommand::Unpause { rate: 50, by: ada() }, 5);
     assert_eq!((unchanged.switch(), outcome), (&PolicySwitch::default(), PolicyOutcome::default()));
 
     let (paused, outcome) = carried_out(&begin, pause("the provider is down"), 10);
@@ -396,7 +397,7 @@ fn pausing_and_unpausing_are_changes_of_the_whole_set_with_who_when_and_why() {
     assert_eq!((paused.switch().version, paused.switch().paused()), (1, Some(&since)));
     assert_eq!(paused.len(), 1, "the policies are as they were");
     let [change] = outcome.changes.as_slice() else { panic!("{outcome:?}") };
-    assert_eq!((change.at, &change.by, change.what), (Time(10), &ada(), PolicyDeed::Paused));
+    assert_eq!((change.at, &change.by, change.what), (Time(10), &ada(), PolicyAuditKind::Paused));
     assert_eq!((&*change.policy, change.reason.as_deref()), ("", Some("the provider is down")));
 
     let (again, outcome) = carried_out(&paused, pause("another reason"), 20);
@@ -406,20 +407,20 @@ fn pausing_and_unpausing_are_changes_of_the_whole_set_with_who_when_and_why() {
         "it was paused already"
     );
 
-    let off = PolicyOrder::Disable { names: vec!["p".into()], by: ada() };
+    let off = PolicyCommand::Disable { names: vec!["p".into()], by: ada() };
     let (changed, _) = carried_out(&paused, off, 25);
     assert_eq!(changed.switch(), paused.switch(), "another change leaves the switch as it is");
 
-    let (unpaused, outcome) = carried_out(&paused, PolicyOrder::Unpause { rate: 0, by: ada() }, 30);
+    let (unpaused, outcome) = carried_out(&paused, PolicyCommand::Unpause { rate: 0, by: ada() }, 30);
     let from = PoliciesUnpaused { at: Time(30), clock: 7, rate: 1 };
     assert_eq!(*unpaused.switch(), PolicySwitch { version: 2, state: SwitchState::Unpaused(from) });
-    assert_eq!(outcome.changes[0].what, PolicyDeed::Unpaused);
+    assert_eq!(outcome.changes[0].what, PolicyAuditKind::Unpaused);
 }
 
 #[test]
 fn there_are_never_more_turns_than_the_rate_allows() {
     for (rate, wanted) in [(1, 1), (2, 2), (3, 2), (50, 50), (300, 250), (1_000, 1_000), (2_500, 2_000)] {
-        let mut turns = Turns::default();
+        let mut turns = ResumePacer::default();
         assert!(!turns.take(Time(0), rate), "the first one comes after a wait");
         // Asked every millisecond, and now and then not for a while.
         for second in [1_000, 2_000, 60_000] {
@@ -435,7 +436,7 @@ fn there_are_never_more_turns_than_the_rate_allows() {
 
 #[test]
 fn a_clock_that_is_set_back_does_not_stop_the_turns() {
-    let mut turns = Turns::default();
+    let mut turns = ResumePacer::default();
     assert_eq!(turns.ready(Time(5_000_000), 10), 0);
     assert_eq!(turns.next(Time(1_000), 10), Time(1_100));
     assert!(turns.take(Time(1_100), 10));

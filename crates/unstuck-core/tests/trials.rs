@@ -3,10 +3,10 @@
 use unstuck_core::errors::{ErrorRecord, LedTo, OpenError};
 use unstuck_core::id::RunId;
 use unstuck_core::model::error::Reason;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::{Criteria, Policies, Policy, PolicyRef, SHOWN_ERRORS, Trial, Trying};
+use unstuck_core::policy::{Criteria, Policies, Policy, PolicyRef, SHOWN_ERRORS, Trial, TrialBuilder};
 use unstuck_core::time::{Millis, Time};
 
 fn policy(name: &str, text: &str, max_attempts: u32, priority: i32) -> Policy {
@@ -29,7 +29,7 @@ fn error(cause: &str, rounds: u32, at_s: i64) -> ErrorRecord {
     ErrorRecord {
         run: RunId(7),
         generation: 1,
-        unit: UnitRef::step(StepIx(0)),
+        unit: UnitRef::step(StepIndex(0)),
         step: "a".into(),
         attempt: rounds,
         at: Time(at_s * 1_000),
@@ -58,11 +58,11 @@ fn had_by(name: &str, record: ErrorRecord) -> ErrorRecord {
 
 fn tried(policies: Vec<Policy>, name: &str, errors: &[ErrorRecord]) -> Trial {
     let policies = Policies::new(policies).expect("they do not collide");
-    let mut trying = Trying::new(&policies, policies.named(name).expect("it is there"));
+    let mut trying = TrialBuilder::new(&policies, policies.by_name_or_id(name).expect("it is there"));
     for error in errors {
-        trying.past(error);
+        trying.add_past_error(error);
     }
-    trying.end()
+    trying.finish()
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn it_says_from_which_policy_it_would_take_an_error() {
 #[test]
 fn what_is_open_is_resumed_from_now_on_and_what_is_acknowledged_is_not() {
     let policies = Policies::new(vec![policy("p", "reset", 9, 1)]).expect("one");
-    let mut trying = Trying::new(&policies, policies.named("p").expect("it is there"));
+    let mut trying = TrialBuilder::new(&policies, policies.by_name_or_id("p").expect("it is there"));
     let open = |at_s, acknowledged| OpenError { record: error("reset", 1, at_s), resume: None, acknowledged };
     let now = Time(1_000_000);
-    trying.open(&open(0, false), now);
-    trying.open(&open(990, false), now);
-    trying.open(&open(0, true), now);
-    let trial = trying.end();
+    trying.add_open_error(&open(0, false), now);
+    trying.add_open_error(&open(990, false), now);
+    trying.add_open_error(&open(0, true), now);
+    let trial = trying.finish();
     let at: Vec<i64> = trial.errors.iter().map(|taken| taken.resume_at.0 / 1_000).collect();
     assert_eq!((trial.matched, at), (2, vec![1_000, 1_050]));
 }

@@ -8,7 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::bulk::{BulkOutcome, BulkRef};
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
-    Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, decide_boxed, forget, refuse_child,
+    Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, check_forget, decide_boxed,
+    notice_of_refused_child,
 };
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
@@ -23,15 +24,15 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
-use unstuck_core::outline::needs_no_flow;
-use unstuck_core::policy::{Policies, Turns};
+use unstuck_core::outline::can_decide_by_outline;
+use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
+use unstuck_core::wakeup::{slot_claim, wakeup, wakeups};
 use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
-use crate::engine::aside::AsideRun;
+use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
 
@@ -40,7 +41,7 @@ use crate::request::EngineError;
 const MAX_DELIVERIES: usize = 2_000;
 
 /// What a batch needs of the engine.
-pub(crate) struct Tools<'a> {
+pub(crate) struct BatchContext<'a> {
     pub(crate) store: &'a mut dyn Store,
     pub(crate) flows: &'a mut Flows,
     pub(crate) ids: &'a mut Ids,
@@ -49,9 +50,9 @@ pub(crate) struct Tools<'a> {
     pub(crate) downtimes: &'a [Downtime],
     pub(crate) clock: i64,
     pub(crate) policies: &'a Policies,
-    pub(crate) turns: &'a mut Turns,
+    pub(crate) turns: &'a mut ResumePacer,
     /// Runs that nothing is delivered to.
-    pub(crate) aside: &'a FxHashMap<RunId, AsideRun>,
+    pub(crate) aside: &'a FxHashMap<RunId, SetAsideRun>,
     pub(crate) max_nesting: u32,
     pub(crate) homes: &'a Homes,
     pub(crate) now: Time,
@@ -60,7 +61,7 @@ pub(crate) struct Tools<'a> {
 /// The runs that a batch has locked, and what has become of them.
 #[derive(Default)]
 pub(crate) struct Batch {
-    runs: FxHashMap<RunId, Working>,
+    runs: FxHashMap<RunId, BatchRun>,
     order: Vec<RunId>,
     /// Runs that somebody else has. One that was busy once is busy until the batch ends, so that what comes later for it
     /// does not overtake what had to wait.
@@ -99,7 +100,7 @@ pub(crate) struct Batch {
 }
 
 /// One locked run.
-struct Working {
+struct BatchRun {
     run: Option<Box<Run>>,
     flow: Option<Arc<Flow>>,
     /// What is known of a flow that cannot be used: for what needs no flow.
@@ -137,7 +138,11 @@ impl Batch {
     }
 
     /// Locks these runs, in one go.
-    pub(crate) fn lock(&mut self, tools: &mut Tools<'_>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
+    pub(crate) fn lock(
+        &mut self,
+        tools: &mut BatchContext<'_>,
+        mut runs: Vec<RunId>,
+    ) -> Result<(), StoreError> {
         runs.sort_unstable();
         runs.dedup();
         let is_known = |run: &RunId| self.runs.contains_key(run) || self.forgotten.contains(run);
@@ -155,20 +160,20 @@ impl Batch {
                 }
             };
             self.order.push(*id);
-            self.runs.insert(*id, Working::new(run));
+            self.runs.insert(*id, BatchRun::new(run));
         }
         Ok(())
     }
 
     /// Whether somebody else has a run that this batch had something to do with.
-    pub(crate) fn met_busy(&self) -> bool {
+    pub(crate) fn has_busy_runs(&self) -> bool {
         !self.busy.is_empty()
     }
 
     /// The run that has this key, in the store or in this batch.
     pub(crate) fn run_of_key(
         &self,
-        tools: &mut Tools<'_>,
+        tools: &mut BatchContext<'_>,
         flow: &Arc<str>,
         key: &Arc<str>,
     ) -> Result<Option<RunId>, StoreError> {
@@ -179,20 +184,20 @@ impl Batch {
     }
 
     /// Remembers the key of a run that is started in this batch.
-    pub(crate) fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) {
+    pub(crate) fn register_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) {
         self.keys.insert((flow.clone(), key.clone()), run);
     }
 
     /// A run that this batch makes: nobody can have locked it.
     pub(crate) fn expect_new(&mut self, run: RunId) {
         self.order.push(run);
-        self.runs.insert(run, Working::new(None));
+        self.runs.insert(run, BatchRun::new(None));
     }
 
     /// Decides one command. `flow` is given for a start; any other run knows its own.
     pub(crate) fn decide(
         &mut self,
-        tools: &mut Tools<'_>,
+        tools: &mut BatchContext<'_>,
         id: RunId,
         command: Command,
         flow: Option<Arc<Flow>>,
@@ -202,10 +207,10 @@ impl Batch {
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
-        let command = working.heard_since(command, tools.clock);
+        let command = working.with_heartbeats(command, tools.clock);
         let flow = match working.flow(tools, flow) {
             Ok(flow) => flow,
-            Err(None) => return Err(Undecided::Error(unknown(id))),
+            Err(None) => return Err(Undecided::Error(unknown_run(id))),
             Err(Some(error)) if error.is_unusable_flow() => {
                 let Some(outline) = working.outline(tools, &command)? else {
                     self.unusable.extend(working.run.as_ref().map(|run| (id, run.flow, error.clone())));
@@ -238,8 +243,8 @@ impl Batch {
         let result = decide_boxed(&mut working.run, command, &mut context);
         // Whatever a stale timer or queue entry was about is looked at again, or it would come back for ever.
         match place {
-            Some(Place::Unit(unit)) => working.touch(unit),
-            Some(Place::Run) => working.touched_run = true,
+            Some(RunAtWork::Unit(unit)) => working.touch(unit),
+            Some(RunAtWork::Run) => working.touched_run = true,
             None => {}
         }
         let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
@@ -251,7 +256,7 @@ impl Batch {
     /// of a bulk action, or because somebody asked for it.
     pub(crate) fn forget(
         &mut self,
-        tools: &mut Tools<'_>,
+        tools: &mut BatchContext<'_>,
         runs: &[(RunId, u64)],
         target: Option<BulkRef>,
     ) -> Result<Answer, Undecided> {
@@ -273,16 +278,16 @@ impl Batch {
             return Err(Undecided::Busy);
         }
         if let Some((gone, _)) = runs.iter().find(|(run, _)| self.forgotten.contains(run)) {
-            return Err(Undecided::Error(unknown(*gone)));
+            return Err(Undecided::Error(unknown_run(*gone)));
         }
         self.lock(tools, runs.iter().map(|(run, _)| *run).collect())?;
         for (place, (id, seq)) in runs.iter().enumerate() {
             let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
-            let run = working.run.as_deref().ok_or(Undecided::Error(unknown(*id)))?;
+            let run = working.run.as_deref().ok_or(Undecided::Error(unknown_run(*id)))?;
             if working.is_changed() || run.seq != *seq {
                 return Err(Undecided::Error(EngineError::Changed(*id)));
             }
-            forget(run, place > 0).map_err(|refusal| Undecided::Error(refusal.into()))?;
+            check_forget(run, place > 0).map_err(|refusal| Undecided::Error(refusal.into()))?;
         }
         for (id, _) in runs {
             self.runs.remove(id);
@@ -296,17 +301,21 @@ impl Batch {
     }
 
     /// A run as this batch leaves it, and its flow, before something is decided about it.
-    pub(crate) fn look(&mut self, tools: &mut Tools<'_>, id: RunId) -> Result<(&Run, Arc<Flow>), Undecided> {
+    pub(crate) fn view_run(
+        &mut self,
+        tools: &mut BatchContext<'_>,
+        id: RunId,
+    ) -> Result<(&Run, Arc<Flow>), Undecided> {
         if !self.runs.contains_key(&id) {
             self.lock(tools, vec![id])?;
         }
         if self.forgotten.contains(&id) {
-            return Err(Undecided::Error(unknown(id)));
+            return Err(Undecided::Error(unknown_run(id)));
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let flow = match working.flow(tools, None) {
             Ok(flow) => flow,
-            Err(None) => return Err(Undecided::Error(unknown(id))),
+            Err(None) => return Err(Undecided::Error(unknown_run(id))),
             Err(Some(error)) => {
                 if error.is_unusable_flow()
                     && let Some(run) = &working.run
@@ -316,7 +325,7 @@ impl Batch {
                 return Err(Undecided::Error(error));
             }
         };
-        let run = working.run.as_deref().ok_or(Undecided::Error(unknown(id)))?;
+        let run = working.run.as_deref().ok_or(Undecided::Error(unknown_run(id)))?;
         Ok((run, flow))
     }
 
@@ -357,7 +366,7 @@ impl Batch {
     /// Delivers a notice that was stored.
     pub(crate) fn deliver_stored(
         &mut self,
-        tools: &mut Tools<'_>,
+        tools: &mut BatchContext<'_>,
         id: NoticeId,
         notice: Notice,
     ) -> Result<(), StoreError> {
@@ -370,13 +379,13 @@ impl Batch {
     /// A stored notice that begins a child cannot be delivered: the parent is told why.
     pub(crate) fn refuse_stored(&mut self, id: NoticeId, notice: &Notice, why: &str) {
         if let NoticeBody::StartChild(child) = &notice.body {
-            self.deliveries.extend(refuse_child(notice.to, child, why));
+            self.deliveries.extend(notice_of_refused_child(notice.to, child, why));
         }
         self.delivered.push(id);
     }
 
     /// Delivers what the runs of this batch have to tell each other, as far as that goes.
-    pub(crate) fn deliver_all(&mut self, tools: &mut Tools<'_>) -> Result<(), StoreError> {
+    pub(crate) fn deliver_all(&mut self, tools: &mut BatchContext<'_>) -> Result<(), StoreError> {
         if self.stores_notices {
             return Ok(());
         }
@@ -396,7 +405,7 @@ impl Batch {
 
     /// Delivers one notice; false if its run is busy or set aside, or its flow cannot be used: then it waits. What cannot
     /// be done any more is nobody's loss: every notice is recognised when it is stale.
-    fn deliver(&mut self, tools: &mut Tools<'_>, notice: Notice) -> Result<bool, StoreError> {
+    fn deliver(&mut self, tools: &mut BatchContext<'_>, notice: Notice) -> Result<bool, StoreError> {
         let Notice { to, body } = notice;
         if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
             return Ok(false);
@@ -406,7 +415,7 @@ impl Batch {
                 Ok(flow) => (Some(flow), Some(child.clone())),
                 Err(EngineError::Store(error)) => return Err(error),
                 Err(error) => {
-                    self.deliveries.extend(refuse_child(to, child, &error.to_string()));
+                    self.deliveries.extend(notice_of_refused_child(to, child, &error.to_string()));
                     return Ok(true);
                 }
             },
@@ -424,7 +433,7 @@ impl Batch {
             Err(Undecided::Error(error)) if error.is_unusable_flow() => Ok(false),
             Err(Undecided::Error(error)) => {
                 if let Some(child) = child {
-                    self.deliveries.extend(refuse_child(to, &child, &error.to_string()));
+                    self.deliveries.extend(notice_of_refused_child(to, &child, &error.to_string()));
                 }
                 Ok(true)
             }
@@ -437,13 +446,13 @@ impl Batch {
     }
 
     /// Runs that are told to end by a notice that is to be stored.
-    pub(crate) fn told_to_end(&self) -> impl Iterator<Item = RunId> {
+    pub(crate) fn runs_told_to_end(&self) -> impl Iterator<Item = RunId> {
         let ends = |notice: &&Notice| matches!(notice.body, NoticeBody::CancelChild { .. });
         self.deliveries.iter().filter(ends).map(|notice| notice.to)
     }
 
     /// Whether a run that is locked has not taken in all that the clock was set by.
-    pub(crate) fn is_behind(&self, id: RunId, clock: i64) -> bool {
+    pub(crate) fn has_old_clock(&self, id: RunId, clock: i64) -> bool {
         let run = self.runs.get(&id).and_then(|working| working.run.as_deref());
         run.is_some_and(|run| !run.is_final() && run.clock != clock)
     }
@@ -455,7 +464,7 @@ impl Batch {
     }
 
     /// The text of a payload of one of the batch's runs.
-    pub(crate) fn json(&self, store: &mut dyn Store, payload: &Payload) -> Result<Json, StoreError> {
+    pub(crate) fn payload_json(&self, store: &mut dyn Store, payload: &Payload) -> Result<Json, StoreError> {
         match payload {
             Payload::Inline(json) => Ok(json.clone()),
             Payload::Stored(id) => match self.payloads.get(id) {
@@ -491,8 +500,16 @@ impl Batch {
         for id in &self.order {
             let Some(working) = self.runs.remove(id) else { continue };
             let is_changed = working.is_changed();
-            let Working {
-                run: Some(run), flow, outline, events, payloads, touched, leases, touched_run, ..
+            let BatchRun {
+                run: Some(run),
+                flow,
+                outline,
+                events,
+                payloads,
+                touched,
+                leases,
+                touched_run,
+                ..
             } = working
             else {
                 continue;
@@ -509,7 +526,7 @@ impl Batch {
                 places.map(|place| (place, wakeup(&run, &flow, place))).collect()
             };
             runs.push(RunChange {
-                slot: slot_use(&run, &flow),
+                slot: slot_claim(&run, &flow),
                 open_errors: open_errors(&events, &run, &flow),
                 run,
                 flow: flow.name.clone(),
@@ -532,15 +549,15 @@ impl Batch {
             clock: None,
             errors: self.errors,
             logs: self.logs,
-            examined: Vec::new(),
+            backfilled: Vec::new(),
             bulks: self.bulks.into_values().collect(),
         }
     }
 }
 
-impl Working {
-    fn new(run: Option<Box<Run>>) -> Working {
-        Working {
+impl BatchRun {
+    fn new(run: Option<Box<Run>>) -> BatchRun {
+        BatchRun {
             clock: run.as_deref().map_or(0, |run| run.clock),
             run,
             flow: None,
@@ -569,7 +586,7 @@ impl Working {
 
     /// Something that is due, with the signs of life that this batch has heard: they are no events, and the store does
     /// not know them yet. What the store knows is told by the clock as it was when the run was last changed.
-    fn heard_since(&self, command: Command, clock: i64) -> Command {
+    fn with_heartbeats(&self, command: Command, clock: i64) -> Command {
         match command {
             Command::Due { unit: Some(unit), heard } => {
                 let heard = heard.map(|heard| heard.shifted(clock.saturating_sub(self.clock)));
@@ -583,7 +600,7 @@ impl Working {
     /// The flow of the run: its own, or the one it is to be started with. `Err(None)`: there is no such run.
     fn flow(
         &mut self,
-        tools: &mut Tools<'_>,
+        tools: &mut BatchContext<'_>,
         given: Option<Arc<Flow>>,
     ) -> Result<Arc<Flow>, Option<EngineError>> {
         if let Some(flow) = &self.flow {
@@ -607,8 +624,12 @@ impl Working {
     }
 
     /// What is known of a flow that cannot be used, if that is enough to decide this command.
-    fn outline(&mut self, tools: &mut Tools<'_>, command: &Command) -> Result<Option<Arc<Flow>>, StoreError> {
-        let Some(run) = self.run.as_deref().filter(|run| needs_no_flow(run, command)) else {
+    fn outline(
+        &mut self,
+        tools: &mut BatchContext<'_>,
+        command: &Command,
+    ) -> Result<Option<Arc<Flow>>, StoreError> {
+        let Some(run) = self.run.as_deref().filter(|run| can_decide_by_outline(run, command)) else {
             return Ok(None);
         };
         if self.outline.is_none() {
@@ -619,17 +640,17 @@ impl Working {
 }
 
 /// The wakeup that a command was found by.
-enum Place {
+enum RunAtWork {
     Unit(UnitRef),
     Run,
 }
 
-fn place_of(command: &Command) -> Option<Place> {
+fn place_of(command: &Command) -> Option<RunAtWork> {
     match command {
-        Command::Claim { unit, .. } | Command::Due { unit: Some(unit), .. } => Some(Place::Unit(*unit)),
-        Command::Due { unit: None, .. } | Command::Admit => Some(Place::Run),
+        Command::Claim { unit, .. } | Command::Due { unit: Some(unit), .. } => Some(RunAtWork::Unit(*unit)),
+        Command::Due { unit: None, .. } | Command::Admit => Some(RunAtWork::Run),
         Command::Start(_)
-        | Command::Answer { .. }
+        | Command::Report { .. }
         | Command::Lost { .. }
         | Command::Choose { .. }
         | Command::Resume { .. }
@@ -646,7 +667,7 @@ fn place_of(command: &Command) -> Option<Place> {
     }
 }
 
-fn unknown(run: RunId) -> EngineError {
+fn unknown_run(run: RunId) -> EngineError {
     EngineError::Refused(Refusal::UnknownRun(run))
 }
 

@@ -1,6 +1,6 @@
 //! Bulk actions: what is ordered about them, and how the engine goes on with them, a bounded part in each batch.
 
-mod order;
+mod request;
 mod select;
 
 use std::collections::btree_map::Entry;
@@ -19,17 +19,17 @@ use unstuck_store::contract::{BulkChange, Store, StoreError};
 
 use crate::batch::{Batch, Undecided};
 use crate::engine::Engine;
-use crate::engine::isolation::{Suspect, Work};
-use crate::engine::settling::Outstanding;
+use crate::engine::isolation::{Suspect, WorkKind};
+use crate::engine::settling::OutstandingBatch;
 use crate::request::EngineError;
 use crate::runtime::family;
 
-pub use order::{BulkOrder, BulkPlan, Common, Selection};
-pub use unstuck_core::bulk::Which;
+pub use request::{BulkFilter, BulkPlan, BulkRequest, Selection};
+pub use unstuck_core::bulk::TargetFilter;
 
 /// What somebody does to a bulk action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BulkDeed {
+pub enum BulkCommand {
     /// Nothing more is acted on for now.
     Pause,
     /// It goes on, after a pause or after it has stopped.
@@ -38,13 +38,13 @@ pub enum BulkDeed {
     Cancel,
 }
 
-impl BulkDeed {
+impl BulkCommand {
     /// Whether that changes anything, if it can be done.
     pub(crate) fn apply(self, bulk: &mut Bulk, now: Time) -> Result<Answer, EngineError> {
         let changed = match self {
-            BulkDeed::Pause => bulk.pause(),
-            BulkDeed::Unpause => bulk.unpause(now),
-            BulkDeed::Cancel => bulk.cancel(),
+            BulkCommand::Pause => bulk.pause(),
+            BulkCommand::Unpause => bulk.unpause(now),
+            BulkCommand::Cancel => bulk.cancel(),
         };
         match changed {
             Ok(true) => Ok(Answer::Done),
@@ -55,7 +55,7 @@ impl BulkDeed {
 }
 
 /// A part of a new bulk action, on its way into the store between two batches.
-pub(crate) enum BulkPut {
+pub(crate) enum BulkPart {
     /// An id for it, and the time.
     Id(SyncSender<(BulkId, Time)>),
     /// Some of its targets.
@@ -75,7 +75,7 @@ pub(crate) struct Bulks {
 }
 
 impl Bulks {
-    pub(crate) fn kept(store: &mut dyn Store) -> Result<Bulks, StoreError> {
+    pub(crate) fn load(store: &mut dyn Store) -> Result<Bulks, StoreError> {
         let open = store.bulks(true, None, usize::MAX)?;
         let open = open.into_iter().map(|bulk| (bulk.id, bulk)).collect();
         Ok(Bulks { open, ..Bulks::default() })
@@ -96,28 +96,28 @@ impl Bulks {
     }
 
     /// A batch was lost, and with it what these have done in it.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn mark_lost(&mut self) {
         self.is_stale = true;
     }
 
     /// Reads again what is durable, if something was lost.
-    pub(crate) fn follow(
+    pub(crate) fn reload_if_lost(
         &mut self,
         store: &mut dyn Store,
         set: Option<Time>,
         now: Time,
     ) -> Result<(), StoreError> {
         if self.is_stale {
-            *self = Bulks::kept(store)?;
+            *self = Bulks::load(store)?;
         }
         self.correct_clock(set, now);
         Ok(())
     }
 
     /// A batch is staged that leaves these so.
-    pub(crate) fn take_over(&mut self, bulks: Vec<Bulk>) {
+    pub(crate) fn apply_staged(&mut self, bulks: Vec<Bulk>) {
         for bulk in bulks {
-            if bulk.is_over() {
+            if bulk.is_settled() {
                 self.open.remove(&bulk.id);
             } else {
                 self.open.insert(bulk.id, bulk);
@@ -133,12 +133,12 @@ impl Bulks {
 
 impl<S: Store> Engine<S> {
     /// Puts a part of a new bulk action, between two batches.
-    pub(crate) fn put_bulk(&mut self, put: BulkPut, now: Time) {
+    pub(crate) fn put_bulk(&mut self, put: BulkPart, now: Time) {
         // Whoever has hung up does not want to know.
         match put {
-            BulkPut::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.last))),
-            BulkPut::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
-            BulkPut::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
+            BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.last))),
+            BulkPart::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
+            BulkPart::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
         }
     }
 
@@ -150,19 +150,19 @@ impl<S: Store> Engine<S> {
 
     /// Keeps targets of a bulk action that is to begin, following those before.
     pub fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), EngineError> {
-        self.working()?;
+        self.check_store_works()?;
         Ok(self.store.put_targets(bulk, targets)?)
     }
 
     /// All targets are there: it begins, durable on return.
     pub fn begin_bulk(&mut self, bulk: Bulk) -> Result<(), EngineError> {
-        self.working()?;
+        self.check_store_works()?;
         self.store.put_bulk(bulk.clone())?;
-        self.bulks.take_over(vec![bulk]);
+        self.bulks.apply_staged(vec![bulk]);
         Ok(())
     }
 
-    fn working(&self) -> Result<(), EngineError> {
+    fn check_store_works(&self) -> Result<(), EngineError> {
         self.stopped.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -171,7 +171,7 @@ impl<S: Store> Engine<S> {
         &mut self,
         batch: &mut Batch,
         bulk: BulkId,
-        deed: BulkDeed,
+        deed: BulkCommand,
     ) -> Result<Answer, Undecided> {
         let now = self.last;
         let refused = || EngineError::BadBulk(format!("{bulk} is over, so nothing can be changed about it"));
@@ -186,13 +186,13 @@ impl<S: Store> Engine<S> {
     }
 
     /// Tells bulk actions how things came out, and acts on their next targets: a share of `limit` each.
-    pub(crate) fn go_on_with_bulks(
+    pub(crate) fn advance_bulks(
         &mut self,
         batch: &mut Batch,
-        done: &mut Outstanding,
+        done: &mut OutstandingBatch,
         limit: usize,
     ) -> Result<(), StoreError> {
-        self.come_out(batch);
+        self.record_outcomes(batch);
         if limit == 0 {
             return Ok(());
         }
@@ -205,18 +205,18 @@ impl<S: Store> Engine<S> {
         }
         let share = (limit / ready.len()).max(1);
         for id in ready.into_iter().take(limit) {
-            self.act(batch, done, id, share)?;
+            self.act_on_next_targets(batch, done, id, share)?;
         }
-        batch.deliver_all(&mut self.tools())?;
-        self.come_out(batch);
+        batch.deliver_all(&mut self.batch_context())?;
+        self.record_outcomes(batch);
         Ok(())
     }
 
     /// Acts on the next targets of one bulk action, as far as its pace allows.
-    fn act(
+    fn act_on_next_targets(
         &mut self,
         batch: &mut Batch,
-        done: &mut Outstanding,
+        done: &mut OutstandingBatch,
         id: BulkId,
         share: usize,
     ) -> Result<(), StoreError> {
@@ -230,11 +230,11 @@ impl<S: Store> Engine<S> {
         }
         let targets = self.store.next_targets(id, bulk.next, count)?;
         let runs: Vec<RunId> = targets.iter().map(|target| target.run).collect();
-        done.counts.add(Work::Bulk, runs.len());
+        done.counts.add(WorkKind::Bulk, runs.len());
         done.suspect = runs.first().map(|run| Suspect::Run(*run));
         let change = BulkChange { bulk: bulk.clone(), results: Vec::new() };
         batch.bulks.entry(id).or_insert(change);
-        batch.lock(&mut self.tools(), runs)?;
+        batch.lock(&mut self.batch_context(), runs)?;
         for target in targets {
             let Some(change) = batch.bulks.get(&id) else { break };
             if change.bulk.state != BulkState::Running {
@@ -245,20 +245,20 @@ impl<S: Store> Engine<S> {
                 BulkAction::Forget => {
                     self.forget_target(batch, BulkRef { bulk: id, place: target.place }, target.run)?
                 }
-                _ => self.act_on(batch, &bulk, &target)?,
+                _ => self.act_on_target(batch, &bulk, &target)?,
             };
             let Some(result) = result else { break };
             if let Some(change) = batch.bulks.get_mut(&id) {
-                change.bulk.acted(&result, now);
+                change.bulk.record_acted(&result, now);
                 change.results.push((target.place, result));
             }
-            self.come_out(batch);
+            self.record_outcomes(batch);
         }
         Ok(())
     }
 
     /// Acts on one target; `None` where somebody else has its run, so that it waits for the next batch.
-    fn act_on(
+    fn act_on_target(
         &mut self,
         batch: &mut Batch,
         bulk: &Bulk,
@@ -273,14 +273,14 @@ impl<S: Store> Engine<S> {
             // Whether its flow can be used or not.
             Ok(Command::Cancel { by: bulk.by.clone(), reason: bulk.reason.clone() })
         } else {
-            match batch.look(&mut self.tools(), target.run) {
-                Ok((run, flow)) => command_for(bulk, target, run, &flow).map_err(Refused::of),
+            match batch.view_run(&mut self.batch_context(), target.run) {
+                Ok((run, flow)) => command_for(bulk, target, run, &flow).map_err(TargetRefusal::of),
                 Err(undecided) => Err(refusal(undecided)?),
             }
         };
         let command = match asked {
             Ok(command) => command,
-            Err(Refused(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
+            Err(TargetRefusal(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
         };
         let already = match &command {
             Command::Acknowledge { .. } => "it was acknowledged already",
@@ -289,11 +289,11 @@ impl<S: Store> Engine<S> {
             Command::Complete { .. } => "it was completed by hand already",
             _ => "it is no longer in error",
         };
-        let decided = batch.decide(&mut self.tools(), target.run, command, None);
+        let decided = batch.decide(&mut self.batch_context(), target.run, command, None);
         batch.released.extend((is_aside && decided.is_ok()).then_some(target.run));
         Ok(match decided {
             Ok(Answer::Already) => Some(TargetResult::Refused { why: already.into() }),
-            Ok(_) => Some(bulk.action.acted()),
+            Ok(_) => Some(bulk.action.result_of_acting()),
             Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
         })
     }
@@ -311,7 +311,7 @@ impl<S: Store> Engine<S> {
         if let Some(refused) = family.iter().find_map(|(member, _)| self.refused_aside(*member)) {
             return Ok(Some(refused));
         }
-        Ok(match batch.forget(&mut self.tools(), &family, Some(target)) {
+        Ok(match batch.forget(&mut self.batch_context(), &family, Some(target)) {
             Ok(_) => Some(TargetResult::Forgotten),
             Err(Undecided::Error(EngineError::Changed(_))) => None,
             Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
@@ -319,7 +319,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn refused_aside(&mut self, run: RunId) -> Option<TargetResult> {
-        let aside = self.is_aside(run).then(|| self.store.why_aside(run))?;
+        let aside = self.is_set_aside(run).then(|| self.store.set_aside_record(run))?;
         let why = aside.map(|aside| aside.why).unwrap_or_default();
         Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() })
     }
@@ -352,7 +352,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Bulk actions learn how what they have resumed came out. One that is not there any more has nobody to tell.
-    fn come_out(&self, batch: &mut Batch) {
+    fn record_outcomes(&self, batch: &mut Batch) {
         for BulkOutcome { target: BulkRef { bulk: id, place }, result } in std::mem::take(&mut batch.outcomes)
         {
             let change = match batch.bulks.entry(id) {
@@ -362,26 +362,26 @@ impl<S: Store> Engine<S> {
                     vacant.insert(BulkChange { bulk, results: Vec::new() })
                 }
             };
-            change.bulk.settled(&result);
+            change.bulk.record_result(&result);
             change.results.push((place, result));
         }
     }
 }
 
 /// Why nothing is done to a target; nothing where it waits for the next batch.
-struct Refused(Option<Arc<str>>);
+struct TargetRefusal(Option<Arc<str>>);
 
-impl Refused {
-    fn of(why: String) -> Refused {
-        Refused(Some(why.into()))
+impl TargetRefusal {
+    fn of(why: String) -> TargetRefusal {
+        TargetRefusal(Some(why.into()))
     }
 }
 
 /// Whether a target is refused, waits, or takes the batch with it.
-fn refusal(undecided: Undecided) -> Result<Refused, StoreError> {
+fn refusal(undecided: Undecided) -> Result<TargetRefusal, StoreError> {
     match undecided {
-        Undecided::Busy | Undecided::Aside => Ok(Refused(None)),
+        Undecided::Busy | Undecided::Aside => Ok(TargetRefusal(None)),
         Undecided::Error(EngineError::Store(error)) => Err(error),
-        Undecided::Error(error) => Ok(Refused::of(error.to_string())),
+        Undecided::Error(error) => Ok(TargetRefusal::of(error.to_string())),
     }
 }

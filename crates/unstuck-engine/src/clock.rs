@@ -1,6 +1,6 @@
 //! What time it is, whether somebody has set the clock, and whether the engine was stopped for a while.
 
-use unstuck_core::clock::Correction;
+use unstuck_core::clock::ClockCorrection;
 use unstuck_core::time::{Millis, Time};
 
 /// The clocks of a machine.
@@ -36,9 +36,9 @@ impl TimeSource for SystemTime {
 /// Tells the time to an engine, and whether answers were taken all the while.
 ///
 /// Time is anchored at the wall and goes on by the clock that never jumps. When the two are further apart than
-/// [`Timekeeper::SLACK`], somebody has set the clock: that is a correction, and the wall is right from then on.
+/// [`EngineTimer::SLACK`], somebody has set the clock: that is a correction, and the wall is right from then on.
 #[derive(Debug)]
-pub struct Timekeeper<T> {
+pub struct EngineTimer<T> {
     source: T,
     /// What the wall said, and when.
     wall: Time,
@@ -54,13 +54,13 @@ pub struct Wake {
     /// What time it is.
     pub now: Time,
     /// Somebody has set the clock.
-    pub correction: Option<Correction>,
+    pub correction: Option<ClockCorrection>,
     /// Nobody has taken answers since then, by the clock as it is now: whoever works here is asked what has ended
     /// before any limit is looked at.
     pub down_since: Option<Time>,
 }
 
-impl<T: TimeSource> Timekeeper<T> {
+impl<T: TimeSource> EngineTimer<T> {
     /// The wall may differ by so much before it is believed that somebody has set it.
     pub const SLACK: Millis = Millis::seconds(2);
     /// Who does not come back for so long, though nothing keeps it asleep, was stopped or had to wait for a disk.
@@ -72,9 +72,9 @@ impl<T: TimeSource> Timekeeper<T> {
     pub const SIGN_OF_LIFE: Millis = Millis::seconds(10);
 
     /// From now on.
-    pub fn new(mut source: T) -> Timekeeper<T> {
+    pub fn new(mut source: T) -> EngineTimer<T> {
         let (wall, since) = (source.wall(), source.uptime());
-        Timekeeper { source, wall, since, taken: since, patience: Millis::ZERO }
+        EngineTimer { source, wall, since, taken: since, patience: Millis::ZERO }
     }
 
     /// What time it is.
@@ -88,7 +88,7 @@ impl<T: TimeSource> Timekeeper<T> {
         let (uptime, wall) = (self.source.uptime(), self.source.wall());
         let expected = self.at(uptime);
         let is_set = wall.since(expected) > Self::SLACK || expected.since(wall) > Self::SLACK;
-        let correction = is_set.then_some(Correction { from: expected, to: wall });
+        let correction = is_set.then_some(ClockCorrection { from: expected, to: wall });
         if is_set {
             (self.wall, self.since) = (wall, uptime);
         }
@@ -139,11 +139,11 @@ mod tests {
         }
     }
 
-    fn keeper() -> Timekeeper<Clocks> {
-        Timekeeper::new(Clocks { wall: BEGIN, uptime: Millis(5_000) })
+    fn keeper() -> EngineTimer<Clocks> {
+        EngineTimer::new(Clocks { wall: BEGIN, uptime: Millis(5_000) })
     }
 
-    fn pass(keeper: &mut Timekeeper<Clocks>, ms: u64) {
+    fn pass(keeper: &mut EngineTimer<Clocks>, ms: u64) {
         keeper.source.wall = keeper.source.wall + Millis(ms);
         keeper.source.uptime = keeper.source.uptime.plus(Millis(ms));
     }
@@ -169,7 +169,7 @@ mod tests {
             let expected = BEGIN + Millis(60_100);
             let wake = keeper.wake();
             let set = Time(expected.0 + by);
-            let correction = is_noticed.then_some(Correction { from: expected, to: set });
+            let correction = is_noticed.then_some(ClockCorrection { from: expected, to: set });
             assert_eq!(wake.correction, correction, "{by}");
             assert_eq!(wake.now, if is_noticed { set } else { expected }, "{by}");
             assert_eq!(wake.down_since, None, "{by}: nobody was stopped");
@@ -223,6 +223,6 @@ mod tests {
         keeper.source.wall = Time(keeper.source.wall.0 + YEAR);
         let wake = keeper.wake();
         assert_eq!(wake.down_since, Some(Time(BEGIN.0 + YEAR)));
-        assert_eq!(wake.correction.map(Correction::shift), Some(YEAR));
+        assert_eq!(wake.correction.map(ClockCorrection::shift), Some(YEAR));
     }
 }

@@ -11,8 +11,8 @@ use unstuck_core::decide::unit_name;
 use unstuck_core::event::Event;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::error::{Error, RunError};
-use unstuck_core::model::flow::{Flow, StepIx};
-use unstuck_core::model::run::{End, Phase, Run};
+use unstuck_core::model::flow::{Flow, StepIndex};
+use unstuck_core::model::run::{Phase, Run, RunOutcome};
 use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::reason;
 
@@ -25,7 +25,7 @@ pub type Loading<'a> = &'a mut dyn FnMut(&Payload) -> Json;
 /// The run document, everywhere the same. `history` starts with the run's first event.
 pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<'_>) -> api::Run {
     let mut steps = Vec::new();
-    for (place, step) in flow.places().zip(&run.steps) {
+    for (place, step) in flow.step_indices().zip(&run.steps) {
         match step {
             StepRun::Single(unit) => steps.push(unit_document(flow, UnitRef::step(place), unit, payload)),
             StepRun::Items(items) => {
@@ -109,7 +109,7 @@ fn unit_document(flow: &Flow, unit: UnitRef, state: &Unit, payload: Loading<'_>)
 /// A fan-out as a whole; its items follow it.
 fn fan_out_document(
     flow: &Flow,
-    place: StepIx,
+    place: StepIndex,
     step: &StepRun,
     items: &Items,
     payload: Loading<'_>,
@@ -140,8 +140,8 @@ fn rounds(unit: &Unit) -> u32 {
 fn output_of(run: &Run) -> Option<&Payload> {
     match &run.phase {
         Phase::Ended(ended) => match &ended.how {
-            End::Completed { output } => Some(output),
-            End::Failed { .. } | End::Cancelled { .. } | End::Superseded { .. } => None,
+            RunOutcome::Completed { output } => Some(output),
+            RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     }
@@ -158,16 +158,16 @@ fn handler(run: &Run) -> Option<api::Handler> {
             error: None,
         }),
         Phase::Ended(ended) => match &ended.how {
-            End::Failed { handler: Some((run, error)), .. } => Some(api::Handler {
+            RunOutcome::Failed { handler: Some((run, error)), .. } => Some(api::Handler {
                 flow: None,
                 run: Some(run.to_string()),
                 state: Some(if error.is_some() { "failed" } else { "completed" }.to_owned()),
                 error: error.as_ref().map(|error| attempt::error_document(&error.error)),
             }),
-            End::Failed { handler: None, .. }
-            | End::Completed { .. }
-            | End::Cancelled { .. }
-            | End::Superseded { .. } => None,
+            RunOutcome::Failed { handler: None, .. }
+            | RunOutcome::Completed { .. }
+            | RunOutcome::Cancelled { .. }
+            | RunOutcome::Superseded { .. } => None,
         },
     }
 }
@@ -177,8 +177,10 @@ pub fn open_error(run: &Run, flow: &Flow) -> Option<api::Error> {
     let failed = match &run.phase {
         Phase::Failing(failing) => Some(&failing.error),
         Phase::Ended(ended) => match &ended.how {
-            End::Failed { error, .. } => Some(&**error),
-            End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => return None,
+            RunOutcome::Failed { error, .. } => Some(&**error),
+            RunOutcome::Completed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => {
+                return None;
+            }
         },
         Phase::Going => None,
     };

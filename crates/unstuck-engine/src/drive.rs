@@ -4,8 +4,8 @@
 use unstuck_core::time::Millis;
 use unstuck_store::contract::Store;
 
-use crate::clock::{TimeSource, Timekeeper, Wake};
-use crate::engine::{Engine, Next};
+use crate::clock::{EngineTimer, TimeSource, Wake};
+use crate::engine::{Engine, NextStep};
 use crate::request::Output;
 
 /// So many messages are taken in before the engine is stepped.
@@ -24,49 +24,49 @@ pub trait Drive {
     fn engine(&mut self) -> &mut Engine<Self::Store>;
 
     /// Tells the time.
-    fn keeper(&mut self) -> &mut Timekeeper<Self::Clocks>;
+    fn timer(&mut self) -> &mut EngineTimer<Self::Clocks>;
 
     /// Asks whoever works here what has ended: that is said before anything is taken in.
-    fn catch_up(&mut self);
+    fn collect_ended(&mut self);
 
     /// Takes in what has come, so many messages at most; false when it is time to stop.
-    fn take_in(&mut self, most: usize) -> bool;
+    fn take_messages(&mut self, most: usize) -> bool;
 
     /// Wakes up, takes in what has come, and steps the engine; `None` when it is time to stop.
-    fn turn(&mut self) -> Option<Vec<Output>> {
-        let wake = self.keeper().wake();
-        self.turn_after(wake)
+    fn run_turn(&mut self) -> Option<Vec<Output>> {
+        let wake = self.timer().wake();
+        self.run_turn_after(wake)
     }
 
     /// The same, when it is awake already. Where nobody took answers for a while, executors are asked what has ended
     /// meanwhile: no limit is looked at before that is known.
-    fn turn_after(&mut self, wake: Wake) -> Option<Vec<Output>> {
+    fn run_turn_after(&mut self, wake: Wake) -> Option<Vec<Output>> {
         if let Some(correction) = wake.correction {
-            self.engine().clock_was_set(correction);
+            self.engine().record_correction(correction);
         }
         let mut most = MAX_INTAKE;
         if let Some(since) = wake.down_since {
-            self.engine().was_stopped(since);
-            self.catch_up();
+            self.engine().record_stop(since);
+            self.collect_ended();
             most = MAX_LATE_INTAKE;
         }
-        self.take_in(most).then(|| self.engine().step(wake.now))
+        self.take_messages(most).then(|| self.engine().step(wake.now))
     }
 
     /// What to do until the next turn.
-    fn rest(&mut self) -> Rest {
-        let until = match self.engine().what_next() {
-            Next::Now => return Rest::Again,
-            Next::Settling => return Rest::Settle,
-            Next::At(time) => Some(time),
-            Next::Idle => None,
+    fn next_rest(&mut self) -> Rest {
+        let until = match self.engine().next_step() {
+            NextStep::Now => return Rest::Again,
+            NextStep::Settling => return Rest::Settle,
+            NextStep::At(time) => Some(time),
+            NextStep::Idle => None,
         };
-        let now = self.keeper().now();
+        let now = self.timer().now();
         if until.is_some() {
-            self.engine().alive(now);
+            self.engine().record_alive(now);
         }
-        let is_awaited = self.engine().is_awaited();
-        Rest::Sleep(self.keeper().sleep(until, is_awaited))
+        let is_awaited = self.engine().has_live_workers();
+        Rest::Sleep(self.timer().sleep(until, is_awaited))
     }
 }
 

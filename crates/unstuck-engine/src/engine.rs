@@ -1,9 +1,9 @@
 //! The steppable loop: it takes requests, a clock and a store, and does no IO of its own.
 
-pub(crate) mod aside;
-mod asked;
 mod clock;
 pub(crate) mod isolation;
+mod requests;
+pub(crate) mod set_aside;
 pub(crate) mod settling;
 
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstuck_core::clock::Correction;
-use unstuck_core::command::{Command, Says};
+use unstuck_core::clock::ClockCorrection;
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::{Effect, Withheld};
 use unstuck_core::home::Homes;
 use unstuck_core::id::{Ids, RunId};
@@ -21,27 +21,27 @@ use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
-use unstuck_core::policy::{Policies, Turns};
+use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::Ready;
+use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
-use self::aside::Asides;
-pub use self::aside::flow_unusable;
 use self::clock::{EngineClock, SLACK};
-use self::isolation::{Failure, Isolation, Suspect, Work, message};
-use self::settling::Outstanding;
+use self::isolation::{BatchFailure, Isolation, Suspect, WorkKind, panic_message};
+use self::set_aside::SetAsideRuns;
+pub use self::set_aside::flow_unusable;
+use self::settling::OutstandingBatch;
 pub(crate) use self::settling::STORE_RETRY;
-use crate::batch::{Batch, Tools, Undecided, dispatches};
+use crate::backfill::backfill_open_errors;
+use crate::batch::{Batch, BatchContext, Undecided, dispatches};
 use crate::bulk::Bulks;
 use crate::document;
-use crate::examine::examine;
-use crate::executor::{Job, Word};
+use crate::executor::{ExecutorReport, Job};
 use crate::flows::{Compile, Flows};
-use crate::life::{self, Lifetime};
 use crate::policies;
 use crate::request::{EngineError, Output, Request};
+use crate::session::{self, EngineSession};
 
 /// How much an engine does at once.
 ///
@@ -87,7 +87,7 @@ pub struct Engine<S> {
     settings: Settings,
     /// The homes that it drives.
     homes: Homes,
-    pub(crate) life: Lifetime,
+    pub(crate) life: EngineSession,
     pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
@@ -98,12 +98,12 @@ pub struct Engine<S> {
     /// The resume policies in force, and whether they resume anything.
     pub(crate) policies: Policies,
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
-    turns: Turns,
+    turns: ResumePacer,
     has_waiting: bool,
     /// The bulk actions that are not over.
     pub(crate) bulks: Bulks,
     inbox: VecDeque<Request>,
-    outstanding: VecDeque<Outstanding>,
+    outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
     /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
@@ -113,7 +113,7 @@ pub struct Engine<S> {
     /// A batch went wrong: only one thing at a time until it is known which.
     isolation: Option<Isolation>,
     /// Runs that are set aside.
-    aside: Asides,
+    aside: SetAsideRuns,
     /// Stored notices that begin a child and go wrong: the parent is told why.
     condemned: FxHashMap<NoticeId, String>,
     /// Whether anybody wants to know what happens.
@@ -129,7 +129,7 @@ pub struct Engine<S> {
 
 /// What to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// There is more to do.
     Now,
     /// Batches are on their way to the disk: wait for them, or for requests.
@@ -145,12 +145,12 @@ impl<S: Store> Engine<S> {
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let clock = EngineClock::open(&mut store)?;
         let ids = Ids::new(settings.node, store.last_id()?);
-        let life = Lifetime::begin(&mut store, settings.token_key, clock.last)?;
+        let life = EngineSession::begin(&mut store, settings.token_key, clock.last)?;
         let mut flows = Flows::new(compile);
-        flows.keep_orders(&mut store)?;
-        examine(&mut store, &mut flows)?;
-        let policies = policies::kept(&mut store)?;
-        let bulks = Bulks::kept(&mut store)?;
+        flows.backfill_step_orders(&mut store)?;
+        backfill_open_errors(&mut store, &mut flows)?;
+        let policies = policies::load_policies(&mut store)?;
+        let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
@@ -165,7 +165,7 @@ impl<S: Store> Engine<S> {
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
             policies,
-            turns: Turns::default(),
+            turns: ResumePacer::default(),
             has_waiting: false,
             bulks,
             inbox: life.losses(),
@@ -175,7 +175,7 @@ impl<S: Store> Engine<S> {
             now: last,
             clock,
             isolation: None,
-            aside: Asides::default(),
+            aside: SetAsideRuns::default(),
             condemned: FxHashMap::default(),
             is_watched: true,
             more: false,
@@ -245,22 +245,22 @@ impl<S: Store> Engine<S> {
     }
 
     /// Nothing is due before `now`, and answers are taken all the same.
-    pub fn alive(&mut self, now: Time) {
+    pub fn record_alive(&mut self, now: Time) {
         let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.life.is_down();
         if self.outstanding.is_empty() && takes_answers {
-            self.store.alive(now.max(self.last));
+            self.store.record_alive(now.max(self.last));
         }
     }
 
     /// Whether somebody works for it, whose signs of life it must not miss.
-    pub fn is_awaited(&self) -> bool {
+    pub fn has_live_workers(&self) -> bool {
         !self.handed_out.is_empty()
     }
 
     /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
     /// disk.
-    pub fn was_stopped(&mut self, from: Time) {
-        self.life.goes_down(from);
+    pub fn record_stop(&mut self, from: Time) {
+        self.life.begin_downtime(from);
     }
 
     /// Puts a request in line.
@@ -279,10 +279,10 @@ impl<S: Store> Engine<S> {
     }
 
     /// Attempts of executors of this process that have not been recorded as ended.
-    pub fn unrecorded(&self) -> Vec<AttemptId> {
+    pub fn unrecorded_attempts(&self) -> Vec<AttemptId> {
         let mut attempts: Vec<AttemptId> = self.handed_out.keys().copied().collect();
         attempts.extend(self.inbox.iter().filter_map(|request| match request {
-            Request::Word(word) => word.ends(),
+            Request::Executor(word) => word.ended_attempt(),
             Request::Start { .. }
             | Request::Command { .. }
             | Request::Bulk { .. }
@@ -313,7 +313,7 @@ impl<S: Store> Engine<S> {
     /// is waited for; one that is further behind has been set.
     pub fn step(&mut self, now: Time) -> Vec<Output> {
         if now + SLACK < self.last {
-            self.clock_was_set(Correction { from: self.last, to: now });
+            self.record_correction(ClockCorrection { from: self.last, to: now });
         }
         self.last = self.last.max(now);
         self.now = now;
@@ -327,14 +327,14 @@ impl<S: Store> Engine<S> {
             self.retry_at = None;
         }
         if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
-            let mut done = Outstanding::default();
-            match self.contained_batch(&mut done) {
+            let mut done = OutstandingBatch::default();
+            match self.decide_batch_contained(&mut done) {
                 Ok(()) => self.staged(done),
                 Err(failure) => {
                     self.store.rollback();
-                    self.life.still_down(done.downtime);
-                    self.clock.lose(&done.clock);
-                    self.take_back(&done);
+                    self.life.restore_downtime(done.downtime);
+                    self.clock.undo_work(&done.clock);
+                    self.restore_offers(&done);
                     self.failed(failure, &done, &mut outputs);
                 }
             }
@@ -349,37 +349,40 @@ impl<S: Store> Engine<S> {
     }
 
     /// What to do next.
-    pub fn what_next(&mut self) -> Next {
+    pub fn next_step(&mut self) -> NextStep {
         if self.stopped.is_some() {
-            return Next::Idle;
+            return NextStep::Idle;
         }
         if self.outstanding.len() >= self.settings.max_outstanding {
-            return Next::Settling;
+            return NextStep::Settling;
         }
         if let Some(at) = self.retry_at {
-            return if self.outstanding.is_empty() { Next::At(at) } else { Next::Settling };
+            return if self.outstanding.is_empty() { NextStep::At(at) } else { NextStep::Settling };
         }
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
-            return Next::Now;
+            return NextStep::Now;
         }
-        let own = self.bulks.due().into_iter().chain(self.aside.next_retry()).chain(self.next_turn()).min();
+        let own =
+            self.bulks.due().into_iter().chain(self.aside.next_retry()).chain(self.next_paced_resume()).min();
         match self.store.next_due() {
-            _ if own.is_some_and(|due| due <= self.last) => Next::Now,
-            Ok(Some(due)) if due <= self.last => Next::Now,
-            _ if !self.outstanding.is_empty() => Next::Settling,
-            Ok(Some(due)) => Next::At(own.into_iter().fold(due, Time::min)),
-            Ok(None) => own.map_or(Next::Idle, Next::At),
-            Err(_) => Next::Idle,
+            _ if own.is_some_and(|due| due <= self.last) => NextStep::Now,
+            Ok(Some(due)) if due <= self.last => NextStep::Now,
+            _ if !self.outstanding.is_empty() => NextStep::Settling,
+            Ok(Some(due)) => NextStep::At(own.into_iter().fold(due, Time::min)),
+            Ok(None) => own.map_or(NextStep::Idle, NextStep::At),
+            Err(_) => NextStep::Idle,
         }
     }
 
     /// One batch. A panic in it is a defect of ours, and takes nothing but this batch with it: whatever was changed in
     /// memory is read again from the store. The store itself is another matter, so that its stage is not within.
-    fn contained_batch(&mut self, done: &mut Outstanding) -> Result<(), Failure> {
-        let decided = catch_unwind(AssertUnwindSafe(|| self.batch(done)));
-        let stage = decided.map_err(|panic| Failure::Panic(message(&*panic)))?.map_err(Failure::Store)?;
+    fn decide_batch_contained(&mut self, done: &mut OutstandingBatch) -> Result<(), BatchFailure> {
+        let decided = catch_unwind(AssertUnwindSafe(|| self.decide_batch(done)));
+        let stage = decided
+            .map_err(|panic| BatchFailure::Panic(panic_message(&*panic)))?
+            .map_err(BatchFailure::Store)?;
         if let Some(stage) = stage {
-            done.stage = Some(self.store.stage(stage).map_err(Failure::Store)?);
+            done.stage = Some(self.store.stage(stage).map_err(BatchFailure::Store)?);
         }
         for (due, until) in done.withheld.drain(..) {
             self.store.withhold(&due, until);
@@ -391,26 +394,26 @@ impl<S: Store> Engine<S> {
     /// One batch: what waits for executors, who may be admitted, what runs have to tell each other, what was asked and
     /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
     /// thing of one of these kinds.
-    fn batch(&mut self, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
-        self.bulks.follow(&mut self.store, self.clock.last_set(), self.last)?;
-        self.give_turns();
-        let alone = self.isolation.as_ref().map(Isolation::turn);
+    fn decide_batch(&mut self, done: &mut OutstandingBatch) -> Result<Option<Stage>, StoreError> {
+        self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), self.last)?;
+        self.release_paced_resumes();
+        let alone = self.isolation.as_ref().map(Isolation::current_kind);
         let max_batch = if alone.is_some() { 1 } else { self.settings.max_batch };
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
-        self.find_families(limit(Work::Bulk))?;
+        self.find_families(limit(WorkKind::Bulk))?;
         self.store.begin()?;
-        done.downtime = self.life.comes_back(self.last);
+        done.downtime = self.life.end_downtime(self.last);
         let mut batch = Batch::new(self.is_watched);
-        self.own_work(&mut batch, done, limit)?;
-        self.notices(&mut batch, done, limit(Work::Notice))?;
+        self.dispatch_and_admit(&mut batch, done, limit)?;
+        self.deliver_notices(&mut batch, done, limit(WorkKind::Notice))?;
         batch.stores_notices |= alone.is_some();
-        batch.deliver_all(&mut self.tools())?;
-        self.requests(&mut batch, done, limit(Work::Request))?;
-        self.due(&mut batch, done, limit(Work::Due))?;
+        batch.deliver_all(&mut self.batch_context())?;
+        self.decide_requests(&mut batch, done, limit(WorkKind::Request))?;
+        self.fire_due(&mut batch, done, limit(WorkKind::Due))?;
         if alone.is_none() {
             self.sweep_clock(&mut batch, done, max_batch)?;
         }
-        self.go_on_with_bulks(&mut batch, done, limit(Work::Bulk))?;
+        self.advance_bulks(&mut batch, done, limit(WorkKind::Bulk))?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
                 _ if batch.has_ended(run) => {}
@@ -418,39 +421,39 @@ impl<S: Store> Engine<S> {
                 error => self.set_aside(run, Some(flow), &flow_unusable(&error.to_string())),
             }
         }
-        self.finish(batch, done)
+        self.finish_batch(batch, done)
     }
 
     /// What has waited while policies were paused comes back, as many as have a turn now.
-    fn give_turns(&mut self) {
+    fn release_paced_resumes(&mut self) {
         let Some(rate) = self.policies.switch().rate().filter(|_| self.has_waiting) else { return };
         let ready = self.turns.ready(self.last, rate) as usize;
         if ready > 0 {
-            self.has_waiting = self.store.give_turns(ready) == ready;
+            self.has_waiting = self.store.release_withheld(ready) == ready;
         }
     }
 
     /// When the next resume that has waited has its turn.
-    fn next_turn(&mut self) -> Option<Time> {
+    fn next_paced_resume(&mut self) -> Option<Time> {
         let rate = self.policies.switch().rate().filter(|_| self.has_waiting)?;
         Some(self.turns.next(self.last, rate))
     }
 
     /// What waits for executors, and who may be admitted. A command that is refused is stale: nobody's loss.
-    fn own_work(
+    fn dispatch_and_admit(
         &mut self,
         batch: &mut Batch,
-        done: &mut Outstanding,
-        limit: impl Fn(Work) -> usize,
+        done: &mut OutstandingBatch,
+        limit: impl Fn(WorkKind) -> usize,
     ) -> Result<(), StoreError> {
-        let mut work = self.claims(limit(Work::Claim))?;
+        let mut work = self.find_claims(limit(WorkKind::Claim))?;
         let claims = work.len();
-        let admitted = self.store.admissible(limit(Work::Admission))?;
-        done.counts.add(Work::Claim, claims);
-        done.counts.add(Work::Admission, admitted.len());
+        let admitted = self.store.admissible_runs(limit(WorkKind::Admission))?;
+        done.counts.add(WorkKind::Claim, claims);
+        done.counts.add(WorkKind::Admission, admitted.len());
         work.extend(admitted.into_iter().map(|run| (run, Command::Admit)));
         done.suspect = work.first().map(|(run, _)| Suspect::Run(*run));
-        let mut tools = self.tools();
+        let mut tools = self.batch_context();
         batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
         for (place, (run, command)) in work.into_iter().enumerate() {
             match batch.decide(&mut tools, run, command, None) {
@@ -465,9 +468,14 @@ impl<S: Store> Engine<S> {
     }
 
     /// Notices that were stored. When there may be more than these, what is new waits behind them.
-    fn notices(&mut self, batch: &mut Batch, done: &mut Outstanding, limit: usize) -> Result<(), StoreError> {
+    fn deliver_notices(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        limit: usize,
+    ) -> Result<(), StoreError> {
         let notices = if limit == 0 { Vec::new() } else { self.store.notices(limit)? };
-        done.counts.add(Work::Notice, notices.len());
+        done.counts.add(WorkKind::Notice, notices.len());
         if let Some((id, notice)) = notices.first() {
             done.suspect = Some(Suspect::notice(*id, notice));
         }
@@ -475,14 +483,14 @@ impl<S: Store> Engine<S> {
         for (id, notice) in notices {
             match self.condemned.get(&id) {
                 Some(why) => batch.refuse_stored(id, &notice, why),
-                None => batch.deliver_stored(&mut self.tools(), id, notice)?,
+                None => batch.deliver_stored(&mut self.batch_context(), id, notice)?,
             }
         }
         Ok(())
     }
 
     /// Attempts that wait, for executors that have room.
-    fn claims(&mut self, limit: usize) -> Result<Vec<(RunId, Command)>, StoreError> {
+    fn find_claims(&mut self, limit: usize) -> Result<Vec<(RunId, Command)>, StoreError> {
         if limit == 0 {
             return Ok(Vec::new());
         }
@@ -493,7 +501,7 @@ impl<S: Store> Engine<S> {
         let mut claims = Vec::new();
         for candidate in self.store.candidates(&open, limit)? {
             let worker = open[candidate.offer].worker.clone();
-            let Ready { load, alone, .. } = candidate.ready;
+            let ReadyAttempt { load, alone, .. } = candidate.ready;
             self.offers.use_up(&worker, if alone { WHOLE_WORKER } else { load });
             claims.push((candidate.ready.run, Command::Claim { unit: candidate.ready.unit, worker }));
         }
@@ -501,18 +509,23 @@ impl<S: Store> Engine<S> {
     }
 
     /// What is due, but for runs about which somebody has said something that is still in line: that comes first.
-    fn due(&mut self, batch: &mut Batch, done: &mut Outstanding, limit: usize) -> Result<(), StoreError> {
+    fn fire_due(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        limit: usize,
+    ) -> Result<(), StoreError> {
         let mut due = if limit == 0 { Vec::new() } else { self.store.due(self.last, limit)? };
         if !due.is_empty() && self.inbox.len() > done.requests {
             let said: FxHashSet<RunId> =
-                self.inbox.iter().skip(done.requests).filter_map(said_about).collect();
+                self.inbox.iter().skip(done.requests).filter_map(reported_run).collect();
             due.retain(|due| !said.contains(&due.run));
         }
-        done.counts.add(Work::Due, due.len());
+        done.counts.add(WorkKind::Due, due.len());
         if let Some(first) = due.first() {
             done.suspect = Some(Suspect::Run(first.run));
         }
-        let mut tools = self.tools();
+        let mut tools = self.batch_context();
         batch.lock(&mut tools, due.iter().map(|due| due.run).collect())?;
         for due in due {
             let command = Command::Due { unit: due.unit, heard: due.heard };
@@ -529,7 +542,11 @@ impl<S: Store> Engine<S> {
     }
 
     /// The transaction of the batch, if there is anything to make durable; its outputs wait until it is.
-    fn finish(&mut self, mut batch: Batch, done: &mut Outstanding) -> Result<Option<Stage>, StoreError> {
+    fn finish_batch(
+        &mut self,
+        mut batch: Batch,
+        done: &mut OutstandingBatch,
+    ) -> Result<Option<Stage>, StoreError> {
         for (run, event) in std::mem::take(&mut batch.happened) {
             done.outputs.push(Output::Happened { run, event });
         }
@@ -547,11 +564,13 @@ impl<S: Store> Engine<S> {
         }
         for effect in effects {
             match effect {
-                Effect::Dispatch { attempt, worker, .. } => match self.job(&batch, attempt, &worker) {
+                Effect::Dispatch { attempt, worker, .. } => match self.job_for(&batch, attempt, &worker) {
                     Ok(Some(job)) => done.outputs.push(Output::Dispatch { worker, job }),
                     Ok(None) => {}
                     // Nobody can work on it: it has failed, and is told as its worker would.
-                    Err(StoreError::Damaged(what)) => self.inbox.push_back(unreadable(attempt, what)),
+                    Err(StoreError::Damaged(what)) => {
+                        self.inbox.push_back(report_unreadable_input(attempt, what))
+                    }
                     Err(error) => return Err(error),
                 },
                 Effect::Interrupt { attempt, worker, why } => {
@@ -559,12 +578,12 @@ impl<S: Store> Engine<S> {
                 }
             }
         }
-        done.met_busy = batch.met_busy();
+        done.met_busy = batch.has_busy_runs();
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
-        done.released.extend(batch.told_to_end().filter(|run| self.is_aside(*run)));
+        done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
         done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
-        let downtime = done.downtime.filter(life::is_noticed);
+        let downtime = done.downtime.filter(session::is_worth_recording);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
         let clock = self.clock.unrecorded();
@@ -576,16 +595,21 @@ impl<S: Store> Engine<S> {
         Ok(None)
     }
 
-    fn job(&mut self, batch: &Batch, attempt: AttemptId, worker: &Worker) -> Result<Option<Job>, StoreError> {
+    fn job_for(
+        &mut self,
+        batch: &Batch,
+        attempt: AttemptId,
+        worker: &Worker,
+    ) -> Result<Option<Job>, StoreError> {
         let Some((run, flow)) = batch.run(attempt.run) else { return Ok(None) };
         let Some(unit) = run.unit(attempt.unit) else { return Ok(None) };
         let store = &mut self.store;
-        let input = batch.json(store, unit.input.as_ref().unwrap_or(&run.input))?;
+        let input = batch.payload_json(store, unit.input.as_ref().unwrap_or(&run.input))?;
         let product = if self.want_product.contains(&worker.name) {
             let mut failed = None;
             let token = self.life.signer.sign(attempt);
             let product = document::product(run, flow, attempt, worker, token, &input, &mut |payload| {
-                batch.json(store, payload).unwrap_or_else(|error| {
+                batch.payload_json(store, payload).unwrap_or_else(|error| {
                     failed = Some(error);
                     unstuck_core::json::Json::NULL
                 })
@@ -600,8 +624,8 @@ impl<S: Store> Engine<S> {
         Ok(Some(Job { attempt, flow: flow.clone(), input, deadline: run.deadline, product }))
     }
 
-    pub(crate) fn tools(&mut self) -> Tools<'_> {
-        Tools {
+    pub(crate) fn batch_context(&mut self) -> BatchContext<'_> {
+        BatchContext {
             store: &mut self.store,
             flows: &mut self.flows,
             ids: &mut self.ids,
@@ -620,11 +644,15 @@ impl<S: Store> Engine<S> {
 }
 
 /// The run about which a worker says something.
-fn said_about(request: &Request) -> Option<RunId> {
+fn reported_run(request: &Request) -> Option<RunId> {
     match request {
-        Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt))
+        Request::Executor(
+            ExecutorReport::Report(attempt, _)
+            | ExecutorReport::Lost(attempt)
+            | ExecutorReport::Freed(attempt),
+        )
         | Request::Lost { attempt, .. }
-        | Request::Command { command: Command::Answer { attempt, .. }, .. } => Some(attempt.run),
+        | Request::Command { command: Command::Report { attempt, .. }, .. } => Some(attempt.run),
         Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
             None
         }
@@ -632,7 +660,7 @@ fn said_about(request: &Request) -> Option<RunId> {
 }
 
 /// What is said of an attempt whose input is damaged.
-fn unreadable(attempt: AttemptId, what: String) -> Request {
+fn report_unreadable_input(attempt: AttemptId, what: String) -> Request {
     let error = Error { reason: Reason::Data, ..Error::new(what) };
-    Request::Word(Word::Says(attempt, Says::Fail { error: Box::new(error), fatal: true }))
+    Request::Executor(ExecutorReport::Report(attempt, Report::Fail { error: Box::new(error), fatal: true }))
 }

@@ -10,7 +10,7 @@ pub mod process;
 use std::sync::Arc;
 
 use unstuck_api::Product;
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::{Flow, Step};
@@ -19,7 +19,7 @@ use unstuck_core::time::Time;
 /// Carries out attempts.
 ///
 /// For every job that it is given it says exactly one last word: complete, fail, defer or release, that its worker is
-/// gone ([`Answers::lost`]), or that an interrupted attempt has really ended ([`Answers::freed`]). Until then the job
+/// gone ([`ReportSink::lost`]), or that an interrupted attempt has really ended ([`ReportSink::freed`]). Until then the job
 /// takes up room. It must not block: long work goes on in a thread or process of its own.
 pub trait Executor: Send {
     /// The name of the worker that it is.
@@ -37,7 +37,7 @@ pub trait Executor: Send {
     }
 
     /// Begins an attempt.
-    fn execute(&mut self, job: Job, answers: &Answers);
+    fn execute(&mut self, job: Job, answers: &ReportSink);
 
     /// The attempt is no longer this executor's: end it, with all that it has started.
     fn interrupt(&mut self, attempt: AttemptId, why: &str);
@@ -90,52 +90,52 @@ pub struct LeftOver {
 
 /// What an executor says.
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum ExecutorReport {
     /// About an attempt that is its own.
-    Says(AttemptId, Says),
+    Report(AttemptId, Report),
     /// The worker of this attempt is gone.
     Lost(AttemptId),
     /// An interrupted attempt has really ended.
     Freed(AttemptId),
 }
 
-impl Word {
+impl ExecutorReport {
     /// The attempt, if this is the last word about it.
-    pub fn ends(&self) -> Option<AttemptId> {
+    pub fn ended_attempt(&self) -> Option<AttemptId> {
         match self {
-            Word::Says(_, Says::Start | Says::Heartbeat { .. } | Says::Log(_)) => None,
-            Word::Says(
+            ExecutorReport::Report(_, Report::Start | Report::Heartbeat { .. } | Report::Log(_)) => None,
+            ExecutorReport::Report(
                 attempt,
-                Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release,
+                Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release,
             )
-            | Word::Lost(attempt)
-            | Word::Freed(attempt) => Some(*attempt),
+            | ExecutorReport::Lost(attempt)
+            | ExecutorReport::Freed(attempt) => Some(*attempt),
         }
     }
 }
 
 /// Where an executor says it. It can be cloned and sent to other threads.
 #[derive(Clone)]
-pub struct Answers(Arc<dyn Fn(Word) + Send + Sync>);
+pub struct ReportSink(Arc<dyn Fn(ExecutorReport) + Send + Sync>);
 
-impl Answers {
+impl ReportSink {
     /// Words go to `sink`, which must not block for long.
-    pub fn new(sink: impl Fn(Word) + Send + Sync + 'static) -> Answers {
-        Answers(Arc::new(sink))
+    pub fn new(sink: impl Fn(ExecutorReport) + Send + Sync + 'static) -> ReportSink {
+        ReportSink(Arc::new(sink))
     }
 
     /// Says something about an attempt.
-    pub fn say(&self, attempt: AttemptId, says: Says) {
-        (self.0)(Word::Says(attempt, says));
+    pub fn report(&self, attempt: AttemptId, says: Report) {
+        (self.0)(ExecutorReport::Report(attempt, says));
     }
 
     /// The worker of this attempt is gone.
     pub fn lost(&self, attempt: AttemptId) {
-        (self.0)(Word::Lost(attempt));
+        (self.0)(ExecutorReport::Lost(attempt));
     }
 
     /// An interrupted attempt has really ended.
     pub fn freed(&self, attempt: AttemptId) {
-        (self.0)(Word::Freed(attempt));
+        (self.0)(ExecutorReport::Freed(attempt));
     }
 }

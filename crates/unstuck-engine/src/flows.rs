@@ -44,11 +44,11 @@ impl Flows {
         })?;
         let flow = in_kept_order(&record, flow)
             .map_err(|problem| PutFlowError::Store(StoreError::Damaged(problem)))?;
-        Ok(self.keep(&record, flow))
+        Ok(self.cache(&record, flow))
     }
 
     /// Keeps the order of steps of flows that were kept before that was. One that cannot be used gets it once it can.
-    pub(crate) fn keep_orders(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
+    pub(crate) fn backfill_step_orders(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         for id in (1..).map(FlowId) {
             let Some(record) = store.flow(id)? else { return Ok(()) };
             if record.steps.is_some() {
@@ -91,7 +91,7 @@ impl Flows {
     }
 
     /// Whether this flow was tried and could not be compiled.
-    pub(crate) fn is_bad(&self, id: FlowId) -> bool {
+    pub(crate) fn is_unusable(&self, id: FlowId) -> bool {
         self.bad.contains_key(&id)
     }
 
@@ -108,7 +108,7 @@ impl Flows {
         }
     }
 
-    fn keep(&mut self, record: &FlowRecord, flow: Flow) -> Arc<Flow> {
+    fn cache(&mut self, record: &FlowRecord, flow: Flow) -> Arc<Flow> {
         self.newest.insert(record.name.clone(), record.id);
         self.remember(record, flow)
     }

@@ -1,12 +1,12 @@
 //! The policies of an engine: an order about them is decided by the core, made durable, and in force from then on.
 
-use unstuck_core::decide::check_words;
+use unstuck_core::decide::check_texts;
 use unstuck_core::id::PolicyId;
-use unstuck_core::policy::{Policies, Policy, PolicySet, carry_out};
+use unstuck_core::policy::{Policies, Policy, PolicySet, apply_command};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{PolicyChange, Store, StoreError};
 
-pub use unstuck_core::policy::{BadPolicy, PolicyOrder, PolicyOutcome};
+pub use unstuck_core::policy::{BadPolicy, PolicyCommand, PolicyOutcome};
 
 use crate::engine::Engine;
 use crate::request::EngineError;
@@ -18,21 +18,21 @@ impl<S: Store> Engine<S> {
     }
 
     /// Carries out an order, between two batches: it is durable before anything is decided by it.
-    pub fn change_policies(&mut self, order: PolicyOrder, now: Time) -> Result<PolicyOutcome, EngineError> {
+    pub fn change_policies(&mut self, order: PolicyCommand, now: Time) -> Result<PolicyOutcome, EngineError> {
         self.last = self.last.max(now);
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
         }
-        check_words(order.actor(), order.reason())?;
+        check_texts(order.actor(), order.reason())?;
         let (at, ids) = (self.last, &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
         let clock = self.clock.record.shift;
         let (PolicySet { policies, switch }, outcome) =
-            carry_out(&self.policies, order, at, clock, fresh_id).map_err(EngineError::BadPolicies)?;
+            apply_command(&self.policies, order, at, clock, fresh_id).map_err(EngineError::BadPolicies)?;
         if outcome.changes.is_empty() {
             return Ok(outcome);
         }
-        let checked = in_force(policies.clone())?.with_switch(switch.clone());
+        let checked = check_stored(policies.clone())?.with_switch(switch.clone());
         self.store.put_policies(PolicyChange { policies, switch, changes: outcome.changes.clone() })?;
         self.policies = checked;
         Ok(outcome)
@@ -40,12 +40,12 @@ impl<S: Store> Engine<S> {
 }
 
 /// The policies of a store.
-pub(crate) fn kept(store: &mut impl Store) -> Result<Policies, StoreError> {
+pub(crate) fn load_policies(store: &mut impl Store) -> Result<Policies, StoreError> {
     let switch = store.policy_switch()?;
-    Ok(in_force(store.policies()?)?.with_switch(switch))
+    Ok(check_stored(store.policies()?)?.with_switch(switch))
 }
 
-pub(crate) fn in_force(policies: Vec<Policy>) -> Result<Policies, StoreError> {
+pub(crate) fn check_stored(policies: Vec<Policy>) -> Result<Policies, StoreError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
         StoreError::Broken(format!("its policies do not go together: {}", said.join("; ")))

@@ -14,8 +14,8 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::bulk::BulkDeed;
-use crate::executor::{Job, Word};
+use crate::bulk::BulkCommand;
+use crate::executor::{ExecutorReport, Job};
 use crate::policies::BadPolicy;
 
 /// Names a request until it is answered.
@@ -54,10 +54,10 @@ pub enum Request {
         /// The bulk action.
         bulk: BulkId,
         /// What is done to it.
-        deed: BulkDeed,
+        deed: BulkCommand,
     },
     /// What an executor of this process says.
-    Word(Word),
+    Executor(ExecutorReport),
     /// The engine that had this attempt is gone, and its executors with it.
     Lost {
         /// The attempt.
@@ -75,7 +75,7 @@ impl Request {
             | Request::Command { ticket, .. }
             | Request::Forget { ticket, .. }
             | Request::Bulk { ticket, .. } => Some(*ticket),
-            Request::Word(_) | Request::Lost { .. } => None,
+            Request::Executor(_) | Request::Lost { .. } => None,
         }
     }
 
@@ -85,9 +85,11 @@ impl Request {
             Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
             Request::Command { run, .. } => Some(*run),
             Request::Lost { attempt, .. }
-            | Request::Word(Word::Says(attempt, _) | Word::Lost(attempt) | Word::Freed(attempt)) => {
-                Some(attempt.run)
-            }
+            | Request::Executor(
+                ExecutorReport::Report(attempt, _)
+                | ExecutorReport::Lost(attempt)
+                | ExecutorReport::Freed(attempt),
+            ) => Some(attempt.run),
         }
     }
 }

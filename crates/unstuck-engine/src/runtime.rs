@@ -17,15 +17,15 @@ use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{Filter, Store, StoreError};
+use unstuck_store::contract::{RunFilter, Store, StoreError};
 
-use crate::bulk::{BulkDeed, BulkPut};
-use crate::clock::{SystemTime, TimeSource, Timekeeper};
+use crate::bulk::{BulkCommand, BulkPart};
+use crate::clock::{EngineTimer, SystemTime, TimeSource};
 use crate::drive::{Drive, Rest};
-use crate::engine::{Engine, Next, STORE_RETRY};
-use crate::executor::{Answers, Executor, Word};
+use crate::engine::{Engine, NextStep, STORE_RETRY};
+use crate::executor::{Executor, ExecutorReport, ReportSink};
 use crate::flows::Flows;
-use crate::policies::{PolicyOrder, PolicyOutcome};
+use crate::policies::{PolicyCommand, PolicyOutcome};
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 
 /// So many requests may wait to be decided; more are turned away.
@@ -41,11 +41,11 @@ enum Message {
     Start(StartRun, SyncSender<Reply>),
     Command(RunId, Command, SyncSender<Reply>),
     Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
-    ChangeBulk(BulkId, BulkDeed, SyncSender<Reply>),
-    PutBulk(BulkPut),
-    Word(Word),
+    ChangeBulk(BulkId, BulkCommand, SyncSender<Reply>),
+    PutBulk(BulkPart),
+    Word(ExecutorReport),
     Read(Read),
-    ChangePolicies(PolicyOrder, SyncSender<Result<PolicyOutcome, EngineError>>),
+    ChangePolicies(PolicyCommand, SyncSender<Result<PolicyOutcome, EngineError>>),
     Policies(SyncSender<(Policies, Time)>),
     Stop,
 }
@@ -98,7 +98,7 @@ impl Runtime {
         let (sender, receiver) = channel();
         let handle = Handle { sender, waiting: Arc::default(), trouble: Arc::default() };
         let words = handle.clone();
-        let answers = Answers::new(move |word| words.send(Message::Word(word)));
+        let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
         let mut executors: HashMap<Arc<str>, Box<dyn Executor>> =
             executors.into_iter().map(|executor| (executor.name(), executor)).collect();
@@ -115,7 +115,7 @@ impl Runtime {
         let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
             let replies = HashMap::new();
-            let (keeper, next_ticket) = (Timekeeper::new(clocks), 0);
+            let (keeper, next_ticket) = (EngineTimer::new(clocks), 0);
             let mut driver = Driver {
                 engine,
                 executors,
@@ -204,7 +204,7 @@ impl Handle {
     }
 
     /// Carries out an order about policies, as a whole or not at all; it is durable on return.
-    pub fn change_policies(&self, order: PolicyOrder) -> Result<PolicyOutcome, EngineError> {
+    pub fn change_policies(&self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
         let (sender, receiver) = sync_channel(1);
         self.send(Message::ChangePolicies(order, sender));
         receiver.recv().unwrap_or(Err(EngineError::Stopped))
@@ -236,12 +236,12 @@ impl Handle {
     }
 
     /// Changes how a bulk action goes on, and waits until that is durable.
-    pub(crate) fn ask_bulk(&self, bulk: BulkId, deed: BulkDeed) -> Reply {
+    pub(crate) fn ask_bulk(&self, bulk: BulkId, deed: BulkCommand) -> Reply {
         self.ask(|reply| Message::ChangeBulk(bulk, deed, reply))
     }
 
     /// Puts a part of a bulk action.
-    pub(crate) fn put_bulk(&self, put: BulkPut) {
+    pub(crate) fn put_bulk(&self, put: BulkPart) {
         self.send(Message::PutBulk(put));
     }
 
@@ -269,7 +269,7 @@ pub(crate) fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u
     let mut next = 0;
     while let Some((parent, _)) = found.get(next).copied() {
         next += 1;
-        let filter = Filter { parent: Some(parent), ..Filter::default() };
+        let filter = RunFilter { parent: Some(parent), ..RunFilter::default() };
         let mut before = None;
         loop {
             let page: Vec<Run> = store.list(&filter, before, PAGE)?;
@@ -286,14 +286,14 @@ pub(crate) fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u
 struct Driver<S, T> {
     engine: Engine<S>,
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
-    answers: Answers,
+    answers: ReportSink,
     observer: Option<Observer>,
     replies: HashMap<Ticket, SyncSender<Reply>>,
     waiting: Arc<AtomicUsize>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
     next_ticket: Ticket,
-    keeper: Timekeeper<T>,
+    keeper: EngineTimer<T>,
     receiver: Receiver<Message>,
     /// The message that has woken it up.
     first: Option<Message>,
@@ -307,17 +307,17 @@ impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
         &mut self.engine
     }
 
-    fn keeper(&mut self) -> &mut Timekeeper<T> {
+    fn timer(&mut self) -> &mut EngineTimer<T> {
         &mut self.keeper
     }
 
-    fn catch_up(&mut self) {
+    fn collect_ended(&mut self) {
         for executor in self.executors.values_mut() {
             executor.catch_up();
         }
     }
 
-    fn take_in(&mut self, most: usize) -> bool {
+    fn take_messages(&mut self, most: usize) -> bool {
         let mut next = self.first.take();
         for _ in 0..=most {
             let Some(message) = next.take().or_else(|| self.receiver.try_recv().ok()) else { return true };
@@ -332,13 +332,13 @@ impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
 impl<S: Store, T: TimeSource> Driver<S, T> {
     fn drive(&mut self) {
         loop {
-            let Some(outputs) = self.turn() else { return self.stop() };
-            self.perform(outputs);
-            let message = match self.rest() {
+            let Some(outputs) = self.run_turn() else { return self.stop() };
+            self.perform_outputs(outputs);
+            let message = match self.next_rest() {
                 Rest::Again => continue,
                 Rest::Settle => {
                     let outputs = self.engine.wait();
-                    self.perform(outputs);
+                    self.perform_outputs(outputs);
                     continue;
                 }
                 Rest::Sleep(Some(patience)) => self.receiver.recv_timeout(patience.duration()),
@@ -372,7 +372,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 self.engine.submit(Request::Bulk { ticket, bulk, deed });
             }
             Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
-            Message::Word(word) => self.engine.submit(Request::Word(word)),
+            Message::Word(word) => self.engine.submit(Request::Executor(word)),
             Message::Read(read) => {
                 let (store, flows) = self.engine.reader();
                 read(store, flows);
@@ -397,15 +397,15 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         self.engine.dismiss_executors();
         for message in self.receiver.try_iter() {
             if let Message::Word(word) = message {
-                self.engine.submit(Request::Word(word));
+                self.engine.submit(Request::Executor(word));
             }
         }
-        self.record_last_words();
+        self.record_last_reports();
     }
 
     /// Steps until the store has taken what executors said. One that takes nothing is tried a few times and then left:
     /// the next engine finds those attempts lost, which is safe.
-    fn record_last_words(&mut self) {
+    fn record_last_reports(&mut self) {
         let (mut left, mut tries) = (usize::MAX, 0);
         while !self.engine.is_stopped() {
             let backlog = self.engine.backlog();
@@ -416,23 +416,23 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 tries = if backlog < left { 0 } else { tries + 1 };
                 left = left.min(backlog);
                 // What is lost already is found lost again without being recorded.
-                if tries > MAX_STOP_TRIES || (tries > 0 && self.engine.unrecorded().is_empty()) {
+                if tries > MAX_STOP_TRIES || (tries > 0 && self.engine.unrecorded_attempts().is_empty()) {
                     return;
                 }
                 let outputs = self.engine.step(self.keeper.now());
-                self.perform(outputs);
-                if let Next::At(time) = self.engine.what_next() {
+                self.perform_outputs(outputs);
+                if let NextStep::At(time) = self.engine.next_step() {
                     std::thread::sleep(time.since(self.keeper.now()).min(STORE_RETRY).duration());
                     continue;
                 }
             }
             let outputs = self.engine.wait();
-            self.perform(outputs);
+            self.perform_outputs(outputs);
         }
     }
 
     fn stopped(&self) -> Stopped {
-        Stopped { unrecorded: self.engine.unrecorded(), trouble: self.engine.trouble().cloned() }
+        Stopped { unrecorded: self.engine.unrecorded_attempts(), trouble: self.engine.trouble().cloned() }
     }
 
     fn ticket(&mut self, reply: SyncSender<Reply>) -> Ticket {
@@ -442,7 +442,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     }
 
     /// Whoever asks is told what is wrong with the store.
-    fn tell_trouble(&mut self) {
+    fn publish_trouble(&mut self) {
         let trouble = self.engine.trouble();
         if trouble.is_some() || self.is_troubled {
             self.is_troubled = trouble.is_some();
@@ -450,8 +450,8 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         }
     }
 
-    fn perform(&mut self, outputs: Vec<Output>) {
-        self.tell_trouble();
+    fn perform_outputs(&mut self, outputs: Vec<Output>) {
+        self.publish_trouble();
         for output in outputs {
             match output {
                 Output::Reply { ticket, result } => {

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 
 /// So many bytes of the signature are kept: nobody guesses 128 bits.
@@ -45,7 +45,7 @@ impl Signer {
         let run = u64::from_be_bytes(body.get(4..12)?.try_into().ok()?);
         let step = u16::from_be_bytes(body.get(16..18)?.try_into().ok()?);
         let item = word(18)?;
-        let unit = UnitRef { step: StepIx(step), item: (item != NO_ITEM).then_some(item) };
+        let unit = UnitRef { step: StepIndex(step), item: (item != NO_ITEM).then_some(item) };
         Some(AttemptId { run: RunId(run), generation: word(12)?, unit, attempt: word(22)? })
     }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn attempt(item: Option<u32>) -> AttemptId {
-        AttemptId { run: RunId(77), generation: 2, unit: UnitRef { step: StepIx(3), item }, attempt: 4 }
+        AttemptId { run: RunId(77), generation: 2, unit: UnitRef { step: StepIndex(3), item }, attempt: 4 }
     }
 
     #[test]

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstuck_core::command::Command;
-use unstuck_core::decide::{Answer, check_words};
+use unstuck_core::decide::{Answer, check_texts};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{
-    Policies, Policy, PolicyDraft, Trial, Trying, Verdict, unknown, with_drafts, with_named, would_be_enabled,
+    Policies, Policy, PolicyDraft, PolicyVerdict, Trial, TrialBuilder, unknown_policy, with_drafts,
+    with_named, would_be_enabled,
 };
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{ErrorFilter, ErrorId, OpenFilter, Store};
+use unstuck_store::contract::{ErrorFilter, ErrorId, OpenErrorFilter, Store};
 
-use crate::policies::in_force;
+use crate::policies::check_stored;
 use crate::request::EngineError;
 use crate::runtime::Handle;
 
@@ -24,7 +25,7 @@ const PAGE: usize = 1_000;
 
 /// A policy to be tried.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TryPolicy {
+pub enum PolicyToTry {
     /// As somebody wrote it; one of the same id or name would be replaced by it.
     Draft(Box<PolicyDraft>),
     /// One that is kept, as if it were enabled.
@@ -33,7 +34,7 @@ pub enum TryPolicy {
 
 /// What came of trying a policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
+pub struct PolicyTrial {
     /// The policy, as it was tried.
     pub policy: Arc<Policy>,
     /// What it would do, or would have done.
@@ -44,7 +45,7 @@ pub struct Tried {
 
 /// What came of applying policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct ApplyResult {
     /// Steps that a policy will resume now, or at another time than before.
     pub moved: u64,
     /// Steps that were scheduled, and that no policy takes any more.
@@ -61,7 +62,7 @@ pub struct Applied {
 
 /// Policies to be tried.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TryPolicies {
+pub enum TrialRequest {
     /// As somebody wrote them, each as if all of them were loaded; those of the same id or name would be replaced.
     Drafts(Vec<PolicyDraft>),
     /// One that is kept, as if it were enabled.
@@ -70,7 +71,7 @@ pub enum TryPolicies {
 
 /// Which errors a policy is tried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryOn {
+pub enum TrialErrors {
     /// What is in error now, as if the policy were applied.
     Open,
     /// What was recorded in a span of time, each judged as it stood then.
@@ -83,7 +84,7 @@ pub enum TryOn {
 }
 
 /// Where errors are read from, a page at a time.
-pub trait Errors {
+pub trait ErrorSource {
     /// The policies, and the time.
     fn policies(&mut self) -> Result<(Policies, Time), EngineError>;
 
@@ -106,14 +107,14 @@ pub struct StoreErrors<'a> {
     pub now: Time,
 }
 
-impl Errors for StoreErrors<'_> {
+impl ErrorSource for StoreErrors<'_> {
     fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
         let switch = self.store.policy_switch()?;
-        Ok((in_force(self.store.policies()?)?.with_switch(switch), self.now))
+        Ok((check_stored(self.store.policies()?)?.with_switch(switch), self.now))
     }
 
     fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
-        Ok(self.store.open_errors(&OpenFilter::default(), after, PAGE)?)
+        Ok(self.store.open_errors(&OpenErrorFilter::default(), after, PAGE)?)
     }
 
     fn past(
@@ -126,13 +127,13 @@ impl Errors for StoreErrors<'_> {
 }
 
 /// The engine goes on between the pages.
-impl Errors for &Handle {
+impl ErrorSource for &Handle {
     fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
         self.policies_now()
     }
 
     fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
-        Ok(self.read(move |store, _| store.open_errors(&OpenFilter::default(), after, PAGE))??)
+        Ok(self.read(move |store, _| store.open_errors(&OpenErrorFilter::default(), after, PAGE))??)
     }
 
     fn past(
@@ -147,37 +148,38 @@ impl Errors for &Handle {
 
 /// What policies would do, or would have done. Nothing is changed.
 pub fn try_policies(
-    errors: &mut impl Errors,
-    policies: TryPolicies,
-    on: TryOn,
-) -> Result<Vec<Tried>, EngineError> {
+    errors: &mut impl ErrorSource,
+    policies: TrialRequest,
+    on: TrialErrors,
+) -> Result<Vec<PolicyTrial>, EngineError> {
     let (kept, now) = errors.policies()?;
     let is_disabled: Vec<bool> = match &policies {
-        TryPolicies::Drafts(drafts) => drafts.iter().map(|draft| !would_be_enabled(&kept, draft)).collect(),
-        TryPolicies::Named(name) => vec![kept.named(name).is_some_and(|policy| !policy.enabled)],
+        TrialRequest::Drafts(drafts) => drafts.iter().map(|draft| !would_be_enabled(&kept, draft)).collect(),
+        TrialRequest::Named(name) => vec![kept.by_name_or_id(name).is_some_and(|policy| !policy.enabled)],
     };
     let (all, tried) = match policies {
-        TryPolicies::Drafts(drafts) => with_drafts(&kept, &drafts, now).map_err(EngineError::BadPolicies)?,
-        TryPolicies::Named(name) => with_named(&kept, &name).map_err(EngineError::BadPolicies)?,
+        TrialRequest::Drafts(drafts) => with_drafts(&kept, &drafts, now).map_err(EngineError::BadPolicies)?,
+        TrialRequest::Named(name) => with_named(&kept, &name).map_err(EngineError::BadPolicies)?,
     };
-    let mut trying: Vec<Trying<'_>> = tried.iter().map(|policy| Trying::new(&all, policy)).collect();
+    let mut trying: Vec<TrialBuilder<'_>> =
+        tried.iter().map(|policy| TrialBuilder::new(&all, policy)).collect();
     match on {
-        TryOn::Open => each_open(errors, |page| {
+        TrialErrors::Open => each_open(errors, |page| {
             for error in page {
                 for trying in &mut trying {
-                    trying.open(error, now);
+                    trying.add_open_error(error, now);
                 }
             }
             Ok(())
         })?,
-        TryOn::Past { since, until } => {
+        TrialErrors::Past { since, until } => {
             let filter = ErrorFilter { since: Some(since), until, ..ErrorFilter::default() };
             let mut after = None;
             loop {
                 let page = errors.past(&filter, after)?;
                 for (_, record) in &page {
                     for trying in &mut trying {
-                        trying.past(record);
+                        trying.add_past_error(record);
                     }
                 }
                 after = page.last().map(|(id, _)| *id);
@@ -187,14 +189,14 @@ pub fn try_policies(
             }
         }
     }
-    let trials: Vec<Trial> = trying.into_iter().map(Trying::end).collect();
+    let trials: Vec<Trial> = trying.into_iter().map(TrialBuilder::finish).collect();
     let told = tried.into_iter().zip(trials).zip(is_disabled);
-    Ok(told.map(|((policy, trial), is_disabled)| Tried { policy, trial, is_disabled }).collect())
+    Ok(told.map(|((policy, trial), is_disabled)| PolicyTrial { policy, trial, is_disabled }).collect())
 }
 
 /// Everything that is in error, a page at a time.
 fn each_open(
-    errors: &mut impl Errors,
+    errors: &mut impl ErrorSource,
     mut each: impl FnMut(&[OpenError]) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
     let mut after = None;
@@ -210,24 +212,24 @@ fn each_open(
 
 impl Handle {
     /// What a policy would do to what is in error now, if it were applied. Nothing is changed.
-    pub fn preview(&self, policy: TryPolicy) -> Result<Tried, EngineError> {
-        self.try_one(policy, TryOn::Open)
+    pub fn preview(&self, policy: PolicyToTry) -> Result<PolicyTrial, EngineError> {
+        self.try_one(policy, TrialErrors::Open)
     }
 
     /// What a policy would have done to the errors of a span of time, each judged as it stood then. Nothing is changed.
     pub fn backtest(
         &self,
-        policy: TryPolicy,
+        policy: PolicyToTry,
         since: Time,
         until: Option<Time>,
-    ) -> Result<Tried, EngineError> {
-        self.try_one(policy, TryOn::Past { since, until })
+    ) -> Result<PolicyTrial, EngineError> {
+        self.try_one(policy, TrialErrors::Past { since, until })
     }
 
-    fn try_one(&self, policy: TryPolicy, on: TryOn) -> Result<Tried, EngineError> {
+    fn try_one(&self, policy: PolicyToTry, on: TrialErrors) -> Result<PolicyTrial, EngineError> {
         let policies = match policy {
-            TryPolicy::Draft(draft) => TryPolicies::Drafts(vec![*draft]),
-            TryPolicy::Named(name) => TryPolicies::Named(name),
+            PolicyToTry::Draft(draft) => TrialRequest::Drafts(vec![*draft]),
+            PolicyToTry::Named(name) => TrialRequest::Named(name),
         };
         let mut errors = self;
         Ok(try_policies(&mut errors, policies, on)?.swap_remove(0))
@@ -247,12 +249,17 @@ impl Handle {
 
     /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
     /// is resumed from now on, at most `pace` steps a second.
-    pub fn apply(&self, only: Option<Vec<Arc<str>>>, pace: u32, by: &Actor) -> Result<Applied, EngineError> {
-        check_words(by, None)?;
+    pub fn apply(
+        &self,
+        only: Option<Vec<Arc<str>>>,
+        pace: u32,
+        by: &Actor,
+    ) -> Result<ApplyResult, EngineError> {
+        check_texts(by, None)?;
         let (policies, now) = self.policies_now()?;
         let only = only.map(|given| names_of(&policies, &given)).transpose()?;
         let mut applying =
-            Applying { policies, only, now, pace: pace.max(1), due: 0, applied: Applied::default() };
+            PolicyApplier { policies, only, now, pace: pace.max(1), due: 0, applied: ApplyResult::default() };
         let mut errors = self;
         each_open(&mut errors, |page| {
             let planned: Vec<(bool, RunId, Command)> =
@@ -272,37 +279,37 @@ impl Handle {
 fn names_of(policies: &Policies, given: &[Arc<str>]) -> Result<Vec<Arc<str>>, EngineError> {
     let (mut names, mut missing) = (Vec::new(), Vec::new());
     for (place, name) in given.iter().enumerate() {
-        match policies.named(name) {
+        match policies.by_name_or_id(name) {
             Some(policy) => names.push(policy.name.clone()),
-            None => missing.push(unknown(place, name)),
+            None => missing.push(unknown_policy(place, name)),
         }
     }
     if missing.is_empty() { Ok(names) } else { Err(EngineError::BadPolicies(missing)) }
 }
 
 /// Policies that are being applied.
-struct Applying {
+struct PolicyApplier {
     policies: Policies,
     only: Option<Vec<Arc<str>>>,
     now: Time,
     pace: u32,
     /// So many have been spread so far.
     due: u64,
-    applied: Applied,
+    applied: ApplyResult,
 }
 
-impl Applying {
+impl PolicyApplier {
     /// What to ask for an error that the policies would put elsewhere, and whether one takes it. What stays is counted.
     fn plan(&mut self, error: &OpenError, by: &Actor) -> Option<(bool, RunId, Command)> {
         if error.acknowledged {
             return None;
         }
         self.note_passed(error);
-        let found = self.policies.find(&error.record.failure());
+        let found = self.policies.find(&error.record.to_match());
         let found = found.filter(|found| self.only.as_ref().is_none_or(|only| only.contains(&found.name)));
         let scheduled = error.resume.as_ref().map(|(_, policy)| policy);
         let stays = match (found, scheduled) {
-            (Some(found), Some(by)) => found.reference() == *by,
+            (Some(found), Some(by)) => found.to_ref() == *by,
             (None, Some(_)) => self.only.is_some(),
             (Some(_), None) => false,
             (None, None) => true,
@@ -314,7 +321,7 @@ impl Applying {
         let after = Millis(self.due.saturating_mul(1_000) / u64::from(self.pace));
         // A delay that is drawn may turn out to be over if the least one is.
         let is_due = found.is_some_and(|policy| {
-            let (least, _) = policy.delays(error.record.rounds);
+            let (least, _) = policy.delay_range(error.record.rounds);
             error.record.at + least.max(error.record.minimum_delay) <= self.now
         });
         self.due += u64::from(is_due);
@@ -325,20 +332,20 @@ impl Applying {
 
     /// Notes why policies that were named do not take an error that they are about.
     fn note_passed(&mut self, error: &OpenError) {
-        let failure = error.record.failure();
+        let failure = error.record.to_match();
         let applied = &mut self.applied;
         for name in self.only.iter().flatten() {
-            let Some(policy) = self.policies.named(name) else { continue };
+            let Some(policy) = self.policies.by_name_or_id(name) else { continue };
             match (policy.judge_enabled(&failure), policy.enabled) {
-                (Verdict::Takes, false) => *applied.disabled.entry(name.clone()).or_default() += 1,
-                (Verdict::Takes, true) => match self.policies.find(&failure) {
+                (PolicyVerdict::Takes, false) => *applied.disabled.entry(name.clone()).or_default() += 1,
+                (PolicyVerdict::Takes, true) => match self.policies.find(&failure) {
                     Some(first) if first.id != policy.id => {
                         *applied.outranked.entry((name.clone(), first.name.clone())).or_default() += 1;
                     }
                     Some(_) | None => {}
                 },
-                (Verdict::Spent, true) => *applied.exhausted.entry(name.clone()).or_default() += 1,
-                (Verdict::Spent, false) | (Verdict::Passes, _) => {}
+                (PolicyVerdict::Spent, true) => *applied.exhausted.entry(name.clone()).or_default() += 1,
+                (PolicyVerdict::Spent, false) | (PolicyVerdict::Passes, _) => {}
             }
         }
     }

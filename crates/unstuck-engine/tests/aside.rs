@@ -5,21 +5,21 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, BulkState, Pace, Target, TargetResult};
-use unstuck_core::clock::Correction;
-use unstuck_core::command::{Command, OnDuplicate, Rerun, Says};
+use unstuck_core::clock::ClockCorrection;
+use unstuck_core::command::{Command, OnDuplicate, Report, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope};
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
 use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError};
 use unstuck_store::delegate_store;
@@ -128,23 +128,23 @@ impl<S: Store> Bench<S> {
                     Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
             }
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(at) if at <= self.now => {}
-                Next::At(_) | Next::Idle => return,
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(at) if at <= self.now => {}
+                NextStep::At(_) | NextStep::Idle => return,
             }
         }
         panic!("the engine never rests");
     }
 
-    fn say(&mut self, attempt: AttemptId, says: Says) {
-        self.engine.submit(Request::Word(Word::Says(attempt, says)));
+    fn say(&mut self, attempt: AttemptId, says: Report) {
+        self.engine.submit(Request::Executor(ExecutorReport::Report(attempt, says)));
     }
 
     fn complete(&mut self, run: RunId) {
         let place = self.jobs.iter().position(|job| job.attempt.run == run).expect("it has a job");
         let attempt = self.jobs.remove(place).expect("there").attempt;
-        self.say(attempt, Says::Complete { output: Json::NULL });
+        self.say(attempt, Report::Complete { output: Json::NULL });
     }
 
     fn state(&mut self, run: RunId) -> RunState {
@@ -152,7 +152,7 @@ impl<S: Store> Bench<S> {
     }
 
     fn why(&mut self, run: RunId) -> String {
-        self.engine.store().why_aside(run).map(|aside| aside.why.to_string()).unwrap_or_default()
+        self.engine.store().set_aside_record(run).map(|aside| aside.why.to_string()).unwrap_or_default()
     }
 }
 
@@ -170,18 +170,18 @@ fn notices_to_a_run_whose_flow_does_not_compile_wait_in_order() {
     let attempt = bench.jobs[0].attempt;
     let child = attempt.run;
     let mut bench = restart(bench, &["work"], false);
-    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.say(attempt, Report::Complete { output: Json::NULL });
     bench.go();
     bench.complete(child);
     bench.go();
     assert_eq!(bench.state(child), RunState::Completed);
     assert_eq!(bench.state(parent), RunState::Running, "it has not been told yet");
     assert!(bench.why(parent).contains("no such thing as `parent` in this version"), "{}", bench.why(parent));
-    assert_eq!(bench.engine.aside(), 1);
+    assert_eq!(bench.engine.set_aside_count(), 1);
     bench.engine.put_flow(flow("parent", false)).expect("kept");
     bench.go();
     assert_eq!(bench.state(parent), RunState::Completed, "the notice was not lost");
-    assert_eq!(bench.engine.aside(), 0);
+    assert_eq!(bench.engine.set_aside_count(), 0);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn runs_whose_flow_does_not_compile_make_nobody_late() {
     bench.now = BEGIN + Millis::seconds(61);
     bench.go();
     assert_eq!(bench.state(good), RunState::Completed);
-    assert_eq!(bench.engine.aside(), 1_200);
+    assert_eq!(bench.engine.set_aside_count(), 1_200);
     let later = bench.start("waits");
     bench.now = bench.now + Millis::seconds(60);
     bench.go();
@@ -210,9 +210,9 @@ fn what_is_said_about_a_run_that_is_set_aside_is_heard_when_it_is_released() {
     let run = bench.start("work");
     let attempt = bench.jobs[0].attempt;
     let mut bench = restart(bench, &["waits"], false);
-    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.say(attempt, Report::Complete { output: Json::NULL });
     bench.go();
-    assert_eq!(bench.engine.aside(), 1);
+    assert_eq!(bench.engine.set_aside_count(), 1);
     let pause = bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
     bench.go();
     assert!(matches!(bench.answer(pause), Err(EngineError::BadFlow(_))), "{:?}", bench.answer(pause));
@@ -241,7 +241,7 @@ fn a_conflict_that_comes_back_is_found_and_set_aside_while_all_else_goes_on() {
     assert!(bench.answer(started).is_ok() && bench.answer(paused).is_ok());
     assert_eq!(bench.answer(refused), Err(EngineError::Store(conflict)));
     assert!(bench.why(culprit).contains("it does not add up"), "{}", bench.why(culprit));
-    assert_eq!(bench.engine.aside(), 1);
+    assert_eq!(bench.engine.set_aside_count(), 1);
     // The next command that succeeds brings it back.
     let run = culprit;
     bench.engine.store().refuse_changes(run, None);
@@ -250,7 +250,7 @@ fn a_conflict_that_comes_back_is_found_and_set_aside_while_all_else_goes_on() {
     assert_eq!(bench.answer(paused), Ok(Answer::Done));
     bench.submit(run, Command::Unpause { by: Actor::Engine });
     bench.go();
-    assert_eq!((bench.engine.aside(), bench.state(run)), (0, RunState::Completed));
+    assert_eq!((bench.engine.set_aside_count(), bench.state(run)), (0, RunState::Completed));
 }
 
 #[test]
@@ -271,11 +271,11 @@ fn a_panic_in_a_decision_takes_neither_the_engine_nor_anybody_else_with_it() {
     let attempt = AttemptId {
         run: bomb,
         generation: 1,
-        unit: unstuck_core::model::unit::UnitRef::step(unstuck_core::model::flow::StepIx(0)),
+        unit: unstuck_core::model::unit::UnitRef::step(unstuck_core::model::flow::StepIndex(0)),
         attempt: 1,
     };
     let mut bench = restart(bench, &ALL, false);
-    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.say(attempt, Report::Complete { output: Json::NULL });
     bench.go();
     bench.complete(bomb);
     bench.go();
@@ -296,7 +296,7 @@ fn whoever_asks_for_what_panics_is_told_that_it_is_a_defect() {
         "{told}"
     );
     assert_eq!(bench.jobs.len(), 2);
-    assert_eq!(bench.engine.aside(), 0, "there is no run to set aside");
+    assert_eq!(bench.engine.set_aside_count(), 0, "there is no run to set aside");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_child_whose_start_panics_is_refused_to_its_parent() {
     let parent = bench.start("risky");
     let state = bench.state(parent);
     assert!(matches!(state, RunState::Error | RunState::Failed), "{state:?}");
-    assert_eq!(bench.engine.aside(), 0);
+    assert_eq!(bench.engine.set_aside_count(), 0);
     bench.start("work");
 }
 
@@ -313,7 +313,7 @@ fn a_child_whose_start_panics_is_refused_to_its_parent() {
 #[test]
 fn a_notice_to_a_busy_run_is_not_overtaken() {
     let shared = SharedStore::new(MemoryStore::new());
-    let mut other = shared.another();
+    let mut other = shared.new_handle();
     let mut bench = Bench::new(shared, &ALL, false);
     let parent = bench.start("parent");
     let child = bench.jobs[0].attempt.run;
@@ -380,8 +380,8 @@ fn a_run_that_was_busy_is_busy_for_the_rest_of_the_batch() {
         bench.go();
         assert_eq!(bench.state(child), RunState::Running, "{busy}: a pause has overtaken its end");
         bench.engine.store().busy = vec![(child, busy)];
-        let defer = Says::Defer { asked: None, lacking: None };
-        bench.say(attempt, Says::Complete { output: Json::NULL });
+        let defer = Report::Defer { asked: None, lacking: None };
+        bench.say(attempt, Report::Complete { output: Json::NULL });
         bench.say(attempt, defer);
         bench.go();
         assert_eq!(bench.jobs.back().map(|job| job.step().id.to_string()).as_deref(), Some("b"), "{busy}");
@@ -393,7 +393,7 @@ fn a_heartbeat_with_a_void_token_moves_no_lease() {
     let mut bench = Bench::new(MemoryStore::new(), &ALL, false);
     let run = bench.start("beats");
     let first = bench.jobs.pop_front().expect("a job").attempt;
-    bench.say(first, Says::Start);
+    bench.say(first, Report::Start);
     bench.go();
     bench.now = bench.now + Millis::seconds(11);
     bench.go();
@@ -401,18 +401,18 @@ fn a_heartbeat_with_a_void_token_moves_no_lease() {
     bench.go();
     let second = bench.jobs.pop_front().expect("it is tried again").attempt;
     assert_eq!((second.run, second.attempt), (run, 2));
-    bench.say(second, Says::Start);
+    bench.say(second, Report::Start);
     bench.go();
     let lease = bench.engine.store().next_due().expect("reads");
     bench.now = bench.now + Millis::seconds(5);
-    bench.say(first, Says::Heartbeat { progress: None });
+    bench.say(first, Report::Heartbeat { progress: None });
     bench.go();
     assert_eq!(bench.engine.store().next_due(), Ok(lease), "the attempt before has no lease to move");
-    bench.say(second, Says::Heartbeat { progress: None });
+    bench.say(second, Report::Heartbeat { progress: None });
     bench.go();
     assert!(bench.engine.store().next_due().expect("reads") > lease);
     bench.now = lease.expect("there is one") + Millis::seconds(30);
-    bench.say(first, Says::Heartbeat { progress: None });
+    bench.say(first, Report::Heartbeat { progress: None });
     bench.go();
     let run = bench.engine.store().run(run).expect("reads").expect("there");
     assert_eq!(run.local_attempts().len(), 0);
@@ -430,7 +430,7 @@ fn a_stage_that_fails_in_the_batch_that_heard_a_word_or_a_loss_loses_neither() {
         if !later {
             bench.engine.store().refuse_stage(error.clone());
         }
-        bench.say(attempts[0], Says::Complete { output: Json::NULL });
+        bench.say(attempts[0], Report::Complete { output: Json::NULL });
         bench.engine.submit(Request::Lost { attempt: attempts[1], with_others: false });
         bench.engine.step(bench.now);
         if later {
@@ -471,12 +471,12 @@ fn a_run_whose_flow_does_not_compile_can_be_cancelled_and_forgotten() {
     let mut bench = restart(bench, &["work"], false);
     bench.now = bench.now + Millis::seconds(60);
     bench.go();
-    assert_eq!(bench.engine.aside(), 2);
+    assert_eq!(bench.engine.set_aside_count(), 2);
     let cancelled = bench.submit(run, cancel());
     bench.go();
     assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
     assert_eq!(ended_as(&mut bench, run), RunState::Cancelled);
-    assert_eq!(bench.engine.aside(), 1, "the other one stays where it is");
+    assert_eq!(bench.engine.set_aside_count(), 1, "the other one stays where it is");
     assert_eq!(bench.state(other), RunState::Waiting);
     let again = bench.submit(run, cancel());
     bench.go();
@@ -494,7 +494,7 @@ fn a_run_whose_flow_does_not_compile_can_be_cancelled_and_forgotten() {
     // It stays so when the flow can be used again, and the other one goes on.
     bench.engine.put_flow(flow("bad", false)).expect("kept");
     bench.go();
-    assert_eq!((bench.engine.aside(), bench.state(other)), (0, RunState::Completed));
+    assert_eq!((bench.engine.set_aside_count(), bench.state(other)), (0, RunState::Completed));
 }
 
 #[test]
@@ -504,13 +504,13 @@ fn a_bulk_action_cancels_runs_that_are_set_aside_and_resumes_none_of_them() {
     let mut bench = restart(bench, &["work"], false);
     bench.now = bench.now + Millis::seconds(60);
     bench.go();
-    assert_eq!(bench.engine.aside(), 2);
+    assert_eq!(bench.engine.set_aside_count(), 2);
     let resume = BulkAction::Resume { input: None, step_input: None };
     let cases = [(resume, 2, 2, RunState::Waiting), (BulkAction::Cancel, 0, 0, RunState::Cancelled)];
     for (action, refused, aside, state) in cases {
         let id = bench.engine.new_bulk_id(bench.now);
         let target = |(place, run): (u64, &RunId)| {
-            let unit = matches!(action, BulkAction::Resume { .. }).then(|| UnitRef::step(StepIx(0)));
+            let unit = matches!(action, BulkAction::Resume { .. }).then(|| UnitRef::step(StepIndex(0)));
             Target { place, run: *run, unit, result: TargetResult::Pending }
         };
         bench.engine.put_targets(id, (0..).zip(&runs).map(target).collect()).expect("puts");
@@ -522,7 +522,7 @@ fn a_bulk_action_cancels_runs_that_are_set_aside_and_resumes_none_of_them() {
         bench.go();
         let bulk = bench.engine.store().bulk(id).expect("reads").expect("there");
         assert_eq!((bulk.state, bulk.counts.refused), (BulkState::Done, refused));
-        assert_eq!(bench.engine.aside(), aside);
+        assert_eq!(bench.engine.set_aside_count(), aside);
         assert_eq!(runs.map(|run| bench.state(run)), [state; 2]);
     }
 }
@@ -534,24 +534,24 @@ fn cancelling_a_run_without_its_flow_voids_its_attempts_and_tells_its_children()
     let attempt = bench.jobs[0].attempt;
     // Neither flow compiles any more.
     let mut bench = restart(bench, &[], false);
-    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.say(attempt, Report::Complete { output: Json::NULL });
     bench.go();
-    assert_eq!(bench.engine.aside(), 1, "what was said about the child waits");
+    assert_eq!(bench.engine.set_aside_count(), 1, "what was said about the child waits");
     let cancelled = bench.submit(parent, cancel());
     bench.go();
     assert_eq!(bench.answer(cancelled), Ok(Answer::Done));
     assert_eq!(ended_as(&mut bench, parent), RunState::Cancelled);
     assert_eq!(ended_as(&mut bench, attempt.run), RunState::Cancelled, "it was told by notice");
     assert_eq!(bench.engine.store().notices(9), Ok(vec![]), "nothing is left on its way");
-    assert_eq!(bench.engine.aside(), 0);
+    assert_eq!(bench.engine.set_aside_count(), 0);
 }
 
 /// When the engine does something next.
 fn next_at<S: Store>(bench: &mut Bench<S>) -> Option<Time> {
-    match bench.engine.what_next() {
-        Next::At(at) => Some(at),
-        Next::Idle => None,
-        next @ (Next::Now | Next::Settling) => panic!("{next:?}"),
+    match bench.engine.next_step() {
+        NextStep::At(at) => Some(at),
+        NextStep::Idle => None,
+        next @ (NextStep::Now | NextStep::Settling) => panic!("{next:?}"),
     }
 }
 
@@ -565,7 +565,7 @@ fn a_run_that_goes_wrong_is_tried_again_by_time_after_twice_as_long_each_time_an
     bench.go();
     let mut waits = Vec::new();
     for _ in 0..9 {
-        let aside = bench.engine.store().why_aside(culprit).expect("it is set aside");
+        let aside = bench.engine.store().set_aside_record(culprit).expect("it is set aside");
         assert_eq!((aside.since, aside.next_try), (bench.now, next_at(&mut bench)));
         let next = aside.next_try.expect("there is a next try");
         waits.push((next.0 - bench.now.0) / 60_000);
@@ -576,7 +576,7 @@ fn a_run_that_goes_wrong_is_tried_again_by_time_after_twice_as_long_each_time_an
     bench.engine.store().refuse_changes(culprit, None);
     bench.now = next_at(&mut bench).expect("there is a next try");
     bench.go();
-    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+    assert_eq!((bench.engine.set_aside_count(), bench.state(culprit)), (0, RunState::Completed));
 }
 
 #[test]
@@ -586,13 +586,13 @@ fn an_operators_action_on_a_run_that_goes_wrong_tries_it_at_once_though_it_is_re
     bench.engine.store().refuse_changes(culprit, Some(StoreError::Conflict("it does not add up".into())));
     bench.now = bench.now + Millis::seconds(60);
     bench.go();
-    assert_eq!(bench.engine.aside(), 1);
+    assert_eq!(bench.engine.set_aside_count(), 1);
     bench.engine.store().refuse_changes(culprit, None);
     let unpause = bench.submit(culprit, Command::Unpause { by: Actor::Engine });
     bench.go();
     let answer = bench.answer(unpause);
     assert!(matches!(answer, Err(EngineError::Refused(_)) | Ok(Answer::Already)), "{answer:?}");
-    assert_eq!((bench.engine.aside(), bench.state(culprit)), (0, RunState::Completed));
+    assert_eq!((bench.engine.set_aside_count(), bench.state(culprit)), (0, RunState::Completed));
 }
 
 /// The sweep of timers passes by what is set aside; it is looked at when it returns, in this life of the engine or the next.
@@ -604,9 +604,9 @@ fn a_run_that_was_set_aside_while_the_clock_was_set_back_waits_no_longer_for_it(
         let mut bench = restart(bench, &["work"], false);
         bench.submit(run, Command::Pause { by: Actor::Engine, reason: None });
         bench.go();
-        assert_eq!(bench.engine.aside(), 1);
+        assert_eq!(bench.engine.set_aside_count(), 1);
         let to = bench.now.back(Millis::hours(9));
-        bench.engine.clock_was_set(Correction { from: bench.now, to });
+        bench.engine.record_correction(ClockCorrection { from: bench.now, to });
         bench.now = to;
         bench.go();
         if restarts {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use unstuck_core::clock::Correction;
-use unstuck_core::command::{OnDuplicate, Says};
+use unstuck_core::clock::ClockCorrection;
+use unstuck_core::command::{OnDuplicate, Report};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
@@ -13,8 +13,8 @@ use unstuck_core::model::error::Error;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::Word;
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request, StartRun};
 use unstuck_store::contract::{FlowRecord, Store};
 use unstuck_store::memory::MemoryStore;
@@ -64,7 +64,7 @@ impl House {
     fn set_clock(&mut self, by: i64) {
         let from = self.now;
         self.now = from.shifted(by);
-        self.engine.clock_was_set(Correction { from, to: self.now });
+        self.engine.record_correction(ClockCorrection { from, to: self.now });
         self.go();
     }
 
@@ -81,7 +81,7 @@ impl House {
         };
         self.engine.submit(Request::Start { ticket: 0, start });
         self.go();
-        let all = self.engine.store().list(&unstuck_store::contract::Filter::default(), None, 1);
+        let all = self.engine.store().list(&unstuck_store::contract::RunFilter::default(), None, 1);
         all.expect("reads")[0].id
     }
 
@@ -94,9 +94,9 @@ impl House {
                     self.jobs.push(job.attempt);
                 }
             }
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(_) | Next::Idle => return self.engine.alive(self.now),
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(_) | NextStep::Idle => return self.engine.record_alive(self.now),
             }
         }
         panic!("the engine never rests");
@@ -107,14 +107,14 @@ impl House {
         self.go();
     }
 
-    fn say(&mut self, says: Says) {
+    fn say(&mut self, says: Report) {
         let attempt = *self.jobs.last().expect("there is a job");
-        self.engine.submit(Request::Word(Word::Says(attempt, says)));
+        self.engine.submit(Request::Executor(ExecutorReport::Report(attempt, says)));
         self.go();
     }
 
     fn fail(&mut self) {
-        self.say(Says::Fail { error: Box::new(Error::new("no")), fatal: false });
+        self.say(Report::Fail { error: Box::new(Error::new("no")), fatal: false });
     }
 
     fn run(&mut self, run: RunId) -> Run {
@@ -122,8 +122,8 @@ impl House {
     }
 
     fn next(&mut self) -> Millis {
-        match self.engine.what_next() {
-            Next::At(time) => time.since(self.now),
+        match self.engine.next_step() {
+            NextStep::At(time) => time.since(self.now),
             other => panic!("{other:?}"),
         }
     }
@@ -167,12 +167,12 @@ fn a_clock_that_jumps_declares_no_healthy_process_stuck() {
         // Signs of life without progress are no events.
         for _ in 0..10 {
             house.pass(Millis(1_900));
-            house.say(Says::Heartbeat { progress: None });
+            house.say(Report::Heartbeat { progress: None });
         }
         house.pass(Millis(1_000));
         house.set_clock(by);
         house.pass(Millis(999));
-        house.say(Says::Heartbeat { progress: None });
+        house.say(Report::Heartbeat { progress: None });
         house.pass(Millis(1_900));
         assert_eq!(house.jobs.len(), 1, "by {by}: it is handed out once");
         let state = house.run(run);
@@ -206,7 +206,7 @@ fn looking_for_timers_that_lie_ahead_survives_a_crash_in_the_middle() {
         house.pass(Millis::minutes(4));
         let from = house.now;
         house.now = from.shifted(-4 * YEAR);
-        house.engine.clock_was_set(Correction { from, to: house.now });
+        house.engine.record_correction(ClockCorrection { from, to: house.now });
         for _ in 0..steps {
             house.engine.step(house.now);
         }

@@ -8,14 +8,14 @@ mod flows;
 mod support;
 
 use serde_json::{Value, json};
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::explain::explain;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::expression::{Reads, Template};
-use unstuck_core::model::flow::{Deadline, StepIx};
+use unstuck_core::model::flow::{Deadline, StepIndex};
 use unstuck_core::time::Millis;
 use unstuck_engine::document::{explanation, product, run_document};
 
@@ -52,10 +52,10 @@ fn the_document_of_a_run_in_error() {
     let mut world = World::new(vec![flow("media", steps)]);
     let run = world.start_with("media", Some("k-1"), r#"{"url": "a"}"#).expect("started");
     let first = world.claim(run, "fetch", &remote("w1")).expect("claimed");
-    world.say(first, Says::Heartbeat { progress: Json::parse("{\"done\":1}").ok() }).expect("heard");
+    world.say(first, Report::Heartbeat { progress: Json::parse("{\"done\":1}").ok() }).expect("heard");
     let details = Json::parse("[1]").expect("valid");
     let error = Error { context: Some("a long story".into()), details, ..Error::new("reset") };
-    world.say(first, Says::Fail { error: Box::new(error), fatal: false }).expect("heard");
+    world.say(first, Report::Fail { error: Box::new(error), fatal: false }).expect("heard");
     world.pass(Millis::seconds(5));
     world.attempt(run, "fetch", stall("reset again"));
     let document = document(&world, run);
@@ -103,9 +103,9 @@ fn attempts_are_shown_in_every_state() {
     let c = world.begin(run, "c");
     world.ask(run, Command::Lost { attempt: c, with_others: false }).expect("lost");
     world.pass(Millis::seconds(1));
-    world.attempt(run, "c", Says::Defer { asked: None, lacking: Some("no GPU".into()) });
+    world.attempt(run, "c", Report::Defer { asked: None, lacking: Some("no GPU".into()) });
     world.pass(Millis::seconds(30));
-    world.attempt(run, "c", Says::Release);
+    world.attempt(run, "c", Report::Release);
     world.claim(run, "b", &remote("w1")).expect("claimed");
     let document = document(&world, run);
     let attempts = |step: usize| -> Vec<(String, Option<String>)> {
@@ -202,7 +202,7 @@ fn a_product_tells_what_came_before() {
                      "worker": "w", "error": null}],
     });
     assert_eq!(product_of(&world, first, "w"), expected);
-    world.say(first, Says::Heartbeat { progress: Json::parse("\"half\"").ok() }).expect("heard");
+    world.say(first, Report::Heartbeat { progress: Json::parse("\"half\"").ok() }).expect("heard");
     world.say(first, stall("reset")).expect("heard");
     for _ in 0..24 {
         world.pass(Millis::seconds(1));
@@ -267,7 +267,7 @@ fn the_last_attempt_of_a_step_comes_with_its_progress() {
     let mut world = World::new(vec![flow("f", vec![step("a").for_each("[5,6]", 2).retry(Some(2), 1)])]);
     let run = world.start("f");
     let first = world.begin(run, "a[1]");
-    world.say(first, Says::Heartbeat { progress: Json::parse("{\"page\":4}").ok() }).expect("heard");
+    world.say(first, Report::Heartbeat { progress: Json::parse("{\"page\":4}").ok() }).expect("heard");
     world.say(first, stall("reset")).expect("heard");
     world.pass(Millis::seconds(1));
     let second = world.begin(run, "a[1]");
@@ -284,10 +284,10 @@ fn a_rerun_that_continues_is_told_of_the_generations_before_and_one_that_starts_
         let run = world.start("f");
         world.attempt(run, "a", done());
         let first = world.begin(run, "b");
-        world.say(first, Says::Heartbeat { progress: Json::parse("{\"page\":4}").ok() }).expect("heard");
+        world.say(first, Report::Heartbeat { progress: Json::parse("{\"page\":4}").ok() }).expect("heard");
         let details = Json::parse("{\"jobId\":17}").expect("valid");
         let error = Box::new(Error { details, ..Error::new("gone") });
-        world.say(first, Says::Fail { error, fatal: true }).expect("heard");
+        world.say(first, Report::Fail { error, fatal: true }).expect("heard");
         world.rerun(run, what).expect("reran");
         (world, run)
     };
@@ -316,7 +316,7 @@ fn a_rerun_that_continues_is_told_of_the_generations_before_and_one_that_starts_
     let unit = world.unit(run, "b");
     assert_eq!((unit.earlier.len(), unit.past.len()), (0, 20));
 
-    for (what, step, known) in [(Rerun::All, "a", 0), (Rerun::Steps(vec![StepIx(1)]), "b", 1)] {
+    for (what, step, known) in [(Rerun::All, "a", 0), (Rerun::Steps(vec![StepIndex(1)]), "b", 1)] {
         let (mut world, run) = jobs(what.clone());
         let again = world.begin(run, step);
         let product = product_of(&world, again, "w");

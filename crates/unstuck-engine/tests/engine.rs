@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::RunId;
@@ -13,8 +13,8 @@ use unstuck_core::model::error::Error;
 use unstuck_core::model::run::RunState;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
 use unstuck_store::contract::{Store, StoreError};
 use unstuck_store::memory::MemoryStore;
@@ -82,9 +82,9 @@ impl Bench {
         for _ in 0..1_000 {
             self.step();
             self.engine.store().make_durable(100);
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(_) | Next::Idle => return,
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(_) | NextStep::Idle => return,
             }
         }
         panic!("the engine never rests");
@@ -92,12 +92,12 @@ impl Bench {
 
     fn complete(&mut self) -> AttemptId {
         let job = self.jobs.pop_front().expect("there is a job");
-        self.say(job.attempt, Says::Complete { output: Json::NULL });
+        self.say(job.attempt, Report::Complete { output: Json::NULL });
         job.attempt
     }
 
-    fn say(&mut self, attempt: AttemptId, says: Says) {
-        self.engine.submit(Request::Word(Word::Says(attempt, says)));
+    fn say(&mut self, attempt: AttemptId, says: Report) {
+        self.engine.submit(Request::Executor(ExecutorReport::Report(attempt, says)));
     }
 
     fn started(&self, ticket: u64) -> RunId {
@@ -136,7 +136,7 @@ fn nothing_leaves_the_engine_before_it_is_durable() {
     bench.step();
     bench.step();
     assert!(bench.replies.is_empty() && bench.jobs.is_empty() && bench.events.is_empty());
-    assert_eq!(bench.engine.what_next(), Next::Settling);
+    assert_eq!(bench.engine.next_step(), NextStep::Settling);
     bench.engine.store().make_durable(1);
     bench.step();
     assert_eq!((bench.replies.len(), bench.jobs.len(), bench.events.len()), (1, 1, 1));
@@ -211,7 +211,7 @@ fn words_of_several_lost_batches_are_heard_again_in_their_order() {
     bench.start(1, "chain", None, 0);
     bench.run();
     let attempt = bench.jobs[0].attempt;
-    bench.say(attempt, Says::Heartbeat { progress: Some(Json::parse("50").expect("JSON")) });
+    bench.say(attempt, Report::Heartbeat { progress: Some(Json::parse("50").expect("JSON")) });
     bench.step();
     bench.complete();
     bench.step();
@@ -259,7 +259,7 @@ fn a_broken_store_stops_the_engine_with_an_answer_for_everyone() {
             .iter()
             .all(|(_, result)| matches!(result, Err(EngineError::Store(StoreError::Broken(_)))))
     );
-    assert_eq!(bench.engine.what_next(), Next::Idle);
+    assert_eq!(bench.engine.next_step(), NextStep::Idle);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_limit_admits_in_order_and_a_run_that_rests_gives_its_slot_back() {
     assert_eq!(bench.state(bench.started(2)), RunState::Queued);
     let job = bench.jobs.pop_front().expect("one");
     assert_eq!(job.attempt.run, bench.started(1));
-    bench.say(job.attempt, Says::Fail { error: Box::new(Error::new("reset")), fatal: false });
+    bench.say(job.attempt, Report::Fail { error: Box::new(Error::new("reset")), fatal: false });
     bench.run();
     assert_eq!(bench.state(bench.started(1)), RunState::Error);
     assert_eq!(bench.jobs[0].attempt.run, bench.started(2));
@@ -336,7 +336,7 @@ fn a_child_starts_in_the_batch_of_its_parent_and_a_cancel_reaches_its_attempt() 
     let attempt = bench.jobs[0].attempt;
     assert_eq!((bench.state(run), bench.state(attempt.run)), (RunState::Cancelled, RunState::Cancelled));
     assert_eq!(bench.interrupted, [attempt]);
-    bench.say(attempt, Says::Complete { output: Json::NULL });
+    bench.say(attempt, Report::Complete { output: Json::NULL });
     bench.run();
     assert_eq!(bench.state(attempt.run), RunState::Cancelled, "no late worker is believed");
 }
@@ -347,7 +347,7 @@ fn timers_fire_at_their_time_and_time_never_goes_back() {
     let mut bench = Bench::new(MemoryStore::new(), flow, 1);
     bench.start(1, "timed", None, 0);
     bench.run();
-    assert_eq!(bench.engine.what_next(), Next::At(BEGIN + Millis::seconds(30)));
+    assert_eq!(bench.engine.next_step(), NextStep::At(BEGIN + Millis::seconds(30)));
     bench.now = Time(0);
     bench.run();
     assert!(bench.jobs.is_empty());
@@ -381,9 +381,9 @@ fn room_that_is_given_back_is_used_at_once() {
             bench.engine.submit(Request::Command { ticket: 9, run: attempt.run, command: cancel });
             bench.run();
             assert_eq!((bench.interrupted.as_slice(), bench.jobs.len()), ([attempt].as_slice(), 0));
-            bench.engine.submit(Request::Word(Word::Freed(attempt)));
+            bench.engine.submit(Request::Executor(ExecutorReport::Freed(attempt)));
         }),
-        ("it completes", |bench, attempt| bench.say(attempt, Says::Complete { output: Json::NULL })),
+        ("it completes", |bench, attempt| bench.say(attempt, Report::Complete { output: Json::NULL })),
         ("its worker is gone, and another one is there", |bench, _| {
             bench.engine.dismiss(&worker());
             bench.run();
@@ -391,7 +391,7 @@ fn room_that_is_given_back_is_used_at_once() {
             let worker = Worker { incarnation: 2, ..worker() };
             let queues = [Arc::from("work")].into();
             bench.engine.register(Offer { worker, queues, free: 1, max_load: 1 }, false);
-            assert_eq!(bench.engine.what_next(), Next::Now);
+            assert_eq!(bench.engine.next_step(), NextStep::Now);
         }),
     ];
     for (case, end) in cases {
@@ -428,7 +428,7 @@ fn what_a_worker_kept_over_a_restart_takes_up_its_room() {
     bench.start(3, "one", None, 0);
     bench.run();
     assert_eq!(bench.jobs.len(), 1, "it had room for one more");
-    bench.engine.submit(Request::Word(Word::Freed(kept)));
+    bench.engine.submit(Request::Executor(ExecutorReport::Freed(kept)));
     bench.run();
     assert_eq!(bench.jobs.len(), 2);
 }
@@ -472,15 +472,15 @@ fn a_store_that_takes_nothing_for_a_while_costs_nobody_a_lease() {
         let answer = |ticket, says| Request::Command {
             ticket,
             run: attempt.run,
-            command: Command::Answer { attempt, says },
+            command: Command::Report { attempt, report: says },
         };
-        bench.engine.submit(answer(2, Says::Start));
+        bench.engine.submit(answer(2, Report::Start));
         bench.run();
         // It is asked again every 200 ms, for 30 s.
         for tick in 0..150 {
             bench.engine.store().refuse_stage(StoreError::Full("no space".into()));
             if tick == 0 || is_heard && tick % 20 == 0 {
-                bench.engine.submit(answer(3, Says::Heartbeat { progress: None }));
+                bench.engine.submit(answer(3, Report::Heartbeat { progress: None }));
             }
             bench.step();
             bench.now = bench.now + Millis(200);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Actor;
@@ -16,9 +16,9 @@ use unstuck_core::model::unit::UnitState;
 use unstuck_core::offer::Offer;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::function::FunctionExecutor;
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
 use unstuck_engine::runtime::Runtime;
 use unstuck_store::contract::{FlowRecord, Store, StoreError};
@@ -85,9 +85,9 @@ impl Life {
                     Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
             }
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(_) | Next::Idle => return,
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(_) | NextStep::Idle => return,
             }
         }
         panic!("the engine never rests");
@@ -100,8 +100,8 @@ impl Life {
 
     fn complete(&mut self) {
         let job = self.jobs.pop_front().expect("there is a job");
-        let says = Says::Complete { output: Json::NULL };
-        self.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+        let says = Report::Complete { output: Json::NULL };
+        self.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
         self.go();
     }
 
@@ -133,7 +133,8 @@ fn attempts_of_a_dead_engines_executors_are_lost_and_tried_anew() {
             assert_eq!((stuck.limit, stuck.free), (StuckLimit::Gone, free));
         }
         // The process that is gone comes back with what it had: nobody believes it.
-        life.engine.submit(Request::Word(Word::Says(late, Says::Complete { output: Json::NULL })));
+        life.engine
+            .submit(Request::Executor(ExecutorReport::Report(late, Report::Complete { output: Json::NULL })));
         life.pass(Millis::seconds(2));
         assert_eq!(life.jobs.len(), runs.len(), "each is tried anew");
         assert!(life.jobs.iter().all(|job| job.attempt.attempt == 2));
@@ -162,7 +163,7 @@ fn the_time_between_two_lives_counts_against_nobody() {
     let mut life = Life::new(MemoryStore::deferred(), BEGIN);
     let run = life.start("timed");
     life.pass(Millis::seconds(4));
-    life.engine.alive(life.now);
+    life.engine.record_alive(life.now);
     let down = Downtime { from: life.now, to: life.now + Millis::hours(1) };
     let mut life = life.die_and_start(Millis::hours(1));
     life.go();
@@ -178,10 +179,10 @@ fn the_time_between_two_lives_counts_against_nobody() {
 fn a_life_that_ends_before_it_has_recorded_the_time_before_it_hides_nothing() {
     let mut life = Life::new(MemoryStore::deferred(), BEGIN);
     life.start("timed");
-    life.engine.alive(life.now);
+    life.engine.record_alive(life.now);
     let from = life.now;
     let mut short = life.die_and_start(Millis::hours(1));
-    short.engine.alive(short.now);
+    short.engine.record_alive(short.now);
     let mut life = short.die_and_start(Millis::hours(1));
     life.go();
     let down = Downtime { from, to: life.now };
@@ -255,7 +256,7 @@ fn a_run_whose_flow_cannot_be_used_does_not_keep_the_engine_busy() {
         engine.step(now);
         engine.wait();
     }
-    assert_eq!(engine.what_next(), Next::Idle);
+    assert_eq!(engine.next_step(), NextStep::Idle);
     let run = engine.store().run(run).expect("reads").expect("there");
     assert!(run.units_where(|unit| matches!(unit.state, UnitState::Waiting(_))).len() == 1);
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use unstuck_core::command::{OnDuplicate, Says};
+use unstuck_core::command::{OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Fact, UnitFact};
 use unstuck_core::id::RunId;
@@ -14,8 +14,8 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::clock::TimeSource;
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::{Answers, Executor, Job, Word};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job, ReportSink};
 use unstuck_engine::request::{Output, Request, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_store::contract::{FlowRecord, Store};
@@ -67,8 +67,8 @@ unstuck_store::delegate_store! {
             self.store().settle(wait)
         }
 
-        fn alive(&mut self, now: Time) {
-            self.store().alive(now);
+        fn record_alive(&mut self, now: Time) {
+            self.store().record_alive(now);
         }
 
         fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
@@ -80,8 +80,8 @@ unstuck_store::delegate_store! {
 /// An executor that says what it is told to say, and only when it is asked: its threads come last.
 #[derive(Clone, Default)]
 struct Slow {
-    has: Arc<Mutex<Vec<(AttemptId, Answers)>>>,
-    says: Arc<Mutex<Option<Says>>>,
+    has: Arc<Mutex<Vec<(AttemptId, ReportSink)>>>,
+    says: Arc<Mutex<Option<Report>>>,
 }
 
 impl Executor for Slow {
@@ -97,7 +97,7 @@ impl Executor for Slow {
         9
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         self.has.lock().expect("nobody panics").push((job.attempt, answers.clone()));
     }
 
@@ -106,7 +106,7 @@ impl Executor for Slow {
     fn catch_up(&mut self) {
         if let Some(says) = self.says.lock().expect("nobody panics").take() {
             for (attempt, answers) in self.has.lock().expect("nobody panics").iter() {
-                answers.say(*attempt, says.clone());
+                answers.report(*attempt, says.clone());
             }
         }
     }
@@ -152,7 +152,7 @@ impl House {
         facts.filter_map(|fact| if let Fact::Unit { fact, .. } = fact { Some(fact) } else { None }).collect()
     }
 
-    fn attempt(&self) -> (AttemptId, Answers) {
+    fn attempt(&self) -> (AttemptId, ReportSink) {
         loop {
             if let Some(had) = self.slow.has.lock().expect("nobody panics").first() {
                 return had.clone();
@@ -193,11 +193,11 @@ fn a_slow_sync_of_eight_seconds_takes_nobodys_lease_of_three() {
     house.is_slow.store(true, Ordering::SeqCst);
     house.start("empty");
     assert!(!house.is_slow.load(Ordering::SeqCst), "the sync was slow");
-    while !house.facts(run).iter().any(|fact| matches!(fact, UnitFact::Spared { .. })) {
+    while !house.facts(run).iter().any(|fact| matches!(fact, UnitFact::LimitExtended { .. })) {
         let facts = house.facts(run);
         assert!(!facts.iter().any(|fact| matches!(fact, UnitFact::Ended { .. })), "{facts:?}");
     }
-    answers.say(attempt, Says::Complete { output: Json::NULL });
+    answers.report(attempt, Report::Complete { output: Json::NULL });
     while !house.run(run).is_final() {}
     assert_eq!(house.run(run).state(), RunState::Completed);
     assert_eq!(attempt.attempt, 1);
@@ -210,7 +210,7 @@ fn what_has_ended_while_the_engine_was_stopped_is_asked_for_before_any_limit_is_
         let house = House::new();
         let run = house.start("leased");
         house.attempt();
-        *house.slow.says.lock().expect("nobody panics") = Some(Says::Complete { output: Json::NULL });
+        *house.slow.says.lock().expect("nobody panics") = Some(Report::Complete { output: Json::NULL });
         house.clocks.pass(stopped);
         while !house.run(run).is_final() {}
         let facts = house.facts(run);
@@ -225,7 +225,7 @@ fn what_has_ended_while_the_engine_was_stopped_is_asked_for_before_any_limit_is_
 
 #[test]
 fn what_was_said_is_decided_before_a_limit_of_the_same_attempt_however_long_the_line_is() {
-    for says in [Says::Complete { output: Json::NULL }, Says::Heartbeat { progress: None }] {
+    for says in [Report::Complete { output: Json::NULL }, Report::Heartbeat { progress: None }] {
         let mut engine = engine(MemoryStore::new());
         let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
         engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 9, max_load: 9 }, false);
@@ -243,12 +243,12 @@ fn what_was_said_is_decided_before_a_limit_of_the_same_attempt_however_long_the_
         for ticket in 0..2_000 {
             engine.submit(Request::Start { ticket, start: start_of("empty") });
         }
-        engine.submit(Request::Word(Word::Says(attempt, says.clone())));
+        engine.submit(Request::Executor(ExecutorReport::Report(attempt, says.clone())));
         go(&mut engine, BEGIN + Millis::seconds(4));
         let run = engine.store().run(attempt.run).expect("reads").expect("there");
         let unit = run.unit(attempt.unit).expect("there");
         match says {
-            Says::Complete { .. } => assert_eq!(run.state(), RunState::Completed),
+            Report::Complete { .. } => assert_eq!(run.state(), RunState::Completed),
             _ => assert!(unit.past.is_empty() && unit.state.live().is_some(), "{unit:?}"),
         }
     }
@@ -259,9 +259,9 @@ fn go<S: Store>(engine: &mut Engine<S>, now: Time) -> Vec<Output> {
     loop {
         outputs.extend(engine.step(now));
         outputs.extend(engine.wait());
-        match engine.what_next() {
-            Next::Now | Next::Settling => {}
-            Next::At(_) | Next::Idle => return outputs,
+        match engine.next_step() {
+            NextStep::Now | NextStep::Settling => {}
+            NextStep::At(_) | NextStep::Idle => return outputs,
         }
     }
 }

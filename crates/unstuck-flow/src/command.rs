@@ -1,6 +1,6 @@
 //! The `run` kind: a program with its arguments, or a shell line. Inputs never become part of either.
 
-use unstuck_core::model::flow::Command;
+use unstuck_core::model::flow::ProcessCommand;
 
 use crate::problem::Problems;
 use crate::read::Spot;
@@ -10,13 +10,13 @@ use crate::tree::{Content, Node};
 const ROOTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
 
 /// Reads the command of a step.
-pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Command> {
+pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
     match &spot.node.content {
         Content::Text(_) => {
             let line = spot.text(problems)?;
-            check(spot.node, line, &spot.path, problems).then(|| Command::Shell(line.to_owned()))
+            check(spot.node, line, &spot.path, problems).then(|| ProcessCommand::Shell(line.to_owned()))
         }
-        Content::List(nodes) => argv(nodes, spot, problems).map(Command::Argv),
+        Content::List(nodes) => argv(nodes, spot, problems).map(ProcessCommand::Argv),
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
             spot.expected(problems, "a list of a program and its arguments, or a shell line");
             None

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use unstuck_core::model::expression::{Expression, Reads, Template};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 
 use crate::expression::{ExpressionError, Names};
 use crate::graph::Ancestors;
@@ -16,7 +16,7 @@ use crate::tree::{Content, Node};
 /// What an expression may refer to at some point of a flow.
 pub(crate) struct Scope<'a> {
     /// The steps of the flow.
-    pub(crate) steps: &'a HashMap<&'a str, StepIx>,
+    pub(crate) steps: &'a HashMap<&'a str, StepIndex>,
     /// Their ids, in order.
     pub(crate) ids: &'a [&'a str],
     /// Which of them are done by then.
@@ -33,7 +33,7 @@ pub(crate) enum Done<'a> {
     /// All: the run is complete.
     Everything,
     /// Those that the step needs, and what these need.
-    Before(StepIx, &'a Ancestors),
+    Before(StepIndex, &'a Ancestors),
 }
 
 /// A value that may have expressions in it.

@@ -1,7 +1,7 @@
 //! The `emulate` kind: which condition is brought about at which attempt.
 
 use unstuck_core::json::Json;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Plan, WaitUntil};
+use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan, WaitUntil};
 use unstuck_core::time::Millis;
 
 use crate::computed;
@@ -30,7 +30,7 @@ pub(crate) const WORDS: [(&str, Behaviour); 7] = [
 /// Reads a behaviour, or a plan of them.
 pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
     let once = |behaviour| Emulation {
-        plan: Plan::Sequence(vec![behaviour]),
+        plan: EmulationPlan::Sequence(vec![behaviour]),
         duration: Millis::ZERO,
         drag: DRAG,
         cause: None,
@@ -54,21 +54,21 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emula
     })
 }
 
-fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Plan> {
+fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPlan> {
     let seed = object.spot("seed");
     if let Some(spot) = seed.as_ref().filter(|_| object.get("odds").is_none()) {
         spot.refuse(problems, "`seed` goes with `odds`").hint("leave it out: nothing here is left to chance");
     }
     match (object.spot("sequence"), object.spot("odds"), object.spot("wait")) {
-        (Some(spot), None, None) => sequence(&spot, problems).map(Plan::Sequence),
+        (Some(spot), None, None) => sequence(&spot, problems).map(EmulationPlan::Sequence),
         (None, Some(spot), None) => {
             let seed = match seed {
                 Some(spot) => Some(spot.whole(0, "a whole number of at least 0", problems)?),
                 None => None,
             };
-            Some(Plan::Odds { odds: odds(&spot, problems)?, seed })
+            Some(EmulationPlan::Odds { odds: odds(&spot, problems)?, seed })
         }
-        (None, None, Some(spot)) => wait(&spot, problems).map(|wait| Plan::Sequence(vec![wait])),
+        (None, None, Some(spot)) => wait(&spot, problems).map(|wait| EmulationPlan::Sequence(vec![wait])),
         (None, None, None) => {
             problems
                 .error(object.at, &object.path, "the emulation does not say what happens")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unstuck_core::model::expression::{Evaluate, Reads, Scope};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 
 mod arithmetic;
 mod call;
@@ -50,7 +50,7 @@ pub const RUN_FIELDS: [&str; 6] = ["id", "key", "flow", "version", "generation",
 /// What an expression may refer to where it stands.
 pub struct Names<'a> {
     /// The place of a step, by its id.
-    pub steps: &'a dyn Fn(&str) -> Option<StepIx>,
+    pub steps: &'a dyn Fn(&str) -> Option<StepIndex>,
     /// Every step's id, for suggestions.
     pub step_ids: &'a [&'a str],
     /// Whether it stands inside a `forEach`, where `item` and `index` are known.

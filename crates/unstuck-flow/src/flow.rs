@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unstuck_core::decide::MAX_NAME_BYTES;
 use unstuck_core::id::FlowId;
-use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, Step, StepIx};
+use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, Step, StepIndex};
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::time::Millis;
 
@@ -31,7 +31,7 @@ pub(crate) fn compile(
     let object = &outline.object;
     let ids: Vec<&str> =
         outline.order.file_places.iter().map(|place| outline.steps[*place].id.unwrap_or_default()).collect();
-    let places: HashMap<&str, StepIx> = outline
+    let places: HashMap<&str, StepIndex> = outline
         .steps
         .iter()
         .zip(&outline.order.places)
@@ -192,11 +192,11 @@ fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, Stri
     labels
 }
 
-fn dependents(steps: &[Step]) -> Vec<Vec<StepIx>> {
+fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (place, step) in steps.iter().enumerate() {
         for needed in &step.needs {
-            dependents[usize::from(needed.0)].push(StepIx(u16::try_from(place).unwrap_or(u16::MAX)));
+            dependents[usize::from(needed.0)].push(StepIndex(u16::try_from(place).unwrap_or(u16::MAX)));
         }
     }
     dependents

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 
 /// Steps in an order in which each comes after what it needs.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct Order {
     /// For each place in the order, the place in the file.
     pub(crate) file_places: Vec<usize>,
     /// For each place in the file, the place in the order.
-    pub(crate) places: Vec<StepIx>,
+    pub(crate) places: Vec<StepIndex>,
 }
 
 /// For each step, everything that is done before it.
@@ -65,9 +65,9 @@ impl Order {
     }
 
     fn from_file_places(file_places: Vec<usize>) -> Order {
-        let mut places = vec![StepIx(0); file_places.len()];
+        let mut places = vec![StepIndex(0); file_places.len()];
         for (place, file_place) in file_places.iter().enumerate() {
-            places[*file_place] = StepIx(u16::try_from(place).unwrap_or(u16::MAX));
+            places[*file_place] = StepIndex(u16::try_from(place).unwrap_or(u16::MAX));
         }
         Order { file_places, places }
     }
@@ -91,7 +91,7 @@ fn circle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
 
 impl Ancestors {
     /// `needs` in the order of steps: each needs only earlier ones.
-    pub(crate) fn new(needs: &[Vec<StepIx>]) -> Ancestors {
+    pub(crate) fn new(needs: &[Vec<StepIndex>]) -> Ancestors {
         let words_per_step = needs.len().div_ceil(64);
         let mut ancestors = Ancestors { words_per_step, bits: vec![0; words_per_step * needs.len()] };
         for (step, needed) in needs.iter().enumerate() {
@@ -109,7 +109,7 @@ impl Ancestors {
     }
 
     /// Whether `before` is done whenever `step` starts.
-    pub(crate) fn contains(&self, step: StepIx, before: StepIx) -> bool {
+    pub(crate) fn contains(&self, step: StepIndex, before: StepIndex) -> bool {
         let word = usize::from(step.0) * self.words_per_step + usize::from(before.0) / 64;
         self.bits.get(word).is_some_and(|bits| bits >> (before.0 % 64) & 1 == 1)
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn ancestors_reach_all_the_way_back() {
-        let ix = |n: u16| StepIx(n);
+        let ix = |n: u16| StepIndex(n);
         let mut needs = vec![vec![]; 200];
         for step in 1..200 {
             needs[usize::from(step)] = vec![ix(step - 1)];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Expression, Template};
-use unstuck_core::model::flow::{ForEach, Kind, Step, StepIx};
+use unstuck_core::model::flow::{ForEach, Kind, Step, StepIndex};
 
 use crate::computed::{self, Done, Scope};
 use crate::given::Given;
@@ -20,7 +20,7 @@ pub(crate) struct Compiler<'a, 'b> {
     pub(crate) outline: &'b Outline<'a>,
     pub(crate) defaults: Option<&'b Object<'a>>,
     /// Of all steps, in order: every one of them may be named.
-    pub(crate) steps: &'b std::collections::HashMap<&'a str, StepIx>,
+    pub(crate) steps: &'b std::collections::HashMap<&'a str, StepIndex>,
     pub(crate) ids: &'b [&'a str],
     /// The flows that steps speak of.
     pub(crate) references: Vec<Reference>,

@@ -1,6 +1,6 @@
 //! What is accepted, and worth a second look.
 
-use unstuck_core::model::emulation::{Behaviour, Plan};
+use unstuck_core::model::emulation::{Behaviour, EmulationPlan};
 use unstuck_core::model::flow::{Deadline, Kind, Step};
 use unstuck_core::time::Millis;
 
@@ -45,8 +45,10 @@ fn may_hang(step: &Step) -> bool {
     let hangs = match &step.kind {
         Kind::Process(_) => true,
         Kind::Emulate(emulation) => match &emulation.plan {
-            Plan::Sequence(sequence) => sequence.contains(&Behaviour::Stick),
-            Plan::Odds { odds, .. } => odds.iter().any(|(behaviour, _)| *behaviour == Behaviour::Stick),
+            EmulationPlan::Sequence(sequence) => sequence.contains(&Behaviour::Stick),
+            EmulationPlan::Odds { odds, .. } => {
+                odds.iter().any(|(behaviour, _)| *behaviour == Behaviour::Stick)
+            }
         },
         Kind::Action(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => false,
     };

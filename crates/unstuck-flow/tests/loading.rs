@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use unstuck_core::model::emulation::{Behaviour, Plan, WaitUntil};
+use unstuck_core::model::emulation::{Behaviour, EmulationPlan, WaitUntil};
 use unstuck_core::model::expression::{Scope, Template};
-use unstuck_core::model::flow::{Command, Deadline, Flow, ForEach, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::flow::{Deadline, Flow, ForEach, Kind, ProcessCommand, Step, StepIndex, WaitFor};
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 use unstuck_core::time::{Millis, Time};
 use unstuck_flow::{check_input, load};
@@ -53,7 +53,7 @@ fn the_head_of_a_flow_is_read() {
     let concurrency = flow.concurrency.expect("given");
     assert_eq!((concurrency.limit, concurrency.strict), (2, true));
     assert!(concurrency.key.expect("given").reads.input);
-    assert!(flow.output.expect("given").reads().expect("computed").steps.contains(&StepIx(0)));
+    assert!(flow.output.expect("given").reads().expect("computed").steps.contains(&StepIndex(0)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn every_kind_is_read() {
         ("run: [sleep, 1.50, true]", |kind| *argv(kind) == ["sleep", "1.50", "true"], "@process", "a.x"),
         (
             "run: 'echo ${HOME}'",
-            |kind| matches!(kind, Kind::Process(Command::Shell(line)) if line == "echo ${HOME}"),
+            |kind| matches!(kind, Kind::Process(ProcessCommand::Shell(line)) if line == "echo ${HOME}"),
             "@process",
             "a.x",
         ),
@@ -139,7 +139,12 @@ fn every_kind_is_read() {
             "",
             "a.x",
         ),
-        ("emulate: stall", |kind| plan(kind) == Plan::Sequence(vec![Behaviour::Stall]), "@emulate", "a.x"),
+        (
+            "emulate: stall",
+            |kind| plan(kind) == EmulationPlan::Sequence(vec![Behaviour::Stall]),
+            "@emulate",
+            "a.x",
+        ),
     ];
     for (fields, right, queue, full_action) in cases {
         let step = step(fields);
@@ -150,12 +155,12 @@ fn every_kind_is_read() {
 
 fn argv(kind: &Kind) -> &[String] {
     match kind {
-        Kind::Process(Command::Argv(argv)) => argv,
+        Kind::Process(ProcessCommand::Argv(argv)) => argv,
         other => panic!("{other:?}"),
     }
 }
 
-fn plan(kind: &Kind) -> Plan {
+fn plan(kind: &Kind) -> EmulationPlan {
     match kind {
         Kind::Emulate(emulation) => emulation.plan.clone(),
         other => panic!("{other:?}"),
@@ -167,15 +172,18 @@ fn emulations_are_read() {
     use Behaviour::{Choke, Crash, Drag, Fail, Pass, Stall, Stick, Wait};
     let wait = Wait { until: WaitUntil::After(Millis::seconds(5)) };
     let until = Wait { until: WaitUntil::At(Time(0)) };
-    let odds = |odds: &[(Behaviour, f64)], seed| Plan::Odds { odds: odds.to_vec(), seed };
+    let odds = |odds: &[(Behaviour, f64)], seed| EmulationPlan::Odds { odds: odds.to_vec(), seed };
     let cases = [
-        ("{sequence: [stall, pass]}", Plan::Sequence(vec![Stall, Pass])),
+        ("{sequence: [stall, pass]}", EmulationPlan::Sequence(vec![Stall, Pass])),
         (
             "{sequence: [fail, crash, drag, stick, choke]}",
-            Plan::Sequence(vec![Fail, Crash, Drag, Stick, Choke]),
+            EmulationPlan::Sequence(vec![Fail, Crash, Drag, Stick, Choke]),
         ),
-        ("{sequence: [{wait: 5s}, {wait: '1970-01-01T00:00:00Z'}]}", Plan::Sequence(vec![wait, until])),
-        ("{wait: 5s}", Plan::Sequence(vec![wait])),
+        (
+            "{sequence: [{wait: 5s}, {wait: '1970-01-01T00:00:00Z'}]}",
+            EmulationPlan::Sequence(vec![wait, until]),
+        ),
+        ("{wait: 5s}", EmulationPlan::Sequence(vec![wait])),
         ("{odds: {stall: 0.1, pass: 0.9}, seed: 7}", odds(&[(Pass, 0.9), (Stall, 0.1)], Some(7))),
         ("{odds: {pass: 9, stall: 1}}", odds(&[(Pass, 9.0), (Stall, 1.0)], None)),
     ];
@@ -274,7 +282,7 @@ fn defaults_are_taken_over_where_they_mean_something() {
          steps: [{id: plain, action: w}, {id: own, action: w, timeout: 1s, retryStrategy: hold, maxAttempts: 9},\n\
                  {id: quiet, action: w, failOnError: false}, {id: pause, wait: 1s}, {id: value, set: 1}]\n",
     );
-    let step = |id: &str| flow.step(flow.find(id).expect("it is there"));
+    let step = |id: &str| flow.step(flow.find_step(id).expect("it is there"));
     assert_eq!(step("plain").limits.timeout, Some(Millis::seconds(5)));
     assert_eq!(step("plain").retry, RetryStrategy::Retry { max_attempts: Some(4), back_off: None });
     assert_eq!((step("plain").load, step("plain").action_type.as_deref()), (2, Some("T")));
@@ -308,7 +316,7 @@ fn expressions_are_compiled_with_what_they_read() {
     );
     let step = &flow.steps[1];
     let when = step.when.as_ref().expect("given");
-    assert_eq!(when.reads.steps.iter().copied().collect::<Vec<_>>(), [StepIx(0)]);
+    assert_eq!(when.reads.steps.iter().copied().collect::<Vec<_>>(), [StepIndex(0)]);
     assert!(!when.reads.input);
     let Some(Template::Computed(with)) = &step.with else { panic!("computed") };
     let scope = Scope { input: json!({"n": 2}), steps: vec![("x".into(), json!(1))], ..Scope::default() };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Flow, Kind, StepIx};
+use unstuck_core::model::flow::{Flow, Kind, StepIndex};
 
 const FLOW: &str = "
 flow: f
@@ -25,8 +25,8 @@ fn ids(ids: &[&str]) -> Vec<Arc<str>> {
 
 /// What each step needs, who needs it, and what its expressions read, all by id.
 fn shape(flow: &Flow) -> Vec<(String, [Vec<String>; 3])> {
-    let id = |step: &StepIx| flow.step(*step).id.to_string();
-    let sorted = |steps: &mut dyn Iterator<Item = &StepIx>| {
+    let id = |step: &StepIndex| flow.step(*step).id.to_string();
+    let sorted = |steps: &mut dyn Iterator<Item = &StepIndex>| {
         let mut names: Vec<String> = steps.map(id).collect();
         names.sort();
         names

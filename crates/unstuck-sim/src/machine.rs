@@ -1,7 +1,7 @@
 //! An engine on a virtual clock: nothing passes unless it is told to.
 
 use unstuck_core::time::Time;
-use unstuck_engine::engine::{Engine, Next, Settings};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::flows::Compile;
 use unstuck_engine::request::Output;
 use unstuck_store::contract::{Store, StoreError};
@@ -43,21 +43,21 @@ impl<S: Store> Machine<S> {
     pub fn work(&mut self) -> Vec<Output> {
         let mut outputs = self.step();
         loop {
-            match self.engine.what_next() {
-                Next::Now => outputs.extend(self.engine.step(self.now)),
-                Next::Settling => outputs.extend(self.engine.wait()),
-                Next::At(time) if time <= self.now => outputs.extend(self.engine.step(self.now)),
-                Next::At(_) | Next::Idle => return outputs,
+            match self.engine.next_step() {
+                NextStep::Now => outputs.extend(self.engine.step(self.now)),
+                NextStep::Settling => outputs.extend(self.engine.wait()),
+                NextStep::At(time) if time <= self.now => outputs.extend(self.engine.step(self.now)),
+                NextStep::At(_) | NextStep::Idle => return outputs,
             }
         }
     }
 
     /// When the engine has something to do by itself, if nobody asks anything of it.
     pub fn next_at(&mut self) -> Option<Time> {
-        match self.engine.what_next() {
-            Next::Now | Next::Settling => Some(self.now),
-            Next::At(time) => Some(time),
-            Next::Idle => None,
+        match self.engine.next_step() {
+            NextStep::Now | NextStep::Settling => Some(self.now),
+            NextStep::At(time) => Some(time),
+            NextStep::Idle => None,
         }
     }
 }

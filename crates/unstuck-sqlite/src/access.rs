@@ -65,11 +65,11 @@ pub fn is_writable(directory: &Path) -> bool {
 }
 
 /// Takes from others what they may do with the folder and the files of a store.
-pub(crate) fn tighten(directory: &Path) -> Result<(), StoreError> {
-    tighten_one(directory)?;
+pub(crate) fn restrict_permissions(directory: &Path) -> Result<(), StoreError> {
+    restrict_file(directory)?;
     // Nobody else can put anything there any more.
     check_access(directory)?;
-    files(directory).iter().try_for_each(|path| tighten_one(path))
+    files(directory).iter().try_for_each(|path| restrict_file(path))
 }
 
 /// Makes a folder for its user alone, with those above it that are not there.
@@ -118,7 +118,7 @@ fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Resul
     Ok(())
 }
 
-fn tighten_one(path: &Path) -> Result<(), StoreError> {
+fn restrict_file(path: &Path) -> Result<(), StoreError> {
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
     let mode = about.permissions().mode();
     if mode & OTHERS == 0 || about.is_symlink() {

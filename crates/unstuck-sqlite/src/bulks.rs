@@ -5,28 +5,28 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
 use unstuck_core::id::{BulkId, RunId};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_store::check::{check_bulk, check_targets, put_twice};
 use unstuck_store::contract::{BulkChange, StoreError};
+use unstuck_store::invariants::{check_bulk, check_targets, duplicate_bulk};
 
-use crate::claim::Claim;
 use crate::error::{broken, store_error};
-use crate::job::place;
-use crate::record::{read, text};
+use crate::log_entry::{from_text, to_text};
+use crate::pending_transaction::unit_columns;
 use crate::rows::unsigned;
 use crate::writer::{number, prepare, put_number};
+use crate::writer_claim::WriterClaim;
 
 /// Keeps targets of a bulk action that is not there yet.
 pub(crate) fn put_targets(
     connection: &mut Connection,
-    claim: &Claim,
+    claim: &WriterClaim,
     bulk: BulkId,
     targets: &[Target],
 ) -> Result<(), StoreError> {
     let transaction = claim.begin(connection)?;
     if total(&transaction, bulk)?.is_some() {
-        return Err(put_twice(bulk));
+        return Err(duplicate_bulk(bulk));
     }
     check_targets(bulk, count(&transaction, bulk)?, targets)?;
     let id = number(bulk.0)?;
@@ -36,7 +36,7 @@ pub(crate) fn put_targets(
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut insert = prepare(&transaction, sql)?;
     for target in targets {
-        let (step, item) = place(target.unit);
+        let (step, item) = unit_columns(target.unit);
         let (at, run) = (number(target.place)?, number(target.run.0)?);
         let (kind, why) = (column(target.result.kind()), target.result.why().map(|why| &**why));
         insert.execute(params![id, at, run, step, item, kind, why]).map_err(store_error)?;
@@ -48,18 +48,18 @@ pub(crate) fn put_targets(
 /// Keeps a bulk action whose targets are there. Its id counts as given out from then on.
 pub(crate) fn put(
     connection: &mut Connection,
-    claim: &Claim,
+    claim: &WriterClaim,
     bulk: &Bulk,
     last_id: u64,
 ) -> Result<(), StoreError> {
     let transaction = claim.begin(connection)?;
     if total(&transaction, bulk.id)?.is_some() {
-        return Err(put_twice(bulk.id));
+        return Err(duplicate_bulk(bulk.id));
     }
     check_bulk(bulk, count(&transaction, bulk.id)?)?;
     let sql = "INSERT OR REPLACE INTO bulk (id, total, open, body) VALUES (?1, ?2, ?3, ?4)";
     prepare(&transaction, sql)?
-        .execute(params![number(bulk.id.0)?, number(bulk.total)?, !bulk.is_over(), text(bulk)?])
+        .execute(params![number(bulk.id.0)?, number(bulk.total)?, !bulk.is_settled(), to_text(bulk)?])
         .map_err(store_error)?;
     put_number(&transaction, "last_id", last_id)?;
     transaction.commit().map_err(store_error)
@@ -81,7 +81,9 @@ pub(crate) fn write(transaction: &Transaction<'_>, changes: &[BulkChange]) -> Re
     for BulkChange { bulk, results } in changes {
         let id = number(bulk.id.0)?;
         let sql = "UPDATE bulk SET open = ?2, body = ?3 WHERE id = ?1";
-        prepare(transaction, sql)?.execute(params![id, !bulk.is_over(), text(bulk)?]).map_err(store_error)?;
+        prepare(transaction, sql)?
+            .execute(params![id, !bulk.is_settled(), to_text(bulk)?])
+            .map_err(store_error)?;
         let sql = "UPDATE bulk_target SET result = ?3, why = ?4 WHERE bulk = ?1 AND place = ?2";
         let mut update = prepare(transaction, sql)?;
         for (place, result) in results {
@@ -111,7 +113,7 @@ pub(crate) fn one(connection: &Connection, bulk: BulkId) -> Result<Option<Bulk>,
     let sql = "SELECT body FROM bulk WHERE id = ?1 AND body IS NOT NULL";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let body = statement.query_row([number(bulk.0)?], |row| row.get::<_, String>(0));
-    body.optional().map_err(store_error)?.map(|body| read(&body, "a bulk action")).transpose()
+    body.optional().map_err(store_error)?.map(|body| from_text(&body, "a bulk action")).transpose()
 }
 
 /// Bulk actions, newest first.
@@ -130,7 +132,7 @@ pub(crate) fn list(
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let rows = statement.query_map([before, most(limit)], |row| row.get::<_, String>(0));
     let rows = rows.map_err(store_error)?;
-    rows.map(|body| read(&body.map_err(store_error)?, "a bulk action")).collect()
+    rows.map(|body| from_text(&body.map_err(store_error)?, "a bulk action")).collect()
 }
 
 /// Targets from a place on.
@@ -167,7 +169,7 @@ pub(crate) fn target(row: &Row<'_>) -> Result<Target, StoreError> {
     let kind = kind.ok_or_else(|| broken("the result of a target of a bulk action is damaged"))?;
     let result = TargetResult::of(kind, why);
     let unit = match u16::try_from(number(2)?) {
-        Ok(step) => Some(UnitRef { step: StepIx(step), item: u32::try_from(number(3)?).ok() }),
+        Ok(step) => Some(UnitRef { step: StepIndex(step), item: u32::try_from(number(3)?).ok() }),
         Err(_) => None,
     };
     Ok(Target { place: unsigned(number(0)?), run: RunId(unsigned(number(1)?)), unit, result })

@@ -6,13 +6,13 @@ use std::path::Path;
 use rusqlite::Connection;
 use unstuck_store::contract::StoreError;
 
-use crate::access::{check_access, make_file, make_folder, tighten};
-use crate::check;
+use crate::access::{check_access, make_file, make_folder, restrict_permissions};
+use crate::checksum;
 use crate::error::{broken, folder_error, store_error};
 use crate::open::{DATABASE, load};
 use crate::rows;
 use crate::schema::is_current;
-use crate::sums;
+use crate::verify;
 
 /// The copy while it is made: what stands under this name when nobody makes it is half a copy.
 const PART: &str = "copying";
@@ -23,7 +23,7 @@ const PARTS: [&str; 4] = [PART, "copying-journal", "copying-wal", "copying-shm"]
 /// there is removed. The copy is what was durable at one moment, and whole, whatever an engine does meanwhile. It begins
 /// an epoch of its own: tokens that were given out by the store that it was taken of fit nothing in it.
 pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
-    let connection = check::open_for_reading(from)?;
+    let connection = verify::open_for_reading(from)?;
     let part = to.join(PART);
     let _lock = begin(to, &part)?;
     let copied = copy_into(&connection, &part).and_then(|()| {
@@ -42,7 +42,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
 fn begin(to: &Path, part: &Path) -> Result<File, StoreError> {
     check_access(to)?;
     make_folder(to).map_err(|error| folder_error("the folder", to, "cannot be made", &error))?;
-    tighten(to)?;
+    restrict_permissions(to)?;
     let unreadable = |error| folder_error("the folder", to, "cannot be read", &error);
     for entry in to.read_dir().map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
@@ -85,7 +85,7 @@ fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let copy = Connection::open(path).map_err(store_error)?;
     if is_current(&copy)? {
         // A copy of what is damaged would be found when it is needed, and be of no use then.
-        sums::verify_all(&copy).and_then(|()| load(&copy).map(|_| ())).map_err(no_copy)?;
+        checksum::verify_all(&copy).and_then(|()| load(&copy).map(|_| ())).map_err(no_copy)?;
     }
     let epoch = rows::meta(&copy, "epoch")?.unwrap_or(1) + 1;
     let sql = "INSERT INTO meta (name, value) VALUES ('epoch', ?1)

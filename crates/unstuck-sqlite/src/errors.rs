@@ -11,13 +11,13 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, StoreError,
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter, PolicyHits, StoreError,
 };
 use unstuck_store::tally::{HitTally, OpenTally, most_frequent_first};
 
 use crate::error::{broken, store_error};
-use crate::job::place;
-use crate::record::read;
+use crate::log_entry::from_text;
+use crate::pending_transaction::unit_columns;
 use crate::rows::unsigned;
 use crate::writer::number;
 
@@ -122,14 +122,14 @@ fn first_at(connection: &Connection, time: Time) -> Result<i64, StoreError> {
 /// What is in error now, by run and unit.
 pub(crate) fn open(
     connection: &Connection,
-    filter: &OpenFilter,
+    filter: &OpenErrorFilter,
     after: Option<(RunId, UnitRef)>,
     limit: usize,
 ) -> Result<Vec<OpenError>, StoreError> {
-    let OpenFilter { group, flow, action, policy, run } = filter;
+    let OpenErrorFilter { group, flow, action, policy, run } = filter;
     let mut query = Query::new("SELECT body FROM open_error WHERE true");
     if let Some((run, unit)) = after {
-        let (step, item) = place(Some(unit));
+        let (step, item) = unit_columns(Some(unit));
         query.add(" AND (run, step, item) > (?, ?, ?)", [number(run.0)?.into(), step.into(), item.into()]);
     }
     if let Some(run) = run {
@@ -253,5 +253,5 @@ pub(crate) fn unexamined(
 
 fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, StoreError> {
     let text = row.get_ref(column).map_err(store_error)?;
-    read(text.as_str().map_err(|error| broken(format!("{what} is damaged: {error}")))?, what)
+    from_text(text.as_str().map_err(|error| broken(format!("{what} is damaged: {error}")))?, what)
 }

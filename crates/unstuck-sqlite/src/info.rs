@@ -11,10 +11,10 @@ use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::check;
 use crate::error::{broken, store_error};
 use crate::open::DATABASE;
 use crate::rows::{self, unsigned};
+use crate::verify;
 use crate::writer::number;
 
 /// What a store holds.
@@ -48,7 +48,7 @@ pub fn has_store(directory: &Path) -> bool {
 /// What the store in this folder holds, as far as it is durable. An engine may go on with it meanwhile.
 pub fn info(directory: &Path) -> Result<Info, StoreError> {
     let files = files(directory)?;
-    let mut connection = check::open_for_reading(directory)?;
+    let mut connection = verify::open_for_reading(directory)?;
     let transaction = connection.transaction().map_err(store_error)?;
     let schema =
         transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;

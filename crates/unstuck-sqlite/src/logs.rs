@@ -6,17 +6,17 @@ use unstuck_core::model::log::LogRecord;
 use unstuck_store::contract::StoreError;
 use unstuck_store::logs::{RunLogs, retained};
 
+use crate::checksum;
 use crate::error::store_error;
-use crate::record::text;
+use crate::log_entry::to_text;
 use crate::rows::unsigned;
-use crate::sums;
 use crate::writer::{number, prepare};
 
 /// Writes what a stage has to keep, and drops what is too old.
 pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result<(), StoreError> {
     for record in logs {
         let run = record.attempt.run;
-        let (id, body) = (number(run.0)?, text(record)?);
+        let (id, body) = (number(run.0)?, to_text(record)?);
         let sql = "SELECT place, size FROM attempt_log WHERE run = ?1 ORDER BY place DESC";
         let mut statement = prepare(transaction, sql)?;
         let known = statement.query_map([id], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
@@ -70,8 +70,8 @@ pub(crate) fn record(
     let body = row.get_ref(column).map_err(|error| error.to_string())?;
     let body = body.as_str().map_err(|error| error.to_string())?;
     let kept: Option<i64> = row.get(column + 1).map_err(|error| error.to_string())?;
-    if !sums::fits(kept, of_log(run, place, body)) {
-        return Err(sums::WRONG_SUM.to_owned());
+    if !checksum::is_valid(kept, of_log(run, place, body)) {
+        return Err(checksum::WRONG_SUM.to_owned());
     }
     let record: LogRecord = serde_json::from_str(body).map_err(|error| error.to_string())?;
     if record.attempt.run == run { Ok(record) } else { Err(format!("it is of {}", record.attempt.run)) }
@@ -86,5 +86,5 @@ pub(crate) fn forget(transaction: &Transaction<'_>, run: RunId) -> Result<(), St
 
 /// The checksum of a log.
 fn of_log(run: RunId, place: u64, body: &str) -> i32 {
-    sums::sum(&[run.0, place], &[body])
+    checksum::sum(&[run.0, place], &[body])
 }

@@ -11,23 +11,23 @@ use unstuck_core::replay::replay_event;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::access::{self, LOCK, check_access, make_file, tighten};
-use crate::check;
-use crate::claim::Claim;
+use crate::access::{self, LOCK, check_access, make_file, restrict_permissions};
 use crate::error::{at, broken, folder_error, store_error};
-use crate::hot::{Hot, Whereabouts};
-use crate::image::{self, ReadConnection};
+use crate::hot_runs::{HotRun, Residency};
+use crate::log_entry::{LogEntry, StoredWakeup};
 use crate::options::Options;
-use crate::pen::keep_log;
 use crate::policies;
-use crate::record::{Record, Wake};
+use crate::read_only::{self, ReadConnection};
 use crate::reserve;
 use crate::rows;
 use crate::schema::{check_current, check_kind, migrate};
-use crate::state::State;
+use crate::state::StoreState;
 use crate::store::SqliteStore;
+use crate::verify;
 use crate::wal::{empty_log, make_durable};
 use crate::writer::Writer;
+use crate::writer_claim::WriterClaim;
+use crate::writer_loop::keep_log;
 
 /// The file of the database inside the folder of a store.
 pub(crate) const DATABASE: &str = "unstuck.db";
@@ -41,9 +41,9 @@ const READER_CACHE: i64 = -2_048;
 
 /// Opens the store in a folder, which is made if it is not there.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, StoreError> {
-    let lock = if options.disk.is_none() { Some(Lock::own(directory)?) } else { None };
+    let lock = if options.disk.is_none() { Some(Lock::lock_for_writing(directory)?) } else { None };
     let path = directory.join(DATABASE);
-    let claim = Claim::default();
+    let claim = WriterClaim::default();
     let opened = connect_both(&path, &options, &claim).map_err(|error| at(&path, error))?;
     if lock.is_some() {
         reserve::keep(directory);
@@ -54,14 +54,14 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
 /// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
 pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
     let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = image::open(directory)?;
+    let ReadConnection { connection, lock } = read_only::open(directory)?;
     read_only(directory, &path, connection, lock)
 }
 
 /// Opens a store for reading alone, as it is at this moment, whoever has it open.
 pub(crate) fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
     let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = check::open_for_reading(directory)?;
+    let ReadConnection { connection, lock } = verify::open_for_reading(directory)?;
     // All that is read from now on is of one moment.
     connection.execute_batch("BEGIN").map_err(store_error)?;
     read_only(directory, &path, connection, lock)
@@ -75,9 +75,9 @@ fn read_only(
 ) -> Result<SqliteStore, StoreError> {
     let state =
         check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
-    let opened = (Writer::nobody(), connection, state.map_err(|error| at(path, error))?);
+    let opened = (Writer::read_only(), connection, state.map_err(|error| at(path, error))?);
     let mut store =
-        SqliteStore::with(directory.to_owned(), Options::default(), lock, Claim::default(), opened);
+        SqliteStore::with(directory.to_owned(), Options::default(), lock, WriterClaim::default(), opened);
     // Nothing begins before there is room, and there never is.
     store.full = true;
     Ok(store)
@@ -86,8 +86,8 @@ fn read_only(
 fn connect_both(
     path: &Path,
     options: &Options,
-    claim: &Claim,
-) -> Result<(Writer, Connection, State), StoreError> {
+    claim: &WriterClaim,
+) -> Result<(Writer, Connection, StoreState), StoreError> {
     // Before any connection: closing a file gives up the locks that this process has on it.
     make_durable(path, options)?;
     if options.disk.is_none() {
@@ -119,11 +119,11 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Makes the folder, if it is not there, and locks it.
-    fn own(directory: &Path) -> Result<Lock, StoreError> {
+    fn lock_for_writing(directory: &Path) -> Result<Lock, StoreError> {
         check_access(directory)?;
         let made = make_folder(directory);
         made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
-        tighten(directory)?;
+        restrict_permissions(directory)?;
         let path = directory.join(LOCK);
         let file = make_file(&path);
         let file = file.map_err(|error| folder_error("the file", &path, "cannot be opened", &error))?;
@@ -131,7 +131,7 @@ impl Lock {
     }
 
     /// Locks a store that may not be written to.
-    pub(crate) fn for_reading(directory: &Path) -> Result<Lock, StoreError> {
+    pub(crate) fn lock_for_reading(directory: &Path) -> Result<Lock, StoreError> {
         Lock::take(directory, File::open(directory.join(LOCK)).ok())
     }
 
@@ -188,7 +188,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     connection.set_prepared_statement_cache_capacity(64);
     keep_log(&connection);
     check_kind(&connection)?;
-    use_log(&connection)?;
+    enable_wal(&connection)?;
     connection.execute_batch(PRAGMAS).map_err(store_error)?;
     // The writer takes the log over by itself.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(store_error)?;
@@ -196,7 +196,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
 }
 
 /// From now on there is a write-ahead log. Where there cannot be one, SQLite goes on without.
-fn use_log(connection: &Connection) -> Result<(), StoreError> {
+fn enable_wal(connection: &Connection) -> Result<(), StoreError> {
     let mode = set_mode(connection).map_err(store_error)?;
     if mode == "wal" {
         return Ok(());
@@ -218,9 +218,9 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 }
 
 /// All that is in memory, from what is durable.
-pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
+pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = rows::snapshot(connection)?;
-    let mut state = State::default();
+    let mut state = StoreState::default();
     for flow in rows::flows(connection)? {
         state.flows.restore(flow);
     }
@@ -265,16 +265,20 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
 }
 
 /// Brings one run into memory from its row.
-pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+pub(crate) fn load_run(
+    state: &mut StoreState,
+    connection: &Connection,
+    run: RunId,
+) -> Result<bool, StoreError> {
     let _snapshot = rows::snapshot(connection)?;
     let Some(row) = rows::run_row(connection, run)? else { return Ok(false) };
     let here = rows::run_at(connection, run, row.head)?;
     unpark(state, connection, run)?;
     let seq = here.seq;
-    let run_at = Whereabouts::Here(Box::new(here));
+    let run_at = Residency::Here(Box::new(here));
     state.hot.insert(
         run,
-        Hot {
+        HotRun {
             run: run_at,
             flow: row.flow,
             head: row.head,
@@ -283,12 +287,12 @@ pub(crate) fn warm_up(state: &mut State, connection: &Connection, run: RunId) ->
             has_leases: true,
         },
     );
-    state.hot.touch(run, seq);
+    state.hot.mark_recent(run, seq);
     Ok(true)
 }
 
 /// What will wake a parked run is known by run again.
-fn unpark(state: &mut State, connection: &Connection, run: RunId) -> Result<(), StoreError> {
+fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<(), StoreError> {
     rows::wakes(connection, Some(run), |wake| {
         if let Some(timer) = wake.timer {
             state.timers.unpark(run, wake.unit, timer);
@@ -302,15 +306,15 @@ fn unpark(state: &mut State, connection: &Connection, run: RunId) -> Result<(), 
 
 /// Applies a record that the row of its run does not cover.
 fn replay(
-    state: &mut State,
+    state: &mut StoreState,
     connection: &Connection,
     pos: u64,
     run: RunId,
     prev: u64,
-    record: Record,
+    record: LogEntry,
 ) -> Result<(), StoreError> {
     if state.hot.get(run).is_none() {
-        warm_up(state, connection, run)?;
+        load_run(state, connection, run)?;
     }
     let head = state.hot.get(run).map_or(0, |hot| hot.head);
     if pos <= head {
@@ -323,8 +327,8 @@ fn replay(
     }
     let mut slot = match state.hot.take(run) {
         None => None,
-        Some(Whereabouts::Here(run)) => Some(*run),
-        Some(Whereabouts::Out(_)) => {
+        Some(Residency::Here(run)) => Some(*run),
+        Some(Residency::Out(_)) => {
             return Err(broken(format!("{run} is locked while the store is opened")));
         }
     };
@@ -338,11 +342,11 @@ fn replay(
     if let Some(hot) = state.hot.get_mut(run) {
         hot.has_leases = true;
     }
-    state.hot.fall_behind(run, pos);
-    state.hot.touch(run, seq);
+    state.hot.mark_row_behind(run, pos);
+    state.hot.mark_recent(run, seq);
     if let Some(wakes) = record.wakes {
-        let list: Vec<_> = wakes.list.into_iter().map(Wake::wakeup).collect();
-        state.wake(run, &list, wakes.replaces_all, &wakes.slot.slot(), record.event.time());
+        let list: Vec<_> = wakes.list.into_iter().map(StoredWakeup::wakeup).collect();
+        state.set_wakeups(run, &list, wakes.replaces_all, &wakes.slot.slot(), record.event.time());
     }
     Ok(())
 }

@@ -6,13 +6,13 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::recent::MAX_BYTES;
+use crate::recent_ids::MAX_BYTES;
 
 /// How a store is kept. What is usual is right; the rest is for tests.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How much of it is in memory.
-    pub room: Room,
+    pub room: MemoryLimits,
     /// So many runs park in one stage at most.
     pub max_parked: usize,
     /// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
@@ -22,14 +22,14 @@ pub struct Options {
     /// So many pages may be in the write-ahead log before they are taken over into the database.
     pub checkpoint_pages: u32,
     /// Who writes.
-    pub hand: Hand,
+    pub hand: WriteMode,
     /// Where the files are, if not in the file system. The folder is neither made nor locked then.
     pub disk: Option<Arc<dyn Disk>>,
 }
 
 /// How much of a store is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct MemoryLimits {
     /// So many runs stay in memory; beyond, those that have rested longest park.
     pub max_runs: usize,
     /// So many events may come after the last one that the rows cover: what opening replays at most, nearly.
@@ -38,7 +38,7 @@ pub struct Room {
 
 /// Who writes stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hand {
+pub enum WriteMode {
     /// A thread, at once.
     Thread,
     /// Whoever waits for stages to settle, a group at a time: everything happens in the same order every time.
@@ -69,25 +69,25 @@ impl RawFile for File {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            room: Room::default(),
+            room: MemoryLimits::default(),
             max_parked: 2_000,
             max_group: 64,
             payload_bytes: MAX_BYTES,
             checkpoint_pages: 1_000,
-            hand: Hand::Thread,
+            hand: WriteMode::Thread,
             disk: None,
         }
     }
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { max_runs: 20_000, max_tail: 50_000 }
+impl Default for MemoryLimits {
+    fn default() -> MemoryLimits {
+        MemoryLimits { max_runs: 20_000, max_tail: 50_000 }
     }
 }
 
-impl From<Room> for Options {
-    fn from(room: Room) -> Options {
+impl From<MemoryLimits> for Options {
+    fn from(room: MemoryLimits) -> Options {
         Options { room, ..Options::default() }
     }
 }

@@ -2,16 +2,16 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use unstuck_core::policy::{Policy, PolicySwitch};
-use unstuck_store::audit::RESTORE;
-use unstuck_store::check::check_policies;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
+use unstuck_store::invariants::check_policies;
+use unstuck_store::verify::RESTORE;
 
-use crate::claim::Claim;
+use crate::checksum;
 use crate::error::{broken, store_error};
-use crate::record::{read, text};
+use crate::log_entry::{from_text, to_text};
 use crate::rows::unsigned;
-use crate::sums;
 use crate::writer::number;
+use crate::writer_claim::WriterClaim;
 
 /// Every policy, the oldest first.
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
@@ -22,10 +22,10 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
         .map_err(store_error)?;
     rows.map(|row| {
         let (body, kept, id) = row.map_err(store_error)?;
-        if !sums::fits(kept, sums::sum(&[], &[&id, &body])) {
-            return Err(broken(format!("policy {id} is damaged: {}; {RESTORE}", sums::WRONG_SUM)));
+        if !checksum::is_valid(kept, checksum::sum(&[], &[&id, &body])) {
+            return Err(broken(format!("policy {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
         }
-        read(&body, "a policy")
+        from_text(&body, "a policy")
     })
     .collect()
 }
@@ -35,13 +35,13 @@ pub(crate) fn switch(connection: &Connection) -> Result<PolicySwitch, StoreError
     let sql = "SELECT value FROM meta WHERE name = 'policy_switch'";
     let kept: Option<String> =
         connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
-    kept.map_or_else(|| Ok(PolicySwitch::default()), |kept| read(&kept, "the switch of the policies"))
+    kept.map_or_else(|| Ok(PolicySwitch::default()), |kept| from_text(&kept, "the switch of the policies"))
 }
 
 /// Keeps these policies in place of those before, and what was changed.
 pub(crate) fn put(
     connection: &mut Connection,
-    claim: &Claim,
+    claim: &WriterClaim,
     change: &PolicyChange,
 ) -> Result<(), StoreError> {
     check_policies(&change.policies)?;
@@ -50,18 +50,18 @@ pub(crate) fn put(
     let insert = "INSERT INTO policy (id, name, age, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
     for policy in &change.policies {
         let Policy { id, name, age, .. } = policy;
-        let body = text(policy)?;
-        let sum = sums::sum(&[], &[id, &body]);
+        let body = to_text(policy)?;
+        let sum = checksum::sum(&[], &[id, &body]);
         transaction
             .execute(insert, params![&**id, &**name, number(*age)?, body, sum])
             .map_err(store_error)?;
     }
     let put = "INSERT INTO meta (name, value) VALUES ('policy_switch', ?1)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    transaction.execute(put, [text(&change.switch)?]).map_err(store_error)?;
+    transaction.execute(put, [to_text(&change.switch)?]).map_err(store_error)?;
     for audit in &change.changes {
         transaction
-            .execute("INSERT INTO policy_audit (body) VALUES (?1)", [text(audit)?])
+            .execute("INSERT INTO policy_audit (body) VALUES (?1)", [to_text(audit)?])
             .map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)
@@ -82,7 +82,7 @@ pub(crate) fn audit(
         .map_err(store_error)?;
     rows.map(|row| {
         let (id, body) = row.map_err(store_error)?;
-        Ok((AuditId(unsigned(id)), read(&body, "a change of a policy")?))
+        Ok((AuditId(unsigned(id)), from_text(&body, "a change of a policy")?))
     })
     .collect()
 }

@@ -10,23 +10,23 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::replay::replay_event;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::Ready;
-use unstuck_store::audit::RESTORE;
-use unstuck_store::contract::{FlowRecord, Life, NoticeId, StoreError};
+use unstuck_core::wakeup::ReadyAttempt;
+use unstuck_store::contract::{FlowRecord, NoticeId, Session, StoreError};
 use unstuck_store::timers::Timer;
+use unstuck_store::verify::RESTORE;
 
 use crate::bulks;
-use crate::claim::Claim;
+use crate::checksum;
 use crate::error::{broken, store_error};
-use crate::record::{KeptSlot, Record, read, text};
-use crate::sums;
-use crate::whose;
+use crate::log_entry::{LogEntry, StoredSlot, from_text, to_text};
+use crate::payload_owner;
 use crate::writer::number;
+use crate::writer_claim::WriterClaim;
 
 /// The row of a run.
 pub(crate) struct RunRow {
@@ -40,7 +40,7 @@ pub(crate) struct WakeRow {
     pub(crate) run: RunId,
     pub(crate) unit: Option<UnitRef>,
     pub(crate) timer: Option<Timer>,
-    pub(crate) ready: Option<Ready>,
+    pub(crate) ready: Option<ReadyAttempt>,
 }
 
 impl WakeRow {
@@ -54,7 +54,7 @@ impl WakeRow {
         let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
         let ready = row.get_ref(6).map_err(store_error)?;
         let ready = ready.as_str_or_null().map_err(|error| broken(error.to_string()))?;
-        let ready = ready.map(|ready| read(ready, "a queue entry")).transpose()?;
+        let ready = ready.map(|ready| from_text(ready, "a queue entry")).transpose()?;
         Ok(WakeRow { run, unit, timer, ready })
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Er
 }
 
 /// The record at a position, with the position of the run's record before it.
-pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(Record, u64), StoreError> {
+pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(LogEntry, u64), StoreError> {
     let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(pos)?]).map_err(store_error)?;
@@ -94,14 +94,14 @@ struct EventRow {
     pos: u64,
     run: RunId,
     prev: u64,
-    record: Record,
+    record: LogEntry,
 }
 
 /// Reads a row of the log: position, run, the position before it, body and checksum.
 fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
     let (pos, run, prev, body) = checked_event(row)?;
     let record = serde_json::from_str(body)
-        .map_err(|error| broken(sums::damaged_event(pos, run, &error.to_string())))?;
+        .map_err(|error| broken(checksum::damaged_event(pos, run, &error.to_string())))?;
     Ok(EventRow { pos, run, prev, record })
 }
 
@@ -109,12 +109,12 @@ fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
 fn checked_event<'r>(row: &'r rusqlite::Row<'_>) -> Result<(u64, RunId, u64, &'r str), StoreError> {
     let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
     let (pos, run, prev) = (number(0)?, RunId(number(1)?), number(2)?);
-    let damaged = |why: &str| broken(sums::damaged_event(pos, run, why));
+    let damaged = |why: &str| broken(checksum::damaged_event(pos, run, why));
     let body = row.get_ref(3).map_err(store_error)?;
     let body = body.as_str().map_err(|error| damaged(&error.to_string()))?;
     let kept: Option<i64> = row.get(4).map_err(store_error)?;
-    if !sums::fits(kept, sums::of_event(pos, run, prev, body)) {
-        return Err(damaged(sums::WRONG_SUM));
+    if !checksum::is_valid(kept, checksum::of_event(pos, run, prev, body)) {
+        return Err(damaged(checksum::WRONG_SUM));
     }
     Ok((pos, run, prev, body))
 }
@@ -157,7 +157,7 @@ pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
 pub(crate) fn tail(
     connection: &Connection,
     after: u64,
-    mut each: impl FnMut(u64, RunId, u64, Record) -> Result<(), StoreError>,
+    mut each: impl FnMut(u64, RunId, u64, LogEntry) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let sql = "SELECT event.pos, event.run, event.prev, event.body, event.sum, run.head
         FROM event LEFT JOIN run ON run.id = event.run WHERE event.pos > ?1 ORDER BY event.pos";
@@ -203,7 +203,7 @@ pub(crate) fn wakes(
 
 /// The unit that a row names.
 pub(crate) fn unit(step: i64, item: i64) -> Option<UnitRef> {
-    u16::try_from(step).ok().map(|step| UnitRef { step: StepIx(step), item: u32::try_from(item).ok() })
+    u16::try_from(step).ok().map(|step| UnitRef { step: StepIndex(step), item: u32::try_from(item).ok() })
 }
 
 /// Every lease that a sign of life has moved, with what it was planned to be.
@@ -223,14 +223,14 @@ pub(crate) fn leases(connection: &Connection) -> Result<Vec<(RunId, LeaseMove, T
 }
 
 /// What runs with rows have or want of their limits, and since when.
-pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, KeptSlot, Option<Time>)>, StoreError> {
+pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, StoredSlot, Option<Time>)>, StoreError> {
     let mut statement =
         connection.prepare("SELECT id, slot FROM run WHERE slot IS NOT NULL").map_err(store_error)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
     let mut slots = Vec::new();
     for row in rows {
         let (run, slot): (i64, String) = row.map_err(store_error)?;
-        let (slot, since) = read(&slot, "a slot")?;
+        let (slot, since) = from_text(&slot, "a slot")?;
         slots.push((RunId(unsigned(run)), slot, since));
     }
     Ok(slots)
@@ -272,13 +272,15 @@ pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<J
     let run = RunId(unsigned(row.get(0).map_err(store_error)?));
     let kept: Option<i64> = row.get(2).map_err(store_error)?;
     let read = match row.get_ref(1).map_err(store_error)?.as_str() {
-        Ok(body) if !sums::fits(kept, sums::of_payload(id, run, body)) => Err(sums::WRONG_SUM.to_owned()),
+        Ok(body) if !checksum::is_valid(kept, checksum::of_payload(id, run, body)) => {
+            Err(checksum::WRONG_SUM.to_owned())
+        }
         Ok(body) => Json::parse(body).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     let damaged = |why: String| {
-        let what = whose::payload(connection, run, id);
-        StoreError::Damaged(sums::damaged_payload(id, run, what.as_deref(), &why))
+        let what = payload_owner::payload(connection, run, id);
+        StoreError::Damaged(checksum::damaged_payload(id, run, what.as_deref(), &why))
     };
     read.map(Some).map_err(damaged)
 }
@@ -297,7 +299,7 @@ pub(crate) fn payload_text<T>(
     let kept: Option<i64> = row.get(2).map_err(store_error)?;
     let body = row.get_ref(1).map_err(store_error)?;
     let is_whole = |body: &&str| match kept {
-        Some(_) => sums::fits(kept, sums::of_payload(id, run, body)),
+        Some(_) => checksum::is_valid(kept, checksum::of_payload(id, run, body)),
         None => Json::parse(body).is_ok(),
     };
     Ok(body.as_str().ok().filter(is_whole).map(look))
@@ -313,10 +315,10 @@ pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice)>
     let mut notices = Vec::new();
     for row in rows {
         let (id, body, kept): (u64, String, Option<i64>) = row.map_err(store_error)?;
-        if !sums::fits(kept, sums::sum(&[id], &[&body])) {
-            return Err(broken(format!("notice {id} is damaged: {}; {RESTORE}", sums::WRONG_SUM)));
+        if !checksum::is_valid(kept, checksum::sum(&[id], &[&body])) {
+            return Err(broken(format!("notice {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
         }
-        notices.push((NoticeId(id), read(&body, "a notice")?));
+        notices.push((NoticeId(id), from_text(&body, "a notice")?));
     }
     Ok(notices)
 }
@@ -349,8 +351,8 @@ pub(crate) fn flow_rows(connection: &Connection) -> Result<Vec<(FlowRecord, Opti
         };
         let (name, version, source, directory) = (text(1)?, text(2)?, text(3)?, text(4)?);
         let flow = FlowRecord { id, name, version, source, directory, steps };
-        if !sums::fits(row.get(6).map_err(store_error)?, flow_sum(&flow, kept.as_deref())) {
-            why = Some(sums::WRONG_SUM.to_owned());
+        if !checksum::is_valid(row.get(6).map_err(store_error)?, flow_sum(&flow, kept.as_deref())) {
+            why = Some(checksum::WRONG_SUM.to_owned());
         }
         flows.push((flow, why));
     }
@@ -359,19 +361,19 @@ pub(crate) fn flow_rows(connection: &Connection) -> Result<Vec<(FlowRecord, Opti
 
 fn flow_sum(flow: &FlowRecord, steps: Option<&str>) -> i32 {
     let FlowRecord { id, name, version, source, directory, .. } = flow;
-    sums::sum(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
+    checksum::sum(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
 }
 
 /// Keeps a flow version, or its new folder and the order of its steps.
 pub(crate) fn put_flow(
     connection: &mut Connection,
-    claim: &Claim,
+    claim: &WriterClaim,
     flow: &FlowRecord,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO flow (id, name, version, source, directory, steps, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (id) DO UPDATE SET directory = excluded.directory, steps = excluded.steps, sum = excluded.sum";
     let FlowRecord { id, name, version, source, directory, steps } = flow;
-    let steps = steps.as_ref().map(text).transpose()?;
+    let steps = steps.as_ref().map(to_text).transpose()?;
     let sum = flow_sum(flow, steps.as_deref());
     let transaction = claim.begin(connection)?;
     transaction
@@ -391,7 +393,7 @@ pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreE
     let sql = "SELECT value FROM meta WHERE name = 'downtimes'";
     let kept: Option<String> =
         connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
-    kept.map_or(Ok(Vec::new()), |kept| read(&kept, "the list of downtimes"))
+    kept.map_or(Ok(Vec::new()), |kept| from_text(&kept, "the list of downtimes"))
 }
 
 /// How the clock was set.
@@ -399,15 +401,15 @@ pub(crate) fn clock(connection: &Connection) -> Result<ClockRecord, StoreError> 
     let sql = "SELECT value FROM meta WHERE name = 'clock'";
     let kept: Option<String> =
         connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
-    kept.map_or(Ok(ClockRecord::default()), |kept| read(&kept, "what the clock was set by"))
+    kept.map_or(Ok(ClockRecord::default()), |kept| from_text(&kept, "what the clock was set by"))
 }
 
 /// A new life begins: its key is made once, its incarnation counted.
 pub(crate) fn begin_life(
     connection: &mut Connection,
-    claim: &Claim,
+    claim: &WriterClaim,
     fresh_key: [u8; 32],
-) -> Result<Life, StoreError> {
+) -> Result<Session, StoreError> {
     let transaction = claim.begin(connection)?;
     bulks::drop_drafts(&transaction)?;
     let put = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -426,7 +428,7 @@ pub(crate) fn begin_life(
     transaction.execute(put, params!["incarnation", incarnation]).map_err(store_error)?;
     transaction.commit().map_err(store_error)?;
     let epoch = u32::try_from(epoch).map_err(|_| broken("its epoch is damaged"))?;
-    Ok(Life { epoch, token_key, incarnation: unsigned(incarnation) })
+    Ok(Session { epoch, token_key, incarnation: unsigned(incarnation) })
 }
 
 /// Whether the open errors of a run are known.

@@ -3,21 +3,21 @@
 use unstuck_store::contract::{Settled, StoreError};
 
 use crate::error::broken;
-use crate::hot::Whereabouts;
+use crate::hot_runs::Residency;
 use crate::open;
-use crate::pen::keep_log;
 use crate::store::SqliteStore;
+use crate::writer_loop::keep_log;
 
 impl SqliteStore {
     /// Takes in a report of the writer.
-    pub(crate) fn take_in(&mut self, settled: Settled) {
+    pub(crate) fn take_settled(&mut self, settled: Settled) {
         match &settled.result {
             Ok(()) => self.durable = settled.stage.0,
             Err(error) => {
                 self.must_start_over = true;
                 self.full |= matches!(error, StoreError::Full(_));
-                if !error.may_pass() {
-                    self.stop(error.clone());
+                if !error.is_transient() {
+                    self.stop_after_failure(error.clone());
                 }
             }
         }
@@ -26,39 +26,39 @@ impl SqliteStore {
 
     /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
     /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
-    pub(crate) fn stop(&mut self, error: StoreError) {
+    pub(crate) fn stop_after_failure(&mut self, error: StoreError) {
         keep_log(&self.reader);
         self.broken.get_or_insert(error);
     }
 
     /// What came of writing something that is no stage.
-    pub(crate) fn has_written<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn check_written<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &written
-            && !error.may_pass()
+            && !error.is_transient()
         {
-            self.stop(error.clone());
+            self.stop_after_failure(error.clone());
         }
         written
     }
 
     /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
-    pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
-        while let Some(settled) = self.writer.next(true) {
-            self.take_in(settled);
+    pub(crate) fn settle_all(&mut self) -> Result<(), StoreError> {
+        while let Some(settled) = self.writer.next_settled(true) {
+            self.take_settled(settled);
         }
         if self.writer.outstanding() > 0 {
-            self.stop(broken("the writer has stopped"));
+            self.stop_after_failure(broken("the writer has stopped"));
         }
         if self.must_start_over {
-            self.start_over();
+            self.reload_after_failure();
         }
-        self.usable()
+        self.check_usable()
     }
 
     /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
-    pub(crate) fn start_over(&mut self) {
-        while let Some(settled) = self.writer.next(true) {
-            self.take_in(settled);
+    pub(crate) fn reload_after_failure(&mut self) {
+        while let Some(settled) = self.writer.next_settled(true) {
+            self.take_settled(settled);
         }
         self.must_start_over = false;
         self.leaving.clear();
@@ -71,32 +71,32 @@ impl SqliteStore {
                     self.aside.keys().for_each(|run| self.state.set_aside(*run));
                     self.writer.reset();
                 }
-                Err(error) => self.stop(error),
+                Err(error) => self.stop_after_failure(error),
             }
         }
     }
 
     /// Looks whether there is room again. It is looked for here rather than with the next stage, whose failure would cost
     /// reading all of memory again.
-    pub(crate) fn look_for_room(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn probe_disk_space(&mut self) -> Result<(), StoreError> {
         match self.writer.probe() {
             Ok(()) => self.full = false,
-            Err(error) if error.may_pass() => return Err(error),
-            Err(error) => self.stop(error),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => self.stop_after_failure(error),
         }
-        self.usable()
+        self.check_usable()
     }
 
     /// Runs whose rows are in the file leave memory, unless something has happened to them since.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn evict_parked_runs(&mut self) {
         while let Some((stage, run, seq)) = self.leaving.front().copied() {
             if stage > self.durable {
                 return;
             }
             self.leaving.pop_front();
             let rests = self.state.hot.get(run).is_some_and(|hot| match &hot.run {
-                Whereabouts::Here(run) => run.seq == seq && hot.behind_since.is_none(),
-                Whereabouts::Out(_) => false,
+                Residency::Here(run) => run.seq == seq && hot.behind_since.is_none(),
+                Residency::Out(_) => false,
             });
             if rests {
                 self.state.hot.remove(run);

@@ -9,24 +9,24 @@ use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
-use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
-use unstuck_store::check::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
+use unstuck_store::invariants::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
 use unstuck_store::tally::hits_of;
 
 use crate::bulks;
-use crate::hot::Whereabouts;
-use crate::job::{Entry, Job, MovedLease, ParkedWake, Row, place};
-use crate::options::Room;
-use crate::record::{KeptSlot, Wake, Wakes};
+use crate::hot_runs::Residency;
+use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
+use crate::options::MemoryLimits;
+use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
 use crate::rows;
 use crate::store::SqliteStore;
 
 impl SqliteStore {
     /// Checks a whole stage before any of it happens.
-    pub(crate) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
+    pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
         check_bulks(stage, |bulk| bulks::total(&self.reader, bulk))?;
@@ -42,31 +42,31 @@ impl SqliteStore {
             let is_start =
                 matches!(change.events.first().and_then(|event| event.facts.first()), Some(Fact::Started(_)));
             match self.state.hot.get(id).map(|hot| (&hot.run, &hot.flow)) {
-                Some((Whereabouts::Out(mark), flow)) => {
+                Some((Residency::Out(mark), flow)) => {
                     if *flow != change.flow {
                         return Err(conflict(id, &format!("is of flow `{flow}`, not `{}`", change.flow)));
                     }
                     check_events(*mark, change)?;
                     returned += 1;
                 }
-                Some((Whereabouts::Here(_), _)) if is_start => return Err(conflict(id, "is there already")),
-                Some((Whereabouts::Here(_), _)) => return Err(conflict(id, "was not locked")),
+                Some((Residency::Here(_), _)) if is_start => return Err(conflict(id, "is there already")),
+                Some((Residency::Here(_), _)) => return Err(conflict(id, "was not locked")),
                 None => self.check_new(change, is_start, &mut keys)?,
             }
             for (payload, _) in &change.payloads {
                 self.check_payload(*payload)?;
                 if !payloads.insert(*payload) {
-                    return Err(written_twice(*payload));
+                    return Err(duplicate_payload(*payload));
                 }
             }
         }
         for run in &stage.unchanged {
             match self.state.hot.get(run.id).map(|hot| &hot.run) {
-                Some(Whereabouts::Out(mark)) if mark.seq == run.seq => returned += 1,
-                Some(Whereabouts::Out(_)) => {
+                Some(Residency::Out(mark)) if mark.seq == run.seq => returned += 1,
+                Some(Residency::Out(_)) => {
                     return Err(conflict(run.id, "is said to be unchanged, and has changed"));
                 }
-                Some(Whereabouts::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
+                Some(Residency::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
             }
         }
         for id in &stage.forgotten {
@@ -74,11 +74,11 @@ impl SqliteStore {
                 return Err(conflict(*id, "comes back twice in one stage"));
             }
             match self.state.hot.get(*id).map(|hot| &hot.run) {
-                Some(Whereabouts::Out(mark)) if mark.is_final => returned += 1,
-                Some(Whereabouts::Out(_)) => {
+                Some(Residency::Out(mark)) if mark.is_final => returned += 1,
+                Some(Residency::Out(_)) => {
                     return Err(conflict(*id, "is not final: it cannot be forgotten"));
                 }
-                Some(Whereabouts::Here(_)) | None => return Err(conflict(*id, "was not locked")),
+                Some(Residency::Here(_)) | None => return Err(conflict(*id, "was not locked")),
             }
         }
         if returned == self.locked.len() {
@@ -118,7 +118,7 @@ impl SqliteStore {
         let known = self.state.payloads.get(id).is_some()
             || (id.0 <= self.state.last_id && rows::payload(&self.reader, id)?.is_some());
         if known {
-            return Err(written_twice(id));
+            return Err(duplicate_payload(id));
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl SqliteStore {
     }
 
     /// Makes the change of one run visible, and puts what must be written into the job.
-    pub(crate) fn change(&mut self, change: RunChange, at: Time, job: &mut Job) {
+    pub(crate) fn apply_run_change(&mut self, change: RunChange, at: Time, job: &mut PendingTransaction) {
         job.errors.hits.extend(hits_of(&change).map(|(policy, at)| (policy.id.clone(), at)));
         let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
             change;
@@ -145,12 +145,12 @@ impl SqliteStore {
         for lease in leases {
             self.state.timers.move_lease(id, lease);
             if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
-                let (step, item) = place(Some(lease.unit));
+                let (step, item) = unit_columns(Some(lease.unit));
                 job.leases.push(MovedLease { run: id, step, item, timer });
             }
         }
         let moved = self.moved_leases(&run, &wakeups, replaces_all);
-        self.state.wake(id, &wakeups, replaces_all, &slot, at);
+        self.state.set_wakeups(id, &wakeups, replaces_all, &slot, at);
         // The next attempt may be planned for the same time: it must not inherit a sign of life.
         let is_over =
             |unit: &UnitRef| !self.state.timers.get(id, Some(*unit)).is_some_and(|timer| timer.was_moved());
@@ -160,7 +160,7 @@ impl SqliteStore {
             // What is kept of them is told by the clock as it is now.
             has_leases |= !going.is_empty();
             for unit in going {
-                let (step, item) = place(Some(unit));
+                let (step, item) = unit_columns(Some(unit));
                 let timer = self.state.timers.get(id, Some(unit));
                 job.leases.extend(timer.map(|timer| MovedLease { run: id, step, item, timer }));
             }
@@ -177,33 +177,33 @@ impl SqliteStore {
         let first = self.state.end + 1;
         let last = events.pop();
         for event in events {
-            prev = self.append(job, id, prev, event, None);
+            prev = self.append_event(job, id, prev, event, None);
         }
         let (is_final, seq, has_events) = (run.is_final(), run.seq, last.is_some());
         if let Some(event) = last {
-            let wakes = wakeups.into_iter().map(Wake::of).collect();
-            let wakes = Wakes { replaces_all, list: wakes, slot: KeptSlot::of(&slot) };
-            prev = self.append(job, id, prev, event, Some(wakes));
+            let wakes = wakeups.into_iter().map(StoredWakeup::of).collect();
+            let wakes = StoredWakeups { replaces_all, list: wakes, slot: StoredSlot::of(&slot) };
+            prev = self.append_event(job, id, prev, event, Some(wakes));
         }
         self.state.hot.put(id, run, flow, prev);
         if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
             hot.has_leases = true;
         }
         if has_events {
-            self.state.hot.fall_behind(id, first);
+            self.state.hot.mark_row_behind(id, first);
             if is_final {
-                self.park(id, job);
+                self.park_run(id, job);
             } else {
-                self.state.hot.touch(id, seq);
+                self.state.hot.mark_recent(id, seq);
             }
         }
     }
 
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
     /// time that lies ahead.
-    pub(crate) fn set_clock(&mut self, clock: ClockRecord, at: Time, job: &mut Job) {
+    pub(crate) fn set_clock(&mut self, clock: ClockRecord, at: Time, job: &mut PendingTransaction) {
         correct_clock(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
-        self.was_seen(at);
+        self.touch_lock_file(at);
         job.downtimes = Some(self.state.downtimes.clone());
         job.clock = Some(clock.clone());
         self.state.clock = clock;
@@ -211,7 +211,7 @@ impl SqliteStore {
 
     /// The time of the lock file says when an engine was last seen: no write to the database, and nothing is lost where
     /// it fails.
-    pub(crate) fn was_seen(&mut self, now: Time) {
+    pub(crate) fn touch_lock_file(&mut self, now: Time) {
         self.seen = Some(now);
         let since = Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
         if let Some(file) = self.lock.as_ref().and_then(|lock| lock.file.as_ref()) {
@@ -238,14 +238,21 @@ impl SqliteStore {
     }
 
     /// Numbers errors as they are recorded.
-    pub(crate) fn record(&mut self, errors: Vec<ErrorRecord>, job: &mut Job) {
+    pub(crate) fn record_errors(&mut self, errors: Vec<ErrorRecord>, job: &mut PendingTransaction) {
         for error in errors {
             self.state.last_error += 1;
             job.errors.recorded.push((ErrorId(self.state.last_error), error));
         }
     }
 
-    fn append(&mut self, job: &mut Job, run: RunId, prev: u64, event: Event, wakes: Option<Wakes>) -> u64 {
+    fn append_event(
+        &mut self,
+        job: &mut PendingTransaction,
+        run: RunId,
+        prev: u64,
+        event: Event,
+        wakes: Option<StoredWakeups>,
+    ) -> u64 {
         self.state.end += 1;
         let pos = self.state.end;
         job.entries.push(Entry { pos, run, prev, event, wakes });
@@ -254,8 +261,8 @@ impl SqliteStore {
 
     /// The rows that are furthest behind are written again while the tail of the log is long, and those that have rested
     /// longest park while there are too many in memory.
-    pub(crate) fn make_room(&mut self, job: &mut Job) {
-        let Room { max_runs, max_tail } = self.options.room;
+    pub(crate) fn write_rows_behind(&mut self, job: &mut PendingTransaction) {
+        let MemoryLimits { max_runs, max_tail } = self.options.room;
         for _ in 0..self.options.max_parked {
             let end = self.state.end;
             match self.state.hot.furthest_behind() {
@@ -265,25 +272,25 @@ impl SqliteStore {
                     if self.state.hot.len() <= max_runs + self.leaving.len() {
                         return;
                     }
-                    let Some(run) = self.state.hot.longest_resting() else { return };
-                    self.park(run, job);
+                    let Some(run) = self.state.hot.least_recent() else { return };
+                    self.park_run(run, job);
                 }
             }
         }
     }
 
     /// Writes where a run stands and what will wake it; it leaves memory once that is in the file.
-    fn park(&mut self, id: RunId, job: &mut Job) {
+    fn park_run(&mut self, id: RunId, job: &mut PendingTransaction) {
         let Some(hot) = self.state.hot.get(id) else { return };
-        let Whereabouts::Here(run) = &hot.run else { return };
+        let Residency::Here(run) = &hot.run else { return };
         self.leaving.push_back((job.stage, id, run.seq));
         self.write_row(id, job);
     }
 
     /// Writes where a run stands and what will wake it.
-    fn write_row(&mut self, id: RunId, job: &mut Job) {
+    fn write_row(&mut self, id: RunId, job: &mut PendingTransaction) {
         let Some(hot) = self.state.hot.get_mut(id) else { return };
-        let Whereabouts::Here(run) = &hot.run else { return };
+        let Residency::Here(run) = &hot.run else { return };
         let mut wakes = Vec::new();
         let mut is_local = false;
         let (timers, ready) = (&self.state.timers, &self.state.ready);
@@ -291,21 +298,21 @@ impl SqliteStore {
             let timer = timers.get(id, unit);
             let ready = unit.and_then(|unit| ready.get(id, unit)).cloned();
             if timer.is_some() || ready.is_some() {
-                let (step, item) = place(unit);
+                let (step, item) = unit_columns(unit);
                 wakes.push(ParkedWake { step, item, timer, ready });
             }
         };
         add(None);
         run.each_unit(|unit, state| {
             add(Some(unit));
-            is_local |= is_in_local_hands(&state.state);
+            is_local |= is_executed_locally(&state.state);
         });
         let slot = match &run.slot {
             Slot::Unlimited => None,
-            Slot::Taken(limit) => Some((KeptSlot::Has(limit.clone()), None)),
+            Slot::Taken(limit) => Some((StoredSlot::Has(limit.clone()), None)),
             Slot::Wanted(limit) => {
                 let since = self.state.slots.wanted_since(id);
-                since.map(|since| (KeptSlot::Wants(limit.clone(), run.priority), Some(since)))
+                since.map(|since| (StoredSlot::Wants(limit.clone(), run.priority), Some(since)))
             }
         };
         job.rows.push(Row {
@@ -315,7 +322,7 @@ impl SqliteStore {
             parent: run.origin.parent(),
             head: hot.head,
             slot,
-            rests: run.rests(),
+            rests: run.attention(),
             is_local,
             had_wakes: hot.has_wakes || hot.has_leases,
             wakes,
@@ -326,14 +333,14 @@ impl SqliteStore {
     }
 }
 
-fn is_in_local_hands(state: &UnitState) -> bool {
+fn is_executed_locally(state: &UnitState) -> bool {
     state.live().is_some_and(|live| match &live.doing {
-        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => worker.local,
-        Doing::Child { .. } => false,
+        AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => worker.local,
+        AttemptPhase::Child { .. } => false,
     })
 }
 
-fn written_twice(id: PayloadId) -> StoreError {
+fn duplicate_payload(id: PayloadId) -> StoreError {
     StoreError::Conflict(format!("payload {id} is there already: it is written once"))
 }
 

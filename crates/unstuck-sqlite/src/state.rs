@@ -8,7 +8,7 @@ use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{SlotUse, Wakeup};
+use unstuck_core::wakeup::{SlotClaim, Wakeup};
 use unstuck_store::contract::StoreError;
 use unstuck_store::flows::Flows;
 use unstuck_store::notices::Notices;
@@ -17,12 +17,12 @@ use unstuck_store::slots::Slots;
 use unstuck_store::timers::Timers;
 
 use crate::error::broken;
-use crate::hot::HotRuns;
-use crate::recent::{RecentKeys, RecentPayloads};
+use crate::hot_runs::HotRuns;
+use crate::recent_ids::{RecentKeys, RecentPayloads};
 
 /// All that is in memory and follows from what is durable.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct StoreState {
     pub(crate) hot: HotRuns,
     pub(crate) ready: ReadyQueues,
     pub(crate) timers: Timers,
@@ -44,14 +44,14 @@ pub(crate) struct State {
     pub(crate) clock: ClockRecord,
 }
 
-impl State {
+impl StoreState {
     /// Sets the wakeups of a run as a change leaves them.
-    pub(crate) fn wake(
+    pub(crate) fn set_wakeups(
         &mut self,
         run: RunId,
         wakeups: &[(Option<UnitRef>, Wakeup)],
         replaces_all: bool,
-        slot: &SlotUse,
+        slot: &SlotClaim,
         at: Time,
     ) {
         if replaces_all {
@@ -91,7 +91,7 @@ impl State {
         self.keys.forget(run);
         self.timers.set_all(run, std::iter::empty());
         self.ready.set_all(run, std::iter::empty());
-        self.slots.set(run, &SlotUse::None, Time::default());
+        self.slots.set(run, &SlotClaim::None, Time::default());
     }
 
     pub(crate) fn flow_name(&self, flow: FlowId) -> Result<Arc<str>, StoreError> {

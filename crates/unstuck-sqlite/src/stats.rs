@@ -61,9 +61,9 @@ impl Rows {
 
 /// Where the writer tells what it has written, if anybody watches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watch(Arc<Mutex<Option<Vec<Written>>>>);
+pub(crate) struct WriteObserver(Arc<Mutex<Option<Vec<Written>>>>);
 
-impl Watch {
+impl WriteObserver {
     pub(crate) fn begin(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     }
@@ -81,16 +81,16 @@ impl Watch {
 
 /// How long stages take.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct StageTimer {
     /// When each outstanding stage came; `None` for those that came before.
     begins: VecDeque<Option<Instant>>,
     took: Vec<Duration>,
 }
 
-impl Clock {
+impl StageTimer {
     /// So many stages are outstanding.
-    pub(crate) fn new(outstanding: usize) -> Clock {
-        Clock { begins: vec![None; outstanding].into(), took: Vec::new() }
+    pub(crate) fn new(outstanding: usize) -> StageTimer {
+        StageTimer { begins: vec![None; outstanding].into(), took: Vec::new() }
     }
 
     /// A stage has come.

@@ -10,7 +10,7 @@ use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::Withheld;
-use unstuck_core::downtime::{Downtime, remember};
+use unstuck_core::downtime::{Downtime, record_downtime};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
@@ -21,28 +21,28 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
-use unstuck_store::check::Mark;
 use unstuck_store::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
-    Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
+    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
+    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
+use unstuck_store::invariants::RunPosition;
 
 use crate::bulks;
-use crate::claim::Claim;
 use crate::errors;
-use crate::hot::Whereabouts;
-use crate::job::Job;
+use crate::hot_runs::Residency;
 use crate::logs;
 use crate::open::{self, Lock};
 use crate::options::Options;
+use crate::pending_transaction::PendingTransaction;
 use crate::policies;
 use crate::reserve::release_reserve;
 use crate::rows;
 use crate::stage::conflict;
-use crate::state::State;
+use crate::state::StoreState;
 use crate::stats::Stats;
 use crate::writer::Writer;
+use crate::writer_claim::WriterClaim;
 
 /// The embedded store: one folder, owned by one process.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub struct SqliteStore {
     pub(crate) reader: Connection,
     /// The last to go: the writer may have something to write until then.
     pub(crate) lock: Option<Lock>,
-    pub(crate) claim: Claim,
-    pub(crate) state: State,
+    pub(crate) claim: WriterClaim,
+    pub(crate) state: StoreState,
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
     pub(crate) in_transaction: bool,
@@ -101,8 +101,8 @@ impl SqliteStore {
         directory: PathBuf,
         options: Options,
         lock: Option<Lock>,
-        claim: Claim,
-        (writer, reader, state): (Writer, Connection, State),
+        claim: WriterClaim,
+        (writer, reader, state): (Writer, Connection, StoreState),
     ) -> SqliteStore {
         let file = lock.as_ref().and_then(|lock| lock.file.as_ref());
         let modified = file.and_then(|file| file.metadata().and_then(|found| found.modified()).ok());
@@ -147,7 +147,7 @@ impl SqliteStore {
 
     /// This version of a flow, if it is kept.
     pub fn flow_version(&self, name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.version(name, version))
     }
 
@@ -156,12 +156,12 @@ impl SqliteStore {
         self.state.hot.len()
     }
 
-    pub(crate) fn usable(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_usable(&self) -> Result<(), StoreError> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    fn in_transaction(&self) -> Result<(), StoreError> {
-        self.usable()?;
+    fn check_in_transaction(&self) -> Result<(), StoreError> {
+        self.check_usable()?;
         if self.in_transaction {
             return Ok(());
         }
@@ -169,41 +169,41 @@ impl SqliteStore {
     }
 
     /// Nothing is outstanding then, so the writer is idle and nothing else writes.
-    fn between_transactions(&mut self, what: &str) -> Result<(), StoreError> {
+    fn check_no_transaction(&mut self, what: &str) -> Result<(), StoreError> {
         if self.in_transaction {
             return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
         }
-        self.catch_up()
+        self.settle_all()
     }
 }
 
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<(), StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         if self.in_transaction {
             return Err(StoreError::Conflict("a transaction is open already: end it first".into()));
         }
         if self.full {
-            self.look_for_room()?;
+            self.probe_disk_space()?;
         }
         self.in_transaction = true;
         Ok(())
     }
 
     fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.in_transaction()?;
+        self.check_in_transaction()?;
         let mut given = Vec::with_capacity(runs.len());
         for id in runs {
-            if self.state.hot.get(*id).is_none() && !open::warm_up(&mut self.state, &self.reader, *id)? {
+            if self.state.hot.get(*id).is_none() && !open::load_run(&mut self.state, &self.reader, *id)? {
                 given.push(Locked::Absent);
                 continue;
             }
             let Some(hot) = self.state.hot.get_mut(*id) else { continue };
-            let Whereabouts::Here(run) = &hot.run else {
+            let Residency::Here(run) = &hot.run else {
                 return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
             };
-            let mark = Mark { seq: run.seq, generation: run.generation, is_final: run.is_final() };
-            if let Whereabouts::Here(run) = std::mem::replace(&mut hot.run, Whereabouts::Out(mark)) {
+            let mark = RunPosition { seq: run.seq, generation: run.generation, is_final: run.is_final() };
+            if let Residency::Here(run) = std::mem::replace(&mut hot.run, Residency::Out(mark)) {
                 given.push(Locked::Here(run));
             }
             self.locked.push(*id);
@@ -212,12 +212,12 @@ impl Store for SqliteStore {
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         self.find_key(flow, key)
     }
 
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
             let json = match self.state.payloads.get(*id) {
@@ -233,27 +233,27 @@ impl Store for SqliteStore {
     }
 
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.in_transaction()?;
+        self.check_in_transaction()?;
         Ok(self.state.ready.pick(offers, limit))
     }
 
-    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.usable()?;
+    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.check_usable()?;
         Ok(self.state.ready.highest_waiting(queues))
     }
 
-    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.usable()?;
+    fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.check_usable()?;
         Ok(self.state.slots.admissible(limit))
     }
 
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.due(now, limit))
     }
 
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.slots.holders(limit, most))
     }
 
@@ -264,7 +264,7 @@ impl Store for SqliteStore {
         }
     }
 
-    fn give_turns(&mut self, limit: usize) -> usize {
+    fn release_withheld(&mut self, limit: usize) -> usize {
         self.state.timers.give_turns(limit)
     }
 
@@ -273,12 +273,12 @@ impl Store for SqliteStore {
         after: Option<(Time, RunId, Option<UnitRef>)>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.after(after, limit))
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.notices.first(limit))
     }
 
@@ -292,30 +292,31 @@ impl Store for SqliteStore {
         self.state.release(run);
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
+    fn set_aside_record(&mut self, run: RunId) -> Option<SetAside> {
         self.aside.get(&run).cloned()
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        self.in_transaction()?;
-        if let Err(error) = self.check(&stage) {
+        self.check_in_transaction()?;
+        if let Err(error) = self.check_stage(&stage) {
             self.rollback();
             return Err(error);
         }
         self.last_stage += 1;
-        let mut job = Job { stage: self.last_stage, at: stage.at, ..Job::default() };
+        let mut job =
+            PendingTransaction { stage: self.last_stage, at: stage.at, ..PendingTransaction::default() };
         self.locked.clear();
         self.in_transaction = false;
-        self.record(stage.errors, &mut job);
-        job.errors.examined = stage.examined;
+        self.record_errors(stage.errors, &mut job);
+        job.errors.examined = stage.backfilled;
         job.bulks = stage.bulks;
         job.logs = stage.logs;
         for change in stage.runs {
-            self.change(change, stage.at, &mut job);
+            self.apply_run_change(change, stage.at, &mut job);
         }
         for run in stage.unchanged {
             if let Some(hot) = self.state.hot.get_mut(run.id) {
-                hot.run = Whereabouts::Here(Box::new(run));
+                hot.run = Residency::Here(Box::new(run));
             }
         }
         for notice in stage.notices {
@@ -337,20 +338,20 @@ impl Store for SqliteStore {
             self.set_clock(clock, stage.at, &mut job);
         }
         if let Some(down) = stage.downtime {
-            remember(&mut self.state.downtimes, down);
+            record_downtime(&mut self.state.downtimes, down);
             job.downtimes = Some(self.state.downtimes.clone());
         }
         self.state.last_time = Some(stage.at);
         self.state.last_id = self.state.last_id.max(stage.last_id);
         self.state.ready.put_back();
-        self.make_room(&mut job);
+        self.write_rows_behind(&mut job);
         job.last_id = self.state.last_id;
-        job.flushed = self.state.hot.covered(self.state.end);
+        job.flushed = self.state.hot.covered_position(self.state.end);
         let forgets = !job.forgotten.is_empty();
         self.writer.write(job);
         if forgets {
             // The file would show what is forgotten until it is written; if that fails, `settle` tells.
-            let _ = self.catch_up();
+            let _ = self.settle_all();
             self.state.payloads.clear();
         }
         Ok(StageId(self.last_stage))
@@ -359,9 +360,9 @@ impl Store for SqliteStore {
     fn abandon(&mut self, locked: Vec<Run>) {
         for run in locked {
             if let Some(hot) = self.state.hot.get_mut(run.id)
-                && matches!(hot.run, Whereabouts::Out(mark) if mark.seq == run.seq)
+                && matches!(hot.run, Residency::Out(mark) if mark.seq == run.seq)
             {
-                hot.run = Whereabouts::Here(Box::new(run));
+                hot.run = Residency::Here(Box::new(run));
             }
         }
         self.rollback();
@@ -374,59 +375,59 @@ impl Store for SqliteStore {
         self.state.ready.put_back();
         let out: Vec<RunId> = std::mem::take(&mut self.locked)
             .into_iter()
-            .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Whereabouts::Out(_))))
+            .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Residency::Out(_))))
             .collect();
         if out.is_empty() {
             return;
         }
         // What is out was changed and is gone: it is read again, once the file has all of its history.
-        if self.catch_up().is_err() {
+        if self.settle_all().is_err() {
             return;
         }
         for id in out {
             // After a failure all of memory was read again.
             let Some(hot) = self.state.hot.get_mut(id) else { continue };
-            if matches!(hot.run, Whereabouts::Here(_)) {
+            if matches!(hot.run, Residency::Here(_)) {
                 continue;
             }
             match rows::run_at(&self.reader, id, hot.head) {
-                Ok(run) => hot.run = Whereabouts::Here(Box::new(run)),
-                Err(error) => self.stop(error),
+                Ok(run) => hot.run = Residency::Here(Box::new(run)),
+                Err(error) => self.stop_after_failure(error),
             }
         }
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
-        while let Some(settled) = self.writer.next(wait && self.settled.is_empty()) {
-            self.take_in(settled);
+        while let Some(settled) = self.writer.next_settled(wait && self.settled.is_empty()) {
+            self.take_settled(settled);
         }
         if self.must_start_over {
-            self.start_over();
+            self.reload_after_failure();
         } else {
-            self.let_go();
+            self.evict_parked_runs();
         }
         std::mem::take(&mut self.settled)
     }
 
-    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
         // The writer is idle then, so that nothing else writes.
-        self.catch_up()?;
+        self.settle_all()?;
         self.state.timers.bring_back();
         let begun = rows::begin_life(&mut self.reader, &self.claim, fresh_key);
-        self.has_written(begun)
+        self.check_written(begun)
     }
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         // Whoever asks is about to do something about them.
         for id in rows::local_runs(&self.reader)? {
             if self.state.hot.get(id).is_none() {
-                open::warm_up(&mut self.state, &self.reader, id)?;
+                open::load_run(&mut self.state, &self.reader, id)?;
             }
         }
         let mut found = Vec::new();
         for (id, hot) in self.state.hot.iter() {
-            let Whereabouts::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
+            let Residency::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
             found.extend(run.local_attempts());
         }
         found.sort_unstable_by_key(|(attempt, _)| *attempt);
@@ -434,18 +435,18 @@ impl Store for SqliteStore {
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.downtimes.clone())
     }
 
     fn clock(&mut self) -> Result<ClockRecord, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.clock.clone())
     }
 
-    fn alive(&mut self, now: Time) {
+    fn record_alive(&mut self, now: Time) {
         if self.seen < Some(now) {
-            self.was_seen(now);
+            self.touch_lock_file(now);
         }
     }
 
@@ -454,30 +455,30 @@ impl Store for SqliteStore {
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_time.max(self.seen.filter(|_| self.state.last_time.is_some())))
     }
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_time)
     }
 
     fn last_id(&mut self) -> Result<u64, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_id)
     }
 
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         match self.state.hot.get(run).map(|hot| &hot.run) {
-            Some(Whereabouts::Here(run)) => Ok(Some((**run).clone())),
-            Some(Whereabouts::Out(_)) => Err(conflict(run, "is locked")),
+            Some(Residency::Here(run)) => Ok(Some((**run).clone())),
+            Some(Residency::Out(_)) => Err(conflict(run, "is locked")),
             None => match rows::run_row(&self.reader, run)? {
                 Some(row) => rows::run_at(&self.reader, run, row.head).map(Some),
                 None => Ok(None),
@@ -486,7 +487,7 @@ impl Store for SqliteStore {
     }
 
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         let head = match self.state.hot.get(run) {
             Some(hot) => Some(hot.head),
             None => rows::run_row(&self.reader, run)?.map(|row| row.head),
@@ -499,56 +500,61 @@ impl Store for SqliteStore {
         Ok(events)
     }
 
-    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
-        self.catch_up()?;
+    fn list(
+        &mut self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Run>, StoreError> {
+        self.settle_all()?;
         self.list_runs(filter, before, limit)
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         self.count_root_runs(since)
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
         // The writer is idle then, so that nothing else writes.
-        self.catch_up()?;
+        self.settle_all()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
         let written = rows::put_flow(&mut self.reader, &self.claim, &record);
-        self.has_written(written)?;
+        self.check_written(written)?;
         self.state.flows = flows;
         Ok(record)
     }
 
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.get(flow))
     }
 
     fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.after(after, limit))
     }
 
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.newest(name))
     }
 
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.policies.clone())
     }
 
     fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.policy_switch.clone())
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        self.between_transactions("policies change")?;
+        self.check_no_transaction("policies change")?;
         let written = policies::put(&mut self.reader, &self.claim, &change);
-        self.has_written(written)?;
+        self.check_written(written)?;
         self.state.policies = change.policies;
         self.state.policy_switch = change.switch;
         self.state.policies.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
@@ -560,12 +566,12 @@ impl Store for SqliteStore {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         policies::audit(&self.reader, before, limit)
     }
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         errors::hits(&self.reader)
     }
 
@@ -575,52 +581,52 @@ impl Store for SqliteStore {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         errors::list(&self.reader, filter, after, limit)
     }
 
     fn open_errors(
         &mut self,
-        filter: &OpenFilter,
+        filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         errors::open(&self.reader, filter, after, limit)
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         errors::groups(&self.reader, filter, limit)
     }
 
-    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.catch_up()?;
+    fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.settle_all()?;
         errors::unexamined(&self.reader, after, limit)
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         logs::of_run(&self.reader, run)
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        self.between_transactions("targets are put")?;
+        self.check_no_transaction("targets are put")?;
         let written = bulks::put_targets(&mut self.reader, &self.claim, bulk, &targets);
-        self.has_written(written)
+        self.check_written(written)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.between_transactions("a bulk action begins")?;
+        self.check_no_transaction("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
         let written = bulks::put(&mut self.reader, &self.claim, &bulk, last_id);
-        self.has_written(written)?;
+        self.check_written(written)?;
         self.state.last_id = last_id;
         Ok(())
     }
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         bulks::one(&self.reader, bulk)
     }
 
@@ -630,7 +636,7 @@ impl Store for SqliteStore {
         before: Option<BulkId>,
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         bulks::list(&self.reader, open_only, before, limit)
     }
 
@@ -641,12 +647,12 @@ impl Store for SqliteStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
-        self.catch_up()?;
+        self.settle_all()?;
         bulks::targets(&self.reader, bulk, only, from, limit)
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         bulks::targets(&self.reader, bulk, None, from, limit)
     }
 }

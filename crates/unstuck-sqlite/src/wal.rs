@@ -10,8 +10,8 @@ use rusqlite::wal::CheckpointMode;
 use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, folder_error, store_error};
-use crate::frames::damaged_at;
 use crate::options::{Options, RawFile};
+use crate::wal_frames::damaged_at;
 
 /// The first page of the database says that there is a log.
 const FIRST_PAGE: u64 = 4096;

@@ -10,22 +10,22 @@ use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
 use crate::bulks;
-use crate::claim::Claim;
+use crate::checksum;
 use crate::error::{broken, store_error};
 use crate::errors;
-use crate::job::{Entry, Job, MovedLease, Row, place};
-use crate::listing::bits;
+use crate::list_runs::bits;
+use crate::log_entry::{LogEntryRef, to_text, to_text_in};
 use crate::logs;
-use crate::options::{Hand, Options};
-use crate::pen::Pen;
-use crate::record::{RecordRef, text, text_in};
+use crate::options::{Options, WriteMode};
+use crate::pending_transaction::{Entry, MovedLease, PendingTransaction, Row, unit_columns};
 use crate::rows;
-use crate::stats::{Clock, Stats, Watch, Written};
-use crate::sums;
+use crate::stats::{StageTimer, Stats, WriteObserver, Written};
+use crate::writer_claim::WriterClaim;
+use crate::writer_loop::WriterLoop;
 
 /// What the thread is told.
 pub(crate) enum Message {
-    Job(Box<Job>),
+    Job(Box<PendingTransaction>),
     /// The store has read again what is durable: stages are welcome again after a failure.
     Reset,
     /// Is there room again?
@@ -35,74 +35,74 @@ pub(crate) enum Message {
 /// The writer, as the store sees it.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    work: Work,
+    work: WriterTask,
     outstanding: usize,
-    watch: Watch,
-    clock: Option<Clock>,
+    watch: WriteObserver,
+    clock: Option<StageTimer>,
 }
 
 /// Where the work is done.
 #[derive(Debug)]
-enum Work {
+enum WriterTask {
     Elsewhere { sender: Option<Sender<Message>>, settled: Receiver<Settled>, thread: Option<JoinHandle<()>> },
-    Here { pen: Pen, line: VecDeque<Job>, settled: VecDeque<Settled> },
+    Here { pen: WriterLoop, line: VecDeque<PendingTransaction>, settled: VecDeque<Settled> },
 }
 
 impl Writer {
     pub(crate) fn start(
         connection: Connection,
         options: &Options,
-        claim: &Claim,
+        claim: &WriterClaim,
     ) -> Result<Writer, StoreError> {
-        let watch = Watch::default();
-        let mut pen = Pen::new(connection, options, claim.clone(), watch.clone())?;
+        let watch = WriteObserver::default();
+        let mut pen = WriterLoop::new(connection, options, claim.clone(), watch.clone())?;
         let work = match options.hand {
-            Hand::Caller => Work::Here { pen, line: VecDeque::new(), settled: VecDeque::new() },
-            Hand::Thread => {
+            WriteMode::Caller => WriterTask::Here { pen, line: VecDeque::new(), settled: VecDeque::new() },
+            WriteMode::Thread => {
                 let (sender, receiver) = channel();
                 let (report, settled) = channel();
                 let thread = std::thread::spawn(move || pen.run(&receiver, &report));
-                Work::Elsewhere { sender: Some(sender), settled, thread: Some(thread) }
+                WriterTask::Elsewhere { sender: Some(sender), settled, thread: Some(thread) }
             }
         };
         Ok(Writer { work, outstanding: 0, watch, clock: None })
     }
 
     /// For a store that is only read.
-    pub(crate) fn nobody() -> Writer {
-        let work = Work::Elsewhere { sender: None, settled: channel().1, thread: None };
-        Writer { work, outstanding: 0, watch: Watch::default(), clock: None }
+    pub(crate) fn read_only() -> Writer {
+        let work = WriterTask::Elsewhere { sender: None, settled: channel().1, thread: None };
+        Writer { work, outstanding: 0, watch: WriteObserver::default(), clock: None }
     }
 
-    pub(crate) fn write(&mut self, job: Job) {
+    pub(crate) fn write(&mut self, job: PendingTransaction) {
         self.outstanding += 1;
         if let Some(clock) = &mut self.clock {
             clock.begin();
         }
         match &mut self.work {
             // A writer that is gone shows in `settle`.
-            Work::Elsewhere { sender: Some(sender), .. } => {
+            WriterTask::Elsewhere { sender: Some(sender), .. } => {
                 let _ = sender.send(Message::Job(Box::new(job)));
             }
-            Work::Elsewhere { sender: None, .. } => {}
-            Work::Here { line, .. } => line.push_back(job),
+            WriterTask::Elsewhere { sender: None, .. } => {}
+            WriterTask::Here { line, .. } => line.push_back(job),
         }
     }
 
     pub(crate) fn reset(&mut self) {
         match &mut self.work {
-            Work::Elsewhere { sender: Some(sender), .. } => {
+            WriterTask::Elsewhere { sender: Some(sender), .. } => {
                 let _ = sender.send(Message::Reset);
             }
-            Work::Elsewhere { sender: None, .. } => {}
-            Work::Here { pen, .. } => pen.failed = None,
+            WriterTask::Elsewhere { sender: None, .. } => {}
+            WriterTask::Here { pen, .. } => pen.failed = None,
         }
     }
 
     /// Looks whether there is room again, after there was none.
     pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
         match &mut self.work {
-            Work::Elsewhere { sender, .. } => {
+            WriterTask::Elsewhere { sender, .. } => {
                 let Some(sender) = sender else {
                     return Err(StoreError::Away("it was opened for reading alone".into()));
                 };
@@ -110,7 +110,7 @@ impl Writer {
                 let _ = sender.send(Message::Probe(answer));
                 answered.recv().unwrap_or_else(|_| Err(broken("the writer has stopped")))
             }
-            Work::Here { pen, .. } => pen.probe(),
+            WriterTask::Here { pen, .. } => pen.probe(),
         }
     }
 
@@ -119,14 +119,14 @@ impl Writer {
     }
 
     /// The next report; with `wait`, once there is one.
-    pub(crate) fn next(&mut self, wait: bool) -> Option<Settled> {
+    pub(crate) fn next_settled(&mut self, wait: bool) -> Option<Settled> {
         if self.outstanding == 0 {
             return None;
         }
         let settled = match &mut self.work {
-            Work::Elsewhere { settled, .. } if wait => settled.recv().ok(),
-            Work::Elsewhere { settled, .. } => settled.try_recv().ok(),
-            Work::Here { pen, line, settled } => {
+            WriterTask::Elsewhere { settled, .. } if wait => settled.recv().ok(),
+            WriterTask::Elsewhere { settled, .. } => settled.try_recv().ok(),
+            WriterTask::Here { pen, line, settled } => {
                 if wait && settled.is_empty() {
                     let group = line.drain(..line.len().min(pen.max_group)).collect();
                     pen.write(group, |report| settled.push_back(report));
@@ -144,14 +144,14 @@ impl Writer {
     /// Keeps statistics from now on.
     pub(crate) fn watch(&mut self) {
         self.watch.begin();
-        self.clock = Some(Clock::new(self.outstanding));
+        self.clock = Some(StageTimer::new(self.outstanding));
     }
 
     /// The statistics, which end here.
     pub(crate) fn stats(&mut self) -> Stats {
         Stats {
             transactions: self.watch.end(),
-            commits: self.clock.take().map(Clock::took).unwrap_or_default(),
+            commits: self.clock.take().map(StageTimer::took).unwrap_or_default(),
         }
     }
 }
@@ -160,13 +160,13 @@ impl Drop for Writer {
     /// Whatever is in line is written first.
     fn drop(&mut self) {
         match &mut self.work {
-            Work::Elsewhere { sender, thread, .. } => {
+            WriterTask::Elsewhere { sender, thread, .. } => {
                 *sender = None;
                 if let Some(thread) = thread.take() {
                     let _ = thread.join();
                 }
             }
-            Work::Here { .. } => while self.next(true).is_some() {},
+            WriterTask::Here { .. } => while self.next_settled(true).is_some() {},
         }
     }
 }
@@ -174,13 +174,13 @@ impl Drop for Writer {
 /// Makes these stages one transaction.
 pub(crate) fn write_group(
     connection: &mut Connection,
-    claim: &Claim,
-    group: &[Job],
+    claim: &WriterClaim,
+    group: &[PendingTransaction],
 ) -> Result<Written, StoreError> {
     let transaction = claim.begin(connection)?;
     let mut written = Written { stages: group.len() as u64, ..Written::default() };
     for job in group {
-        write_job(&transaction, job, &mut written)?;
+        write_transaction(&transaction, job, &mut written)?;
     }
     errors::count(&transaction, group)?;
     if let Some(last) = group.last() {
@@ -192,14 +192,18 @@ pub(crate) fn write_group(
     Ok(written)
 }
 
-fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) -> Result<(), StoreError> {
+fn write_transaction(
+    transaction: &Transaction<'_>,
+    job: &PendingTransaction,
+    written: &mut Written,
+) -> Result<(), StoreError> {
     let mut event =
         prepare(transaction, "INSERT INTO event (pos, run, prev, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut buffer = Vec::new();
     for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
-        let body = text_in(&mut buffer, &RecordRef { event: happened, wakes: wakes.as_ref() })?;
+        let body = to_text_in(&mut buffer, &LogEntryRef { event: happened, wakes: wakes.as_ref() })?;
         written.events.add(body.len());
-        let sum = sums::of_event(*pos, *run, *prev, body);
+        let sum = checksum::of_event(*pos, *run, *prev, body);
         event
             .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
             .map_err(store_error)?;
@@ -208,7 +212,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
         prepare(transaction, "INSERT INTO payload (id, run, body, sum) VALUES (?1, ?2, ?3, ?4)")?;
     for (run, id, json) in &job.payloads {
         written.payloads.add(json.text().len());
-        let sum = sums::of_payload(*id, *run, json.text());
+        let sum = checksum::of_payload(*id, *run, json.text());
         payload.execute(params![number(id.0)?, number(run.0)?, json.text(), sum]).map_err(store_error)?;
     }
     let mut key = prepare(transaction, "INSERT INTO run_key (flow, key, run) VALUES (?1, ?2, ?3)")?;
@@ -220,7 +224,7 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
         write_lease(transaction, lease)?;
     }
     for (run, unit) in &job.ended_leases {
-        let (step, item) = place(Some(*unit));
+        let (step, item) = unit_columns(Some(*unit));
         let sql = "DELETE FROM lease WHERE run = ?1 AND step = ?2 AND item = ?3";
         prepare(transaction, sql)?.execute(params![number(run.0)?, step, item]).map_err(store_error)?;
     }
@@ -229,8 +233,10 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     }
     let mut notice = prepare(transaction, "INSERT INTO notice (id, body, sum) VALUES (?1, ?2, ?3)")?;
     for (id, body) in &job.notices {
-        let body = text(body)?;
-        notice.execute(params![number(id.0)?, body, sums::sum(&[id.0], &[&body])]).map_err(store_error)?;
+        let body = to_text(body)?;
+        notice
+            .execute(params![number(id.0)?, body, checksum::sum(&[id.0], &[&body])])
+            .map_err(store_error)?;
     }
     let mut delivered = prepare(transaction, "DELETE FROM notice WHERE id = ?1")?;
     for id in &job.delivered {
@@ -242,8 +248,9 @@ fn write_job(transaction: &Transaction<'_>, job: &Job, written: &mut Written) ->
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
     }
-    let downtimes = job.downtimes.as_ref().map(|downtimes| text(downtimes).map(|text| ("downtimes", text)));
-    let clock = job.clock.as_ref().map(|clock| text(clock).map(|text| ("clock", text)));
+    let downtimes =
+        job.downtimes.as_ref().map(|downtimes| to_text(downtimes).map(|text| ("downtimes", text)));
+    let clock = job.clock.as_ref().map(|clock| to_text(clock).map(|text| ("clock", text)));
     for kept in downtimes.into_iter().chain(clock) {
         let (name, value) = kept?;
         let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2)
@@ -261,7 +268,7 @@ pub(crate) const PUT_RUN: &str =
 
 fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
     let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
-    let slot = row.slot.as_ref().map(text).transpose()?;
+    let slot = row.slot.as_ref().map(to_text).transpose()?;
     prepare(transaction, PUT_RUN)?
         .execute(params![
             number(row.run.0)?,
@@ -283,7 +290,7 @@ fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) ->
     let insert =
         "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     for wake in &row.wakes {
-        let ready = wake.ready.as_ref().map(text).transpose()?;
+        let ready = wake.ready.as_ref().map(to_text).transpose()?;
         written.wakes.add(ready.as_ref().map_or(0, String::len));
         let due = wake.timer.map(|timer| timer.due.0);
         let planned = wake.timer.map(|timer| timer.set.0);

@@ -8,20 +8,20 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 
 /// A place of a run: a unit, or the run itself.
-pub(crate) type Place = Option<UnitRef>;
+pub(crate) type UnitKey = Option<UnitRef>;
 
 /// What the places of runs have.
 #[derive(Clone, Debug)]
 pub(crate) struct ByRun<V> {
-    runs: FxHashMap<RunId, Places<V>>,
+    runs: FxHashMap<RunId, UnitMap<V>>,
 }
 
 /// What the places of one run have.
 #[derive(Clone, Debug)]
-pub(crate) enum Places<V> {
+pub(crate) enum UnitMap<V> {
     None,
-    One(Place, V),
-    Many(BTreeMap<Place, V>),
+    One(UnitKey, V),
+    Many(BTreeMap<UnitKey, V>),
 }
 
 impl<V> Default for ByRun<V> {
@@ -31,34 +31,34 @@ impl<V> Default for ByRun<V> {
 }
 
 impl<V> ByRun<V> {
-    pub(crate) fn get(&self, run: RunId, place: Place) -> Option<&V> {
+    pub(crate) fn get(&self, run: RunId, place: UnitKey) -> Option<&V> {
         match self.runs.get(&run)? {
-            Places::None => None,
-            Places::One(at, value) => (*at == place).then_some(value),
-            Places::Many(values) => values.get(&place),
+            UnitMap::None => None,
+            UnitMap::One(at, value) => (*at == place).then_some(value),
+            UnitMap::Many(values) => values.get(&place),
         }
     }
 
-    pub(crate) fn get_mut(&mut self, run: RunId, place: Place) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, run: RunId, place: UnitKey) -> Option<&mut V> {
         match self.runs.get_mut(&run)? {
-            Places::None => None,
-            Places::One(at, value) => (*at == place).then_some(value),
-            Places::Many(values) => values.get_mut(&place),
+            UnitMap::None => None,
+            UnitMap::One(at, value) => (*at == place).then_some(value),
+            UnitMap::Many(values) => values.get_mut(&place),
         }
     }
 
     /// Sets what a place has, and gives what it had.
-    pub(crate) fn insert(&mut self, run: RunId, place: Place, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, run: RunId, place: UnitKey, value: V) -> Option<V> {
         match self.runs.entry(run) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Places::One(place, value));
+                vacant.insert(UnitMap::One(place, value));
                 None
             }
             Entry::Occupied(mut occupied) => occupied.get_mut().insert(place, value),
         }
     }
 
-    pub(crate) fn remove(&mut self, run: RunId, place: Place) -> Option<V> {
+    pub(crate) fn remove(&mut self, run: RunId, place: UnitKey) -> Option<V> {
         let Entry::Occupied(mut occupied) = self.runs.entry(run) else { return None };
         let removed = occupied.get_mut().remove(place);
         if occupied.get().is_empty() {
@@ -68,65 +68,65 @@ impl<V> ByRun<V> {
     }
 
     /// Takes all that the run has.
-    pub(crate) fn take(&mut self, run: RunId) -> Places<V> {
-        self.runs.remove(&run).unwrap_or(Places::None)
+    pub(crate) fn take(&mut self, run: RunId) -> UnitMap<V> {
+        self.runs.remove(&run).unwrap_or(UnitMap::None)
     }
 }
 
-impl<V> Places<V> {
+impl<V> UnitMap<V> {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Places::None => true,
-            Places::One(..) => false,
-            Places::Many(values) => values.is_empty(),
+            UnitMap::None => true,
+            UnitMap::One(..) => false,
+            UnitMap::Many(values) => values.is_empty(),
         }
     }
 
-    pub(crate) fn insert(&mut self, place: Place, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, place: UnitKey, value: V) -> Option<V> {
         match self {
-            Places::Many(values) => values.insert(place, value),
-            Places::One(at, old) if *at == place => Some(std::mem::replace(old, value)),
-            Places::None | Places::One(..) => {
-                *self = match std::mem::replace(self, Places::None) {
-                    Places::One(at, old) => Places::Many(BTreeMap::from([(at, old), (place, value)])),
-                    Places::None | Places::Many(_) => Places::One(place, value),
+            UnitMap::Many(values) => values.insert(place, value),
+            UnitMap::One(at, old) if *at == place => Some(std::mem::replace(old, value)),
+            UnitMap::None | UnitMap::One(..) => {
+                *self = match std::mem::replace(self, UnitMap::None) {
+                    UnitMap::One(at, old) => UnitMap::Many(BTreeMap::from([(at, old), (place, value)])),
+                    UnitMap::None | UnitMap::Many(_) => UnitMap::One(place, value),
                 };
                 None
             }
         }
     }
 
-    pub(crate) fn remove(&mut self, place: Place) -> Option<V> {
+    pub(crate) fn remove(&mut self, place: UnitKey) -> Option<V> {
         match self {
-            Places::Many(values) => values.remove(&place),
-            Places::One(at, _) if *at == place => match std::mem::replace(self, Places::None) {
-                Places::One(_, value) => Some(value),
-                Places::None | Places::Many(_) => None,
+            UnitMap::Many(values) => values.remove(&place),
+            UnitMap::One(at, _) if *at == place => match std::mem::replace(self, UnitMap::None) {
+                UnitMap::One(_, value) => Some(value),
+                UnitMap::None | UnitMap::Many(_) => None,
             },
-            Places::None | Places::One(..) => None,
+            UnitMap::None | UnitMap::One(..) => None,
         }
     }
 
     /// Gives each away, in order of place.
-    pub(crate) fn drain(self, mut each: impl FnMut(Place, V)) {
+    pub(crate) fn drain(self, mut each: impl FnMut(UnitKey, V)) {
         match self {
-            Places::None => {}
-            Places::One(place, value) => each(place, value),
-            Places::Many(values) => values.into_iter().for_each(|(place, value)| each(place, value)),
+            UnitMap::None => {}
+            UnitMap::One(place, value) => each(place, value),
+            UnitMap::Many(values) => values.into_iter().for_each(|(place, value)| each(place, value)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use unstuck_core::model::flow::StepIx;
+    use unstuck_core::model::flow::StepIndex;
 
     use super::*;
 
     #[test]
     fn places_of_a_run_come_and_go() {
         let (run, other) = (RunId(1), RunId(2));
-        let unit = |step| Some(UnitRef::step(StepIx(step)));
+        let unit = |step| Some(UnitRef::step(StepIndex(step)));
         let mut by_run = ByRun::default();
         assert_eq!(by_run.insert(run, None, 'a'), None);
         assert_eq!(by_run.insert(run, None, 'b'), Some('a'));

@@ -9,7 +9,6 @@ pub mod contents;
 pub mod driver;
 pub mod flows;
 
-pub mod aside;
 pub mod bulks;
 pub mod conflicts;
 pub mod definitions;
@@ -19,13 +18,14 @@ pub mod errors;
 pub mod failures;
 pub mod forgetting;
 pub mod keys;
-pub mod lives;
 pub mod logs;
 pub mod notices;
 pub mod policies;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
+pub mod sessions;
+pub mod set_aside;
 pub mod sharing;
 pub mod slots;
 pub mod transactions;
@@ -219,7 +219,7 @@ macro_rules! conformance_tests {
                 versions_are_counted
                 flows_are_listed
             ]
-            aside: [
+            set_aside: [
                 what_is_due_in_it_waits
                 what_is_ready_in_it_waits
                 it_is_not_admitted
@@ -254,7 +254,7 @@ macro_rules! conformance_tests {
                 a_forgotten_run_leaves_its_result
                 every_result_is_kept
             ]
-            lives: [
+            sessions: [
                 each_life_has_an_incarnation_of_its_own
                 attempts_of_executors_are_found
                 downtimes_are_kept

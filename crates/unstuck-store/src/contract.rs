@@ -33,13 +33,13 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{Ready, SlotUse, Wakeup};
+use unstuck_core::wakeup::{ReadyAttempt, SlotClaim, Wakeup};
 
 pub use crate::logs::RunLogs;
 pub use bulks::BulkChange;
-pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenFilter};
-pub use filter::Filter;
-pub use policies::{AuditId, PolicyAudit, PolicyChange, PolicyDeed, PolicyHits};
+pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
+pub use filter::RunFilter;
+pub use policies::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
@@ -64,11 +64,11 @@ pub trait Store {
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
 
     /// The highest priority that waits in any of these queues, candidates of this transaction apart.
-    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
 
     /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for:
     /// by priority, then by age, which is the time of the stage that it has wanted it since.
-    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
+    fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
     /// Who has a slot of this limit, the oldest first, at most `most`.
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
@@ -84,7 +84,7 @@ pub trait Store {
 
     /// What is withheld until it has a turn comes back, the first that were due first, at most `limit`. Gives how many.
     /// Outside of a transaction.
-    fn give_turns(&mut self, limit: usize) -> usize;
+    fn release_withheld(&mut self, limit: usize) -> usize;
 
     /// Timers after this one, due or not, in order of time (then of run and unit), at most `limit`; those that wait for a
     /// turn too.
@@ -106,7 +106,7 @@ pub trait Store {
     fn release(&mut self, run: RunId);
 
     /// Since when and why this run is set aside, if it is.
-    fn why_aside(&mut self, run: RunId) -> Option<SetAside>;
+    fn set_aside_record(&mut self, run: RunId) -> Option<SetAside>;
 
     /// Ends the transaction with these changes. On error it has ended too, and nothing of it has happened.
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
@@ -125,7 +125,7 @@ pub trait Store {
 
     /// A new life of an engine on this store begins, durable on return. `fresh_key` is what tokens are signed with if
     /// the store has no key yet.
-    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError>;
 
     /// The attempts that executors of an engine have, or had when it ended. Outside of a transaction.
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError>;
@@ -137,7 +137,7 @@ pub trait Store {
     fn clock(&mut self) -> Result<ClockRecord, StoreError>;
 
     /// The engine takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
-    fn alive(&mut self, now: Time);
+    fn record_alive(&mut self, now: Time);
 
     /// When an engine was last known to take answers: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
@@ -158,7 +158,12 @@ pub trait Store {
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// Runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as [`Store::run`].
-    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+    fn list(
+        &mut self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Run>, StoreError>;
 
     /// How many root runs are in each state: all that are not final, and of the final ones those that were started at `since`
     /// or later, by their ids.
@@ -213,7 +218,7 @@ pub trait Store {
     /// What is in error now, by run and unit, after the place `after`, at most `limit`.
     fn open_errors(
         &mut self,
-        filter: &OpenFilter,
+        filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError>;
@@ -223,7 +228,7 @@ pub trait Store {
 
     /// Runs that may be in error although no open error of them is kept, because they are older than open errors are;
     /// in order, after `after`, at most `limit`. They stay until a stage says that they were examined.
-    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+    fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
     /// What attempts of a run printed, within [`MAX_LOGS_OF_RUN`](crate::logs::MAX_LOGS_OF_RUN) and
     /// [`MAX_LOG_BYTES_OF_RUN`](crate::logs::MAX_LOG_BYTES_OF_RUN): what is older was dropped. Outside of a transaction.
@@ -290,7 +295,7 @@ pub struct Candidate {
     /// The place of the offer in the list that was given.
     pub offer: usize,
     /// The attempt.
-    pub ready: Ready,
+    pub ready: ReadyAttempt,
 }
 
 /// Something that is due.
@@ -341,14 +346,14 @@ pub struct Stage {
     /// What attempts have printed, in order, of runs that were locked or made.
     pub logs: Vec<LogRecord>,
     /// Runs whose open errors are known from now on.
-    pub examined: Vec<RunId>,
+    pub backfilled: Vec<RunId>,
     /// Bulk actions that have gone on, each once.
     pub bulks: Vec<BulkChange>,
 }
 
 /// One life of an engine on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct Session {
     /// The life of the store.
     pub epoch: u32,
     /// What tokens are signed with.
@@ -374,7 +379,7 @@ pub struct RunChange {
     /// Whether every wakeup that is not listed is to be removed.
     pub replaces_all: bool,
     /// What it has or wants of its limit.
-    pub slot: SlotUse,
+    pub slot: SlotClaim,
     /// Leases that were moved, before the wakeups: a place without a timer has none to move, and a wakeup that is due
     /// at another time than before ends it.
     pub leases: Vec<LeaseMove>,
@@ -443,7 +448,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether the same may succeed later.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,
             StoreError::Damaged(_) | StoreError::Broken(_) => false,

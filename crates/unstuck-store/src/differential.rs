@@ -5,27 +5,27 @@
 //! abandoned, rolled back and tampered with; stages become durable late, fail, or are lost with the process.
 
 mod errors;
-mod life;
+mod session;
 pub mod twin;
 
 use unstuck_core::random::Random;
 
 use crate::conformance::TestStore;
 use crate::conformance::driver::Driver;
-use crate::differential::life::Life;
+use crate::differential::session::RandomSession;
 use crate::differential::twin::Twin;
 
 /// Leads two stores through the same `steps` steps of a life that `seed` decides. The first, the oracle, is made anew
 /// from what is durable when the other one loses something. Both must number flows alike.
-pub fn agree<A: TestStore, B: TestStore>(
+pub fn check_stores_agree<A: TestStore, B: TestStore>(
     mut make_oracle: impl FnMut() -> A,
     mut make: impl FnMut() -> B,
     seed: u64,
     steps: usize,
 ) {
-    let told = Told { seed, steps };
+    let told = SeedOnPanic { seed, steps };
     let twin = Twin::new(&mut make_oracle, make());
-    let mut life = Life::new(Driver::new(twin), Random::new(seed));
+    let mut life = RandomSession::new(Driver::new(twin), Random::new(seed));
     for step in 0..steps {
         life = life.step(step);
     }
@@ -34,12 +34,12 @@ pub fn agree<A: TestStore, B: TestStore>(
 }
 
 /// Tells which life it was, when it ends badly.
-struct Told {
+struct SeedOnPanic {
     seed: u64,
     steps: usize,
 }
 
-impl Drop for Told {
+impl Drop for SeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the stores disagree in the life of seed {}, of {} steps", self.seed, self.steps);

@@ -1,12 +1,11 @@
 //! The storage contract, the in-memory store that keeps it, and the conformance suite for every store.
 
-pub mod audit;
 mod by_run;
-pub mod check;
 pub mod conformance;
 pub mod contract;
 pub mod differential;
 pub mod flows;
+pub mod invariants;
 pub mod logs;
 pub mod memory;
 pub mod notices;
@@ -14,3 +13,4 @@ pub mod ready;
 pub mod slots;
 pub mod tally;
 pub mod timers;
+pub mod verify;

@@ -28,12 +28,12 @@ use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
-    Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
+    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
+    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
-use crate::memory::state::State;
+use crate::memory::state::MemoryState;
 
 pub use shared::SharedStore;
 
@@ -44,7 +44,7 @@ pub use shared::SharedStore;
 #[derive(Debug)]
 pub struct MemoryStore {
     /// What everybody sees.
-    state: State,
+    state: MemoryState,
     /// What would survive a crash, where that is not the same.
     deferred: Option<Box<Deferred>>,
     transaction: Transaction,
@@ -55,19 +55,19 @@ pub struct MemoryStore {
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
     refuse_run: Option<(RunId, StoreError)>,
-    life: Option<Life>,
+    life: Option<Session>,
     alive: Option<Time>,
     broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
     aside: BTreeMap<RunId, SetAside>,
     /// Whose turn it is of those that share it, and what the others have.
     current: usize,
-    others: BTreeMap<usize, Side>,
+    others: BTreeMap<usize, HandleState>,
 }
 
 /// What each of several that share a store has to itself.
 #[derive(Debug)]
-struct Side {
+struct HandleState {
     transaction: Transaction,
     settled: Vec<Settled>,
     locked: Vec<RunId>,
@@ -87,18 +87,18 @@ enum Transaction {
 impl MemoryStore {
     /// A store in which whatever is staged is durable at once.
     pub fn new() -> MemoryStore {
-        MemoryStore::with(State::new(true), None)
+        MemoryStore::with(MemoryState::new(true), None)
     }
 
     /// As [`MemoryStore::new`], without history: for benchmarks. It cannot take back what happened in a transaction
     /// that went wrong, and is broken then.
     pub fn without_history() -> MemoryStore {
-        MemoryStore::with(State::new(false), None)
+        MemoryStore::with(MemoryState::new(false), None)
     }
 
     /// A store in which stages stay outstanding until [`MemoryStore::make_durable`] or [`MemoryStore::fail_next`].
     pub fn deferred() -> MemoryStore {
-        MemoryStore::with(State::new(true), Some(Box::new(Deferred::new())))
+        MemoryStore::with(MemoryState::new(true), Some(Box::new(Deferred::new())))
     }
 
     /// The next stage is refused with this error.
@@ -132,7 +132,7 @@ impl MemoryStore {
         self.state.lose_open_errors();
     }
 
-    fn with(state: State, deferred: Option<Box<Deferred>>) -> MemoryStore {
+    fn with(state: MemoryState, deferred: Option<Box<Deferred>>) -> MemoryStore {
         MemoryStore {
             state,
             deferred,
@@ -152,19 +152,19 @@ impl MemoryStore {
         }
     }
 
-    fn between_transactions(&self, what: &str) -> Result<(), StoreError> {
-        self.usable()?;
+    fn check_no_transaction(&self, what: &str) -> Result<(), StoreError> {
+        self.check_usable()?;
         if self.transaction == Transaction::None {
             return Ok(());
         }
         Err(StoreError::Conflict(format!("a transaction is open: {what} after it")))
     }
 
-    fn usable(&self) -> Result<(), StoreError> {
+    fn check_usable(&self) -> Result<(), StoreError> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    fn in_transaction(&self) -> Result<(), StoreError> {
+    fn check_in_transaction(&self) -> Result<(), StoreError> {
         match &self.transaction {
             Transaction::Open => Ok(()),
             Transaction::None => Err(StoreError::Conflict("no transaction is open: begin one first".into())),
@@ -175,7 +175,7 @@ impl MemoryStore {
     }
 
     /// Ends the transaction; the runs that did not come back are as they were before.
-    fn take_back(&mut self) {
+    fn undo_transaction(&mut self) {
         self.transaction = Transaction::None;
         if let Err(error) = self.state.take_back() {
             self.broken = Some(error);
@@ -191,7 +191,7 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     fn begin(&mut self) -> Result<(), StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         if self.transaction != Transaction::None {
             return Err(StoreError::Conflict("a transaction is open: end it before the next".into()));
         }
@@ -201,42 +201,42 @@ impl Store for MemoryStore {
     }
 
     fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.in_transaction()?;
+        self.check_in_transaction()?;
         self.state.lock(runs)
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.run_of_key(flow, key))
     }
 
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(ids.iter().map(|id| self.state.payloads.get(id).cloned()).collect())
     }
 
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.ready.pick(offers, limit))
     }
 
-    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.usable()?;
+    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.check_usable()?;
         Ok(self.state.ready.highest_waiting(queues))
     }
 
-    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.usable()?;
+    fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.check_usable()?;
         Ok(self.state.slots.admissible(limit))
     }
 
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.due(now, limit))
     }
 
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.slots.holders(limit, most))
     }
 
@@ -247,7 +247,7 @@ impl Store for MemoryStore {
         }
     }
 
-    fn give_turns(&mut self, limit: usize) -> usize {
+    fn release_withheld(&mut self, limit: usize) -> usize {
         self.state.timers.give_turns(limit)
     }
 
@@ -256,12 +256,12 @@ impl Store for MemoryStore {
         after: Option<(Time, RunId, Option<UnitRef>)>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.after(after, limit))
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.notices.first(limit))
     }
 
@@ -280,27 +280,29 @@ impl Store for MemoryStore {
         false
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
+    fn set_aside_record(&mut self, run: RunId) -> Option<SetAside> {
         self.aside.get(&run).cloned()
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
         let kept = self.deferred.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
-        let allowed = self.usable().and_then(|()| self.in_transaction());
+        let allowed = self.check_usable().and_then(|()| self.check_in_transaction());
         let result = match allowed.and_then(|()| self.refusal(&stage).map_or(Ok(()), Err)) {
             Ok(()) => self.state.stage(stage, self.last_notice),
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            self.take_back();
+            self.undo_transaction();
             return Err(error);
         }
         self.transaction = Transaction::None;
         self.last_stage += 1;
         let id = StageId(self.last_stage);
         match (&mut self.deferred, kept) {
-            (Some(deferred), Some(kept)) => deferred.hold(id, kept, self.last_notice, self.current),
+            (Some(deferred), Some(kept)) => {
+                deferred.add_outstanding(id, kept, self.last_notice, self.current)
+            }
             (None | Some(_), _) => self.settled.push(Settled { stage: id, result: Ok(()) }),
         }
         self.last_notice += notices;
@@ -309,11 +311,11 @@ impl Store for MemoryStore {
 
     fn abandon(&mut self, locked: Vec<Run>) {
         self.state.give_back(locked);
-        self.take_back();
+        self.undo_transaction();
     }
 
     fn rollback(&mut self) {
-        self.take_back();
+        self.undo_transaction();
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
@@ -323,79 +325,84 @@ impl Store for MemoryStore {
         std::mem::take(&mut self.settled)
     }
 
-    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
-        self.usable()?;
+    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
+        self.check_usable()?;
         self.state.timers.bring_back();
         self.state.bulks.drop_drafts();
         if let Some(deferred) = &mut self.deferred {
             deferred.drop_drafts();
         }
-        let life = self.life.get_or_insert(Life { epoch: 1, token_key: fresh_key, incarnation: 0 });
+        let life = self.life.get_or_insert(Session { epoch: 1, token_key: fresh_key, incarnation: 0 });
         life.incarnation += 1;
         Ok(*life)
     }
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         self.state.local_attempts()
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.downtimes.clone())
     }
 
     fn clock(&mut self) -> Result<ClockRecord, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.clock.clone())
     }
 
-    fn alive(&mut self, now: Time) {
+    fn record_alive(&mut self, now: Time) {
         self.alive = self.alive.max(Some(now));
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_time.max(self.alive.filter(|_| self.state.last_time.is_some())))
     }
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.timers.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_time)
     }
 
     fn last_id(&mut self) -> Result<u64, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.last_id)
     }
 
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         self.state.run(run)
     }
 
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.history(run, after, limit))
     }
 
-    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
-        self.usable()?;
+    fn list(
+        &mut self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Run>, StoreError> {
+        self.check_usable()?;
         self.state.list(filter, before, limit)
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         self.state.count_runs(since)
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
-        self.usable()?;
+        self.check_usable()?;
         let record = self.state.flows.put(flow)?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_flows(&self.state.flows);
@@ -404,32 +411,32 @@ impl Store for MemoryStore {
     }
 
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.get(flow))
     }
 
     fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.after(after, limit))
     }
 
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.flows.newest(name))
     }
 
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.policies.all.clone())
     }
 
     fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.policies.switch.clone())
     }
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        self.between_transactions("policies change")?;
+        self.check_no_transaction("policies change")?;
         self.state.policies.put(change)?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_policies(&self.state.policies);
@@ -442,12 +449,12 @@ impl Store for MemoryStore {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.policies.audit(before, limit))
     }
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.errors.hits())
     }
 
@@ -457,37 +464,37 @@ impl Store for MemoryStore {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.errors.list(filter, after, limit))
     }
 
     fn open_errors(
         &mut self,
-        filter: &OpenFilter,
+        filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.errors.open(filter, after, limit))
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.errors.groups(filter, limit))
     }
 
-    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.usable()?;
+    fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.check_usable()?;
         Ok(self.state.errors.unexamined(after, limit))
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.logs.get(&run).cloned().unwrap_or_default())
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        self.between_transactions("targets are put")?;
+        self.check_no_transaction("targets are put")?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_targets(bulk, targets.clone());
         }
@@ -495,7 +502,7 @@ impl Store for MemoryStore {
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.between_transactions("a bulk action begins")?;
+        self.check_no_transaction("a bulk action begins")?;
         self.state.put_bulk(bulk.clone())?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_bulk(bulk);
@@ -504,7 +511,7 @@ impl Store for MemoryStore {
     }
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.bulks.get(bulk).cloned())
     }
 
@@ -514,7 +521,7 @@ impl Store for MemoryStore {
         before: Option<BulkId>,
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.bulks.list(open_only, before, limit))
     }
 
@@ -525,12 +532,12 @@ impl Store for MemoryStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.bulks.targets(bulk, only, from, limit))
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
-        self.usable()?;
+        self.check_usable()?;
         Ok(self.state.bulks.targets(bulk, None, from, limit))
     }
 }

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
-use unstuck_core::wakeup::Ready;
+use unstuck_core::wakeup::ReadyAttempt;
 
 use crate::by_run::ByRun;
 use crate::contract::Candidate;
@@ -53,14 +53,14 @@ struct Queue {
 /// One entry.
 #[derive(Clone, Debug)]
 struct Waiting {
-    ready: Ready,
+    ready: ReadyAttempt,
     /// Picked: it has left its line, for now.
     picked: bool,
 }
 
 impl ReadyQueues {
     /// Sets, or removes, the entry of a unit. The same entry again keeps its place.
-    pub fn set(&mut self, run: RunId, unit: UnitRef, ready: Option<&Ready>) {
+    pub fn set(&mut self, run: RunId, unit: UnitRef, ready: Option<&ReadyAttempt>) {
         let Some(ready) = ready else { return self.remove(run, unit) };
         match self.waiting.get(run, Some(unit)) {
             Some(waiting) if waiting.ready == *ready => return,
@@ -72,7 +72,7 @@ impl ReadyQueues {
     }
 
     /// Sets the entries of a run to these, each unit once, and removes the others.
-    pub fn set_all<'a>(&mut self, run: RunId, entries: impl Iterator<Item = &'a Ready>) {
+    pub fn set_all<'a>(&mut self, run: RunId, entries: impl Iterator<Item = &'a ReadyAttempt>) {
         let mut old = self.waiting.take(run);
         for ready in entries {
             let unit = Some(ready.unit);
@@ -97,7 +97,7 @@ impl ReadyQueues {
     }
 
     /// The entry of a unit.
-    pub fn get(&self, run: RunId, unit: UnitRef) -> Option<&Ready> {
+    pub fn get(&self, run: RunId, unit: UnitRef) -> Option<&ReadyAttempt> {
         self.waiting.get(run, Some(unit)).map(|waiting| &waiting.ready)
     }
 
@@ -112,7 +112,7 @@ impl ReadyQueues {
     }
 
     /// An entry of a parked run is known again.
-    pub fn unpark(&mut self, ready: &Ready) {
+    pub fn unpark(&mut self, ready: &ReadyAttempt) {
         let (run, unit) = (ready.run, Some(ready.unit));
         if self.waiting.get(run, unit).is_none() {
             self.waiting.insert(run, unit, Waiting { ready: ready.clone(), picked: false });
@@ -120,7 +120,7 @@ impl ReadyQueues {
     }
 
     /// Adds an entry of a run that is parked.
-    pub fn add_parked(&mut self, ready: &Ready) {
+    pub fn add_parked(&mut self, ready: &ReadyAttempt) {
         self.line_up(ready);
     }
 
@@ -194,7 +194,7 @@ impl ReadyQueues {
         }
     }
 
-    fn line_up(&mut self, ready: &Ready) {
+    fn line_up(&mut self, ready: &ReadyAttempt) {
         let queue = self.names.get(&ready.queue).copied().unwrap_or_else(|| {
             self.names.insert(ready.queue.clone(), self.queues.len());
             self.queues.push(Queue { name: ready.queue.clone(), levels: BTreeMap::new() });

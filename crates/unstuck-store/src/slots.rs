@@ -9,22 +9,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Limit;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotUse;
+use unstuck_core::wakeup::SlotClaim;
 
 /// The slots of all limits.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
-    limits: HashMap<Arc<str>, Taken>,
-    runs: FxHashMap<RunId, Use>,
+    limits: HashMap<Arc<str>, TakenSlots>,
+    runs: FxHashMap<RunId, RunSlot>,
     /// The first of every line that has room, so that nobody looks at the others.
-    open: BTreeSet<(Want, LineName)>,
+    open: BTreeSet<(WaitingRun, LineName)>,
     /// Runs that are not admitted.
     aside: FxHashSet<RunId>,
 }
 
 /// Since when a run wants a slot, and how badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Want {
+struct WaitingRun {
     priority: Reverse<i32>,
     since: Time,
     run: RunId,
@@ -35,56 +35,56 @@ type LineName = (Arc<str>, u32);
 
 /// One limit.
 #[derive(Clone, Debug, Default)]
-struct Taken {
+struct TakenSlots {
     /// How many have a slot.
     count: u32,
-    lines: BTreeMap<u32, BTreeSet<Want>>,
+    lines: BTreeMap<u32, BTreeSet<WaitingRun>>,
 }
 
 /// What one run has or wants.
 #[derive(Clone, Debug)]
-enum Use {
+enum RunSlot {
     Has(Arc<str>),
-    Wants(LineName, Want),
+    Wants(LineName, WaitingRun),
     /// It wants one and is set aside: it stands in no line.
-    Aside(LineName, Want),
+    Aside(LineName, WaitingRun),
 }
 
 impl Slots {
     /// Sets what a run has or wants. `at` is the age of a want that is new; one that was there keeps its own.
-    pub fn set(&mut self, run: RunId, slot: &SlotUse, at: Time) {
-        if matches!(slot, SlotUse::None) && self.runs.is_empty() || self.is_already(run, slot) {
+    pub fn set(&mut self, run: RunId, slot: &SlotClaim, at: Time) {
+        if matches!(slot, SlotClaim::None) && self.runs.is_empty() || self.is_already(run, slot) {
             return;
         }
         let mut since = at;
         match self.runs.remove(&run) {
             None => {}
-            Some(Use::Has(limit)) => self.give_back(&limit),
-            Some(was @ (Use::Wants(..) | Use::Aside(..))) => {
-                let (Use::Wants(line, want) | Use::Aside(line, want)) = &was else { return };
-                if matches!(was, Use::Wants(..)) {
+            Some(RunSlot::Has(limit)) => self.give_back(&limit),
+            Some(was @ (RunSlot::Wants(..) | RunSlot::Aside(..))) => {
+                let (RunSlot::Wants(line, want) | RunSlot::Aside(line, want)) = &was else { return };
+                if matches!(was, RunSlot::Wants(..)) {
                     self.leave(line, *want);
                 }
-                if matches!(slot, SlotUse::Wants { limit, .. } if limit.name == line.0) {
+                if matches!(slot, SlotClaim::Wants { limit, .. } if limit.name == line.0) {
                     since = want.since;
                 }
             }
         }
         match slot {
-            SlotUse::None => {}
-            SlotUse::Has { limit } => {
+            SlotClaim::None => {}
+            SlotClaim::Has { limit } => {
                 self.take(limit);
-                self.runs.insert(run, Use::Has(limit.name.clone()));
+                self.runs.insert(run, RunSlot::Has(limit.name.clone()));
             }
-            SlotUse::Wants { limit, priority } => {
-                let want = Want { priority: Reverse(*priority), since, run };
+            SlotClaim::Wants { limit, priority } => {
+                let want = WaitingRun { priority: Reverse(*priority), since, run };
                 let line = (limit.name.clone(), limit.max);
                 if self.aside.contains(&run) {
-                    self.runs.insert(run, Use::Aside(line, want));
+                    self.runs.insert(run, RunSlot::Aside(line, want));
                     return;
                 }
                 self.join(&line, want);
-                self.runs.insert(run, Use::Wants(line, want));
+                self.runs.insert(run, RunSlot::Wants(line, want));
             }
         }
     }
@@ -94,7 +94,7 @@ impl Slots {
     pub fn admissible(&self, limit: usize) -> Vec<RunId> {
         let mut firsts = self.open.iter().map(|(want, line)| (*want, line)).peekable();
         // Those behind the first of a line that somebody was found in.
-        let mut behind: BinaryHeap<Reverse<(Want, &LineName)>> = BinaryHeap::new();
+        let mut behind: BinaryHeap<Reverse<(WaitingRun, &LineName)>> = BinaryHeap::new();
         let mut given: HashMap<&str, u32> = HashMap::new();
         let mut found = Vec::new();
         while found.len() < limit {
@@ -122,26 +122,26 @@ impl Slots {
     /// This run is not admitted any more. A slot that it has stays its own.
     pub fn set_aside(&mut self, run: RunId) {
         self.aside.insert(run);
-        if let Some(Use::Wants(line, want)) = self.runs.get(&run).cloned() {
+        if let Some(RunSlot::Wants(line, want)) = self.runs.get(&run).cloned() {
             self.leave(&line, want);
-            self.runs.insert(run, Use::Aside(line, want));
+            self.runs.insert(run, RunSlot::Aside(line, want));
         }
     }
 
     /// This run stands in line again, where it stood.
     pub fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
-        if let Some(Use::Aside(line, want)) = self.runs.get(&run).cloned() {
+        if let Some(RunSlot::Aside(line, want)) = self.runs.get(&run).cloned() {
             self.join(&line, want);
-            self.runs.insert(run, Use::Wants(line, want));
+            self.runs.insert(run, RunSlot::Wants(line, want));
         }
     }
 
     /// Who has a slot of this limit, the oldest first, at most `most`.
     pub fn holders(&self, limit: &str, most: usize) -> Vec<RunId> {
-        let has = |(run, used): (&RunId, &Use)| match used {
-            Use::Has(name) if **name == *limit => Some(*run),
-            Use::Has(_) | Use::Wants(..) | Use::Aside(..) => None,
+        let has = |(run, used): (&RunId, &RunSlot)| match used {
+            RunSlot::Has(name) if **name == *limit => Some(*run),
+            RunSlot::Has(_) | RunSlot::Wants(..) | RunSlot::Aside(..) => None,
         };
         let mut holders: Vec<RunId> = self.runs.iter().filter_map(has).collect();
         holders.sort_unstable();
@@ -152,21 +152,21 @@ impl Slots {
     /// Since when this run has wanted the slot that it has not got.
     pub fn wanted_since(&self, run: RunId) -> Option<Time> {
         match self.runs.get(&run)? {
-            Use::Has(_) => None,
-            Use::Wants(_, want) | Use::Aside(_, want) => Some(want.since),
+            RunSlot::Has(_) => None,
+            RunSlot::Wants(_, want) | RunSlot::Aside(_, want) => Some(want.since),
         }
     }
 
     /// Whether nothing would change: what most transitions of a run with a slot come to.
-    fn is_already(&self, run: RunId, slot: &SlotUse) -> bool {
+    fn is_already(&self, run: RunId, slot: &SlotClaim) -> bool {
         match (self.runs.get(&run), slot) {
-            (None, SlotUse::None) => true,
-            (Some(Use::Has(has)), SlotUse::Has { limit }) => *has == limit.name,
+            (None, SlotClaim::None) => true,
+            (Some(RunSlot::Has(has)), SlotClaim::Has { limit }) => *has == limit.name,
             (
-                Some(Use::Wants((name, max), want) | Use::Aside((name, max), want)),
-                SlotUse::Wants { limit, priority },
+                Some(RunSlot::Wants((name, max), want) | RunSlot::Aside((name, max), want)),
+                SlotClaim::Wants { limit, priority },
             ) => *name == limit.name && *max == limit.max && want.priority.0 == *priority,
-            (None | Some(Use::Has(_) | Use::Wants(..) | Use::Aside(..)), _) => false,
+            (None | Some(RunSlot::Has(_) | RunSlot::Wants(..) | RunSlot::Aside(..)), _) => false,
         }
     }
 
@@ -189,7 +189,7 @@ impl Slots {
         self.drop_unused(name);
     }
 
-    fn join(&mut self, line: &LineName, want: Want) {
+    fn join(&mut self, line: &LineName, want: WaitingRun) {
         let taken = self.limits.entry(line.0.clone()).or_default();
         let before = taken.first(line.1);
         taken.lines.entry(line.1).or_default().insert(want);
@@ -198,7 +198,7 @@ impl Slots {
         self.reopen(line, has_room, before, after);
     }
 
-    fn leave(&mut self, line: &LineName, want: Want) {
+    fn leave(&mut self, line: &LineName, want: WaitingRun) {
         let Some(taken) = self.limits.get_mut(&line.0) else { return };
         let before = taken.first(line.1);
         if let Some(wants) = taken.lines.get_mut(&line.1) {
@@ -214,7 +214,13 @@ impl Slots {
     }
 
     /// The first of a line has changed.
-    fn reopen(&mut self, line: &LineName, has_room: bool, before: Option<Want>, after: Option<Want>) {
+    fn reopen(
+        &mut self,
+        line: &LineName,
+        has_room: bool,
+        before: Option<WaitingRun>,
+        after: Option<WaitingRun>,
+    ) {
         if has_room && before != after {
             if let Some(before) = before {
                 self.open.remove(&(before, line.clone()));
@@ -232,8 +238,8 @@ impl Slots {
     }
 }
 
-impl Taken {
-    fn first(&self, max: u32) -> Option<Want> {
+impl TakenSlots {
+    fn first(&self, max: u32) -> Option<WaitingRun> {
         self.lines.get(&max).and_then(|wants| wants.first()).copied()
     }
 }

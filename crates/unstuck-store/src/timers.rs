@@ -12,21 +12,21 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 
-use crate::by_run::{ByRun, Place};
+use crate::by_run::{ByRun, UnitKey};
 use crate::contract::Due;
 
 /// The timers of runs and units.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
-    order: BTreeSet<(Time, RunId, Place)>,
+    order: BTreeSet<(Time, RunId, UnitKey)>,
     /// The timers of runs that are not parked, and those that signs of life have moved.
     places: ByRun<Timer>,
     /// Runs whose timers are not given.
     aside: FxHashSet<RunId>,
     /// Their timers that were met so far, by run: each is met once. And those of other runs that are withheld.
-    hidden: BTreeSet<(RunId, Time, Place)>,
+    hidden: BTreeSet<(RunId, Time, UnitKey)>,
     /// Those that wait for a turn, in the order in which they get one.
-    waiting: BTreeSet<(Time, RunId, Place)>,
+    waiting: BTreeSet<(Time, RunId, UnitKey)>,
 }
 
 /// The timer of one place.
@@ -108,7 +108,7 @@ impl Timers {
 
     /// Timers after this one, at most `limit`: by time, then by run and place. Those that wait for a turn are among them, and
     /// those that are hidden.
-    pub fn after(&self, after: Option<(Time, RunId, Place)>, limit: usize) -> Vec<Due> {
+    pub fn after(&self, after: Option<(Time, RunId, UnitKey)>, limit: usize) -> Vec<Due> {
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let order = self.order.range(range).take(limit).copied();
         let waiting = self.waiting.range(range).take(limit).copied();
@@ -164,7 +164,7 @@ impl Timers {
         due.map(|entry| self.entry(entry)).collect()
     }
 
-    fn entry(&self, &(due, run, unit): &(Time, RunId, Place)) -> Due {
+    fn entry(&self, &(due, run, unit): &(Time, RunId, UnitKey)) -> Due {
         let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
         Due { due, run, unit, heard }
     }
@@ -247,7 +247,7 @@ impl Timers {
         }
     }
 
-    fn leave(&mut self, due: Time, run: RunId, unit: Place) {
+    fn leave(&mut self, due: Time, run: RunId, unit: UnitKey) {
         self.order.remove(&(due, run, unit));
         if !self.hidden.is_empty() {
             self.hidden.remove(&(run, due, unit));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::Flow;
@@ -10,7 +10,7 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_store::conformance::driver::{Ask, Driver, user};
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::contract::{Locked, Stage, Store, StoreError};
-use unstuck_store::differential::agree;
+use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
 mod at_once {
@@ -41,7 +41,7 @@ fn the_deferred_store_fails_when_it_is_told_to() {
 #[test]
 fn both_lead_the_same_life() {
     for seed in 0..200 {
-        agree(MemoryStore::new, MemoryStore::deferred, seed, 200);
+        check_stores_agree(MemoryStore::new, MemoryStore::deferred, seed, 200);
     }
 }
 
@@ -154,7 +154,7 @@ fn stages_stay_outstanding_until_they_are_told() {
 fn without_history_nothing_can_be_taken_back() {
     let (mut driver, flow, run) = one_run(MemoryStore::without_history());
     driver.work(run, 0);
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
     assert_eq!(driver.run(run).state(), RunState::Completed);
     assert_eq!(driver.store.history(run, 0, 9), Ok(vec![]));
     driver.store.begin().unwrap();

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::Worker;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::Ready;
+use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::Candidate;
 use unstuck_store::ready::ReadyQueues;
 
@@ -21,14 +21,14 @@ type Lane = (Arc<str>, i32, FlowId);
 /// A parked run takes no part in the model: what is promised of it does not change.
 #[derive(Default)]
 struct Model {
-    entries: BTreeMap<(RunId, UnitRef), (Ready, bool)>,
+    entries: BTreeMap<(RunId, UnitRef), (ReadyAttempt, bool)>,
     turns: BTreeMap<Lane, u64>,
     turn: u64,
     parked: BTreeSet<RunId>,
 }
 
 impl Model {
-    fn set(&mut self, ready: Ready) {
+    fn set(&mut self, ready: ReadyAttempt) {
         let key = (ready.run, ready.unit);
         if self.entries.get(&key).is_some_and(|(old, _)| *old == ready) {
             return;
@@ -77,7 +77,7 @@ impl Model {
         waiting.map(|(ready, _)| ready.priority).max()
     }
 
-    fn place(&self, ready: &Ready) -> (Reverse<i32>, u64, FlowId, bool, Time, RunId, UnitRef) {
+    fn place(&self, ready: &ReadyAttempt) -> (Reverse<i32>, u64, FlowId, bool, Time, RunId, UnitRef) {
         let turn = self.turns[&lane(ready)];
         (Reverse(ready.priority), turn, ready.flow, !ready.front, ready.since, ready.run, ready.unit)
     }
@@ -89,7 +89,7 @@ impl Model {
     }
 }
 
-fn lane(ready: &Ready) -> Lane {
+fn lane(ready: &ReadyAttempt) -> Lane {
     (ready.queue.clone(), ready.priority, ready.flow)
 }
 
@@ -123,7 +123,7 @@ fn step(random: &mut Random, queues: &mut ReadyQueues, model: &mut Model, seed: 
             model.remove((run, unit));
         }
         5 => {
-            let mut entries: Vec<Ready> =
+            let mut entries: Vec<ReadyAttempt> =
                 (0..random.between(0, 4)).map(|_| some_ready(random, run)).collect();
             entries.sort_by_key(|ready| ready.unit);
             entries.dedup_by_key(|ready| ready.unit);
@@ -186,8 +186,8 @@ fn add_parked(random: &mut Random, queues: &mut ReadyQueues, model: &mut Model, 
     }
 }
 
-fn some_ready(random: &mut Random, run: RunId) -> Ready {
-    Ready {
+fn some_ready(random: &mut Random, run: RunId) -> ReadyAttempt {
+    ReadyAttempt {
         run,
         unit: some_unit(random),
         flow: FlowId(random.between(1, 3)),
@@ -202,7 +202,7 @@ fn some_ready(random: &mut Random, run: RunId) -> Ready {
 
 fn some_unit(random: &mut Random) -> UnitRef {
     let item = u32::try_from(random.between(0, 2)).unwrap();
-    UnitRef { step: StepIx(0), item: (item > 0).then_some(item) }
+    UnitRef { step: StepIndex(0), item: (item > 0).then_some(item) }
 }
 
 fn some_queue(random: &mut Random) -> Arc<str> {
@@ -221,9 +221,9 @@ fn some_offer(random: &mut Random) -> Offer {
 #[test]
 fn what_does_not_fit_costs_nothing() {
     let mut queues = ReadyQueues::default();
-    let heavy = |run: u64, flow: u64, load: u32| Ready {
+    let heavy = |run: u64, flow: u64, load: u32| ReadyAttempt {
         run: RunId(run),
-        unit: UnitRef::step(StepIx(0)),
+        unit: UnitRef::step(StepIndex(0)),
         flow: FlowId(flow),
         queue: "q".into(),
         priority: 0,

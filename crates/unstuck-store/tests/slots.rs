@@ -8,10 +8,10 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::run::Limit;
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotUse;
+use unstuck_core::wakeup::SlotClaim;
 use unstuck_store::slots::Slots;
 
-type Runs = BTreeMap<RunId, (SlotUse, Time)>;
+type Runs = BTreeMap<RunId, (SlotClaim, Time)>;
 
 #[test]
 fn slots_are_as_simple_as_their_model() {
@@ -26,15 +26,15 @@ fn slots_are_as_simple_as_their_model() {
             set(&mut model, run, slot, now);
             let limit = usize::try_from(random.between(0, 12)).unwrap();
             assert_eq!(slots.admissible(limit), admissible(&model, limit), "seed {seed}: {model:#?}");
-            let since = model.get(&run).filter(|(slot, _)| matches!(slot, SlotUse::Wants { .. }));
+            let since = model.get(&run).filter(|(slot, _)| matches!(slot, SlotClaim::Wants { .. }));
             assert_eq!(slots.wanted_since(run), since.map(|(_, since)| *since), "seed {seed}");
         }
     }
 }
 
-fn set(model: &mut Runs, run: RunId, slot: SlotUse, now: Time) {
+fn set(model: &mut Runs, run: RunId, slot: SlotClaim, now: Time) {
     let since = match (model.remove(&run), &slot) {
-        (Some((SlotUse::Wants { limit: old, .. }, since)), SlotUse::Wants { limit, .. })
+        (Some((SlotClaim::Wants { limit: old, .. }, since)), SlotClaim::Wants { limit, .. })
             if old.name == limit.name =>
         {
             since
@@ -49,9 +49,9 @@ fn admissible(model: &Runs, limit: usize) -> Vec<RunId> {
     let mut wants = Vec::new();
     for (run, (slot, since)) in model {
         match slot {
-            SlotUse::None => {}
-            SlotUse::Has { limit } => *taken.entry(limit.name.clone()).or_default() += 1,
-            SlotUse::Wants { limit, priority } => wants.push((Reverse(*priority), *since, *run, limit)),
+            SlotClaim::None => {}
+            SlotClaim::Has { limit } => *taken.entry(limit.name.clone()).or_default() += 1,
+            SlotClaim::Wants { limit, priority } => wants.push((Reverse(*priority), *since, *run, limit)),
         }
     }
     wants.sort_by_key(|(priority, since, run, _)| (*priority, *since, *run));
@@ -64,12 +64,12 @@ fn admissible(model: &Runs, limit: usize) -> Vec<RunId> {
     fits.map(|(_, _, run, _)| run).take(limit).collect()
 }
 
-fn some_use(random: &mut Random) -> SlotUse {
+fn some_use(random: &mut Random) -> SlotClaim {
     let name = ["a", "b", "c"][usize::try_from(random.between(0, 2)).unwrap()].into();
     let limit = Limit { name, max: u32::try_from(random.between(0, 4)).unwrap(), strict: false };
     match random.between(0, 4) {
-        0 => SlotUse::None,
-        1 => SlotUse::Has { limit },
-        _ => SlotUse::Wants { limit, priority: i32::try_from(random.between(0, 2)).unwrap() },
+        0 => SlotClaim::None,
+        1 => SlotClaim::Has { limit },
+        _ => SlotClaim::Wants { limit, priority: i32::try_from(random.between(0, 2)).unwrap() },
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
@@ -112,7 +112,7 @@ fn set(model: &mut Places, run: RunId, unit: Option<UnitRef>, due: Time) {
 
 fn some_unit(random: &mut Random) -> Option<UnitRef> {
     let step = u16::try_from(random.between(0, 3)).unwrap();
-    (step > 0).then(|| UnitRef::step(StepIx(step)))
+    (step > 0).then(|| UnitRef::step(StepIndex(step)))
 }
 
 fn some_time(random: &mut Random) -> Time {

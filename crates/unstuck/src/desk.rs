@@ -204,7 +204,7 @@ impl From<EngineError> for Unanswered {
 impl From<StoreError> for Unanswered {
     fn from(error: StoreError) -> Unanswered {
         let sentence = error.to_string();
-        if error.may_pass() { Unanswered::Unavailable(sentence) } else { Unanswered::Refused(sentence) }
+        if error.is_transient() { Unanswered::Unavailable(sentence) } else { Unanswered::Refused(sentence) }
     }
 }
 

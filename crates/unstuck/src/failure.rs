@@ -103,7 +103,7 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        if error.may_pass() {
+        if error.is_transient() {
             Failure::Unavailable(error.to_string())
         } else {
             Failure::new(error.to_string())

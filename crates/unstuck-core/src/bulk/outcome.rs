@@ -12,31 +12,31 @@ use crate::model::unit::Unit;
 const ENDED: &str = "its run ended";
 
 /// Whether a fact says how a resumed step came out: passed, or not.
-pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
+pub(crate) fn resume_result(fact: &UnitFact) -> Option<bool> {
     match fact {
         UnitFact::Ended { outcome: Outcome::Completed(_), .. }
         | UnitFact::Done { .. }
         | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. } => Some(true),
         UnitFact::Held
-        | UnitFact::WentOn
+        | UnitFact::Ignored
         | UnitFact::Scheduled { .. }
-        | UnitFact::Rested
+        | UnitFact::LeftInError
         | UnitFact::Failed
         | UnitFact::Closed { .. } => Some(false),
         UnitFact::Ended { .. }
-        | UnitFact::Bound { .. }
+        | UnitFact::InputBound { .. }
         | UnitFact::Queued { .. }
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
         | UnitFact::ReportIgnored { .. }
-        | UnitFact::Spared { .. }
+        | UnitFact::LimitExtended { .. }
         | UnitFact::Retry { .. }
         | UnitFact::PassedOver { .. }
         | UnitFact::Acknowledged { .. }
         | UnitFact::Deferred { .. }
-        | UnitFact::Anew { .. }
+        | UnitFact::Requeued { .. }
         | UnitFact::TimerSet { .. }
         | UnitFact::SignalAwaited { .. }
         | UnitFact::ChildStarted { .. }
@@ -47,9 +47,9 @@ pub(crate) fn settles(fact: &UnitFact) -> Option<bool> {
 }
 
 /// What a bulk action is told when this becomes true of a unit.
-pub(crate) fn outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
+pub(crate) fn unit_outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
     let target = unit.round.bulk?;
-    let result = if settles(fact)? {
+    let result = if resume_result(fact)? {
         TargetResult::Passed
     } else {
         let cause = unit.last_error().map(|error| error.cause.clone());
@@ -60,34 +60,34 @@ pub(crate) fn outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
 
 /// Whether a fact says how a run came out that was started again: completed, or not. A step that rests in error or is held
 /// waits for a person or a policy, as it did before.
-pub(crate) fn settles_run(fact: &Fact) -> Option<bool> {
+pub(crate) fn rerun_result(fact: &Fact) -> Option<bool> {
     match fact {
         Fact::Completed { .. } => Some(true),
         Fact::Failing { .. } | Fact::RunFailed { .. } | Fact::RunCancelled { .. } => Some(false),
         Fact::Unit { fact, .. } => match fact {
             UnitFact::Held
             | UnitFact::Scheduled { .. }
-            | UnitFact::Rested
+            | UnitFact::LeftInError
             | UnitFact::ChildChanged { state: RunState::Error | RunState::Held } => Some(false),
             UnitFact::Ended { .. }
             | UnitFact::Done { .. }
             | UnitFact::DoneByHand { .. }
             | UnitFact::Skipped { .. }
-            | UnitFact::WentOn
+            | UnitFact::Ignored
             | UnitFact::Failed
             | UnitFact::Closed { .. }
-            | UnitFact::Bound { .. }
+            | UnitFact::InputBound { .. }
             | UnitFact::Queued { .. }
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
             | UnitFact::ReportIgnored { .. }
-            | UnitFact::Spared { .. }
+            | UnitFact::LimitExtended { .. }
             | UnitFact::Retry { .. }
             | UnitFact::PassedOver { .. }
             | UnitFact::Acknowledged { .. }
             | UnitFact::Deferred { .. }
-            | UnitFact::Anew { .. }
+            | UnitFact::Requeued { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildStarted { .. }
@@ -115,7 +115,7 @@ pub(crate) fn settles_run(fact: &Fact) -> Option<bool> {
 /// What a bulk action is told when this becomes true of a run.
 pub(crate) fn run_outcome(run: &Run, fact: &Fact) -> Option<BulkOutcome> {
     let target = run.bulk?;
-    let result = if settles_run(fact)? {
+    let result = if rerun_result(fact)? {
         TargetResult::Passed
     } else {
         TargetResult::FailedAgain { cause: cause(run, fact) }

@@ -3,13 +3,13 @@
 use crate::bulk::{Bulk, BulkAction, BulkRef, BulkRerun, Target};
 use crate::command::{Changes, Command, Rerun};
 use crate::decide::unit_name;
-use crate::model::flow::{Flow, StepIx};
+use crate::model::flow::{Flow, StepIndex};
 use crate::model::run::{Origin, Run, RunState};
 use crate::model::unit::{StepRun, Unit, UnitRef, UnitState, Waiting};
 
 /// What of a run that has in common what was selected is acted on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TargetScope {
     /// The run itself.
     Run,
     /// These steps and items of it.
@@ -22,16 +22,16 @@ pub enum Reach {
 
 /// Which of what is open is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Which {
+pub struct TargetFilter {
     /// Errors that somebody has acknowledged, too.
     pub acknowledged: bool,
     /// Only what needs a person: errors that no policy resumes, and held steps.
     pub needs_person: bool,
 }
 
-impl Which {
+impl TargetFilter {
     /// Whether a unit in this state is meant.
-    fn fits(self, state: &UnitState) -> bool {
+    fn includes(self, state: &UnitState) -> bool {
         match state {
             UnitState::Error { resume, acknowledged, .. } => {
                 (self.acknowledged || acknowledged.is_none()) && !(self.needs_person && resume.is_some())
@@ -53,20 +53,26 @@ impl Which {
 /// Whether somebody has to do something about this very run: one of its steps is held, or in error, with no policy that
 /// resumes it and nobody who has acknowledged it.
 pub fn needs_person(run: &Run) -> bool {
-    let which = Which { acknowledged: false, needs_person: true };
-    !run.is_final() && !run.units_where(|unit| which.fits(&unit.state)).is_empty()
+    let which = TargetFilter { acknowledged: false, needs_person: true };
+    !run.is_final() && !run.units_where(|unit| which.includes(&unit.state)).is_empty()
 }
 
 /// What of a run is acted on that has in common what was selected. `by_state`: it was selected by its state too.
 /// `flow` is its flow, unless that cannot be used any more.
-pub fn reach(action: &BulkAction, run: &Run, flow: Option<&Flow>, which: Which, by_state: bool) -> Reach {
-    let itself = |is_meant: bool| if is_meant { Reach::Run } else { Reach::NotMeant };
+pub fn target_scope(
+    action: &BulkAction,
+    run: &Run,
+    flow: Option<&Flow>,
+    which: TargetFilter,
+    by_state: bool,
+) -> TargetScope {
+    let itself = |is_meant: bool| if is_meant { TargetScope::Run } else { TargetScope::NotMeant };
     match action {
         BulkAction::Cancel => itself(!run.is_final() && (!which.needs_person || needs_person(run))),
-        BulkAction::Forget if run.is_final() => Reach::Run,
-        BulkAction::Forget => Reach::LeftOut,
+        BulkAction::Forget if run.is_final() => TargetScope::Run,
+        BulkAction::Forget => TargetScope::LeftOut,
         BulkAction::Rerun { .. } => match run.state() {
-            RunState::Failed => Reach::Run,
+            RunState::Failed => TargetScope::Run,
             RunState::Completed | RunState::Cancelled => itself(by_state),
             RunState::Queued
             | RunState::Running
@@ -76,14 +82,15 @@ pub fn reach(action: &BulkAction, run: &Run, flow: Option<&Flow>, which: Which, 
             | RunState::Paused
             | RunState::Superseded => {
                 // Nobody looks for these by chance.
-                if by_state { Reach::LeftOut } else { Reach::NotMeant }
+                if by_state { TargetScope::LeftOut } else { TargetScope::NotMeant }
             }
         },
         // What has ended is no concern of the others.
-        _ if run.is_final() => Reach::NotMeant,
-        BulkAction::Resume { .. } | BulkAction::Acknowledge => {
-            units_or(run.units_where(|unit| in_error(unit) && which.fits(&unit.state)), Reach::NotMeant)
-        }
+        _ if run.is_final() => TargetScope::NotMeant,
+        BulkAction::Resume { .. } | BulkAction::Acknowledge => units_or(
+            run.units_where(|unit| in_error(unit) && which.includes(&unit.state)),
+            TargetScope::NotMeant,
+        ),
         BulkAction::Choose { step, .. } => {
             let is_meant = |unit: &UnitRef| {
                 let is = |step| flow.is_some_and(|flow| is_named(flow, *unit, step));
@@ -91,25 +98,27 @@ pub fn reach(action: &BulkAction, run: &Run, flow: Option<&Flow>, which: Which, 
             };
             let mut held = run.units_where(|unit| matches!(unit.state, UnitState::Held { .. }));
             held.retain(is_meant);
-            units_or(held, Reach::NotMeant)
+            units_or(held, TargetScope::NotMeant)
         }
         BulkAction::Signal { name, .. } => {
             let waits = |unit: &Unit| matches!(&unit.state, UnitState::Waiting(Waiting::Signal { name: wanted, .. }) if wanted == name);
-            if run.units_where(waits).is_empty() { Reach::LeftOut } else { Reach::Run }
+            if run.units_where(waits).is_empty() { TargetScope::LeftOut } else { TargetScope::Run }
         }
         BulkAction::Skip { step } | BulkAction::Complete { step, .. } => {
             let id = step.split_once('[').map_or(&**step, |(id, _)| id);
-            let Some(flow) = flow.filter(|flow| flow.find(id).is_some()) else { return Reach::NotMeant };
+            let Some(flow) = flow.filter(|flow| flow.find_step(id).is_some()) else {
+                return TargetScope::NotMeant;
+            };
             let mut units = units_named(run, flow, step).unwrap_or_default();
-            let is_meant = |unit: &Unit| rests(&unit.state) && which.fits(&unit.state);
+            let is_meant = |unit: &Unit| can_be_ended(&unit.state) && which.includes(&unit.state);
             units.retain(|unit| run.unit(*unit).is_some_and(is_meant));
-            units_or(units, if which.needs_person { Reach::NotMeant } else { Reach::LeftOut })
+            units_or(units, if which.needs_person { TargetScope::NotMeant } else { TargetScope::LeftOut })
         }
     }
 }
 
-fn units_or(units: Vec<UnitRef>, none: Reach) -> Reach {
-    if units.is_empty() { none } else { Reach::Units(units) }
+fn units_or(units: Vec<UnitRef>, none: TargetScope) -> TargetScope {
+    if units.is_empty() { none } else { TargetScope::Units(units) }
 }
 
 fn in_error(unit: &Unit) -> bool {
@@ -117,7 +126,7 @@ fn in_error(unit: &Unit) -> bool {
 }
 
 /// Whether it can be ended from outside.
-fn rests(state: &UnitState) -> bool {
+fn can_be_ended(state: &UnitState) -> bool {
     matches!(
         state,
         UnitState::Error { .. } | UnitState::Held { .. } | UnitState::Waiting(_) | UnitState::Ready(_)
@@ -142,7 +151,8 @@ pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, S
             (id, Some(item))
         }
     };
-    let step: StepIx = flow.find(id).ok_or_else(|| format!("flow `{}` has no step `{id}`", flow.name))?;
+    let step: StepIndex =
+        flow.find_step(id).ok_or_else(|| format!("flow `{}` has no step `{id}`", flow.name))?;
     match (run.step(step), item) {
         (StepRun::Single(_), None) => Ok(vec![UnitRef::step(step)]),
         (StepRun::Single(_), Some(_)) => Err(format!("step `{id}` has no items")),
@@ -163,7 +173,7 @@ pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, S
 }
 
 /// Why a run that is final cannot be rerun like this, if it cannot.
-pub fn may_rerun(run: &Run, continues: bool) -> Result<(), String> {
+pub fn check_rerun(run: &Run, continues: bool) -> Result<(), String> {
     // A handler is the last thing that its run does, so nobody else runs it again.
     if let Origin::Child { parent, .. } = &run.origin {
         return Err(format!(
@@ -193,7 +203,7 @@ pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Resu
         BulkAction::Acknowledge => Command::Acknowledge { unit: Some(in_error()?), by, reason },
         BulkAction::Cancel => Command::Cancel { by, reason },
         BulkAction::Rerun { again, input, step_input } => {
-            may_rerun(run, *again == BulkRerun::Continue)?;
+            check_rerun(run, *again == BulkRerun::Continue)?;
             let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
             Command::Rerun { what: steps_of(again, flow)?, changes: Box::new(changes), by }
         }
@@ -219,7 +229,7 @@ fn steps_of(again: &BulkRerun, flow: &Flow) -> Result<Rerun, String> {
         BulkRerun::All => Rerun::All,
         BulkRerun::Steps(names) => {
             let find = |name: &std::sync::Arc<str>| {
-                flow.find(name).ok_or_else(|| format!("flow `{}` has no step `{name}`", flow.name))
+                flow.find_step(name).ok_or_else(|| format!("flow `{}` has no step `{name}`", flow.name))
             };
             Rerun::Steps(names.iter().map(find).collect::<Result<_, _>>()?)
         }

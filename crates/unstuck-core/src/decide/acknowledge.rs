@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decide::resume::in_error;
+use crate::decide::resume::units_in_error;
 use crate::decide::{Answer, Draft};
 use crate::event::UnitFact;
 use crate::model::unit::{UnitRef, UnitState};
@@ -14,7 +14,7 @@ pub(crate) fn acknowledge(
     unit: Option<UnitRef>,
     reason: Option<&Arc<str>>,
 ) -> Result<Answer, Refusal> {
-    let mut units = in_error(draft, unit, "be acknowledged")?;
+    let mut units = units_in_error(draft, unit, "be acknowledged")?;
     units.retain(|unit| matches!(draft.unit(*unit).state, UnitState::Error { acknowledged: None, .. }));
     if units.is_empty() {
         return Ok(Answer::Already);

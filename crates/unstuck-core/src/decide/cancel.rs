@@ -6,33 +6,33 @@ use crate::command::NoticeBody;
 use crate::decide::{Answer, Draft};
 use crate::event::{Closing, Fact, UnitFact};
 use crate::model::attempt::Cancelled;
-use crate::model::run::{Failing, Handler, Phase, RunState, Serves};
+use crate::model::run::{Failing, Handler, ParentAttempt, Phase, RunState};
 use crate::model::unit::{ItemsEnd, StepRun};
-use crate::recovery::failing;
+use crate::recovery::failing_run;
 use crate::refusal::Refusal;
 
 /// Somebody cancels the run.
 pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+    let run = draft.existing_run()?;
     if run.state() == RunState::Cancelled {
         return Ok(Answer::Already);
     }
     draft.open_run()?;
-    for (child, serves) in failing::active_children(draft) {
+    for (child, serves) in failing_run::active_children(draft) {
         draft.notify(child, NoticeBody::CancelChild { serves });
     }
     if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) =
         &draft.run().phase
     {
         let handler = *handler;
-        let serves = Serves { generation: draft.run().generation, attempt: 0 };
+        let serves = ParentAttempt { generation: draft.run().generation, attempt: 0 };
         draft.notify(handler, NoticeBody::CancelChild { serves });
     }
-    failing::void_attempts(draft, Cancelled::RunCancelled);
+    failing_run::void_attempts(draft, Cancelled::RunCancelled);
     for unit in draft.run().units_where(|unit| !unit.state.is_final()) {
         draft.emit_unit(unit, UnitFact::Closed { how: Closing::Cancelled });
     }
-    for step in draft.flow().places() {
+    for step in draft.flow().step_indices() {
         if let StepRun::Items(items) = draft.run().step(step)
             && matches!(items.end, ItemsEnd::Open)
         {
@@ -44,8 +44,8 @@ pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Res
 }
 
 /// The parent no longer needs what was done for this attempt.
-pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> Result<Answer, Refusal> {
+    let run = draft.existing_run()?;
     if run.is_final() || run.origin.serves() != Some(serves) {
         return Ok(Answer::Already);
     }

@@ -1,20 +1,20 @@
 //! What children tell their parents, and what that does to the parent's step.
 
+use crate::advance::{advance_after, is_failing};
 use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody, StartChild};
 use crate::decide::{Answer, Draft};
 use crate::event::{Fact, UnitFact};
 use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::{CHILD_ACTION, Error, RunError};
-use crate::model::run::{Failing, Handler, Origin, Phase, RunState, Serves};
-use crate::model::unit::{Doing, UnitRef};
-use crate::recovery::failing;
-use crate::recovery::ladder::{self, Verdict};
+use crate::model::run::{Failing, Handler, Origin, ParentAttempt, Phase, RunState};
+use crate::model::unit::{AttemptPhase, UnitRef};
+use crate::recovery::failing_run;
+use crate::recovery::ladder::{self, AttemptError};
 use crate::refusal::Refusal;
-use crate::schedule::{advance_after, is_failing};
 
 /// A child that cannot be started has failed: what its parent is told.
-pub fn refuse_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice> {
+pub fn notice_of_refused_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice> {
     let error = Error::found_by(CHILD_ACTION, cause);
     let how = ChildEnd::Failed(Box::new(RunError::of_run(error)));
     let parent = child.origin.parent()?;
@@ -23,32 +23,36 @@ pub fn refuse_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice
 }
 
 /// A child tells what it is doing.
-pub(crate) fn changed(
+pub(crate) fn child_changed(
     draft: &mut Draft<'_, '_>,
     child: &ChildRef,
     state: RunState,
 ) -> Result<Answer, Refusal> {
-    if draft.existing()?.is_final() {
+    if draft.existing_run()?.is_final() {
         return Ok(Answer::Already);
     }
-    match place_of(draft, child) {
-        Some(Place::Handler(known)) if known != state => draft.emit(Fact::HandlerChanged { state }),
-        Some(Place::Unit { unit, state: known, .. }) if known != state => {
+    match position_of(draft, child) {
+        Some(ChildPosition::Handler(known)) if known != state => draft.emit(Fact::HandlerChanged { state }),
+        Some(ChildPosition::Unit { unit, state: known, .. }) if known != state => {
             draft.emit_unit(unit, UnitFact::ChildChanged { state });
         }
-        Some(Place::Handler(_) | Place::Unit { .. }) | None => return Ok(Answer::Already),
+        Some(ChildPosition::Handler(_) | ChildPosition::Unit { .. }) | None => return Ok(Answer::Already),
     }
     Ok(Answer::Done)
 }
 
 /// A child has ended.
-pub(crate) fn ended(draft: &mut Draft<'_, '_>, child: &ChildRef, how: ChildEnd) -> Result<Answer, Refusal> {
-    if draft.existing()?.is_final() {
+pub(crate) fn child_ended(
+    draft: &mut Draft<'_, '_>,
+    child: &ChildRef,
+    how: ChildEnd,
+) -> Result<Answer, Refusal> {
+    if draft.existing_run()?.is_final() {
         return Ok(Answer::Already);
     }
-    match place_of(draft, child) {
+    match position_of(draft, child) {
         None => return Ok(Answer::Already),
-        Some(Place::Handler(_)) => {
+        Some(ChildPosition::Handler(_)) => {
             let handler_error = match how {
                 ChildEnd::Completed(_) => None,
                 ChildEnd::Failed(error) => Some(error),
@@ -56,27 +60,27 @@ pub(crate) fn ended(draft: &mut Draft<'_, '_>, child: &ChildRef, how: ChildEnd) 
             };
             draft.emit(Fact::RunFailed { handler_error });
         }
-        Some(Place::Unit { unit, attempt, .. }) => unit_ended(draft, unit, attempt, how),
+        Some(ChildPosition::Unit { unit, attempt, .. }) => end_step_of_child(draft, unit, attempt, how),
     }
     Ok(Answer::Done)
 }
 
-fn unit_ended(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: ChildEnd) {
+fn end_step_of_child(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: ChildEnd) {
     let (outcome, verdict) = match how {
         ChildEnd::Completed(output) => (Outcome::Completed(output), None),
         ChildEnd::Failed(failed) if failed.fatal => {
-            (Outcome::Failed(Box::new(failed.error)), Some(Verdict::Failed))
+            (Outcome::Failed(Box::new(failed.error)), Some(AttemptError::Failed))
         }
-        ChildEnd::Failed(failed) => (Outcome::Stalled(Box::new(failed.error)), Some(Verdict::Stalled)),
+        ChildEnd::Failed(failed) => (Outcome::Stalled(Box::new(failed.error)), Some(AttemptError::Stalled)),
         ChildEnd::Cancelled => {
             let error = cancelled_error("the child run was cancelled").error;
-            (Outcome::Failed(Box::new(error)), Some(Verdict::Failed))
+            (Outcome::Failed(Box::new(error)), Some(AttemptError::Failed))
         }
     };
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
     match verdict {
         Some(verdict) => ladder::climb(draft, unit, verdict),
-        None if is_failing(draft.run()) => failing::go_on(draft),
+        None if is_failing(draft.run()) => failing_run::advance_failing(draft),
         None => advance_after(draft, unit.step),
     }
 }
@@ -86,31 +90,31 @@ fn cancelled_error(cause: &str) -> RunError {
 }
 
 /// Where a run keeps a child.
-enum Place {
+enum ChildPosition {
     Handler(RunState),
     Unit { unit: UnitRef, attempt: u32, state: RunState },
 }
 
 /// Where this run keeps the child, if it still waits for this generation of it.
-fn place_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<Place> {
+fn position_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<ChildPosition> {
     let run = draft.run();
     match &child.origin {
         Origin::Root => None,
-        Origin::Handler { generation, .. } => {
-            match &run.phase {
-                Phase::Failing(Failing {
-                    handler: Some(Handler { run: Some(known), state, .. }), ..
-                }) if *known == child.run && *generation == run.generation => Some(Place::Handler(*state)),
-                Phase::Failing(_) | Phase::Going | Phase::Ended(_) => None,
+        Origin::Handler { generation, .. } => match &run.phase {
+            Phase::Failing(Failing { handler: Some(Handler { run: Some(known), state, .. }), .. })
+                if *known == child.run && *generation == run.generation =>
+            {
+                Some(ChildPosition::Handler(*state))
             }
-        }
+            Phase::Failing(_) | Phase::Going | Phase::Ended(_) => None,
+        },
         Origin::Child { unit, serves, .. } => {
             let state = run.unit(*unit)?;
             let live = state.state.live()?;
-            let Doing::Child { state: told, .. } = &live.doing else { return None };
-            let now = Serves { generation: run.generation, attempt: live.attempt };
+            let AttemptPhase::Child { state: told, .. } = &live.doing else { return None };
+            let now = ParentAttempt { generation: run.generation, attempt: live.attempt };
             let is_awaited = state.child == Some(child.run) && *serves == now;
-            is_awaited.then_some(Place::Unit { unit: *unit, attempt: live.attempt, state: *told })
+            is_awaited.then_some(ChildPosition::Unit { unit: *unit, attempt: live.attempt, state: *told })
         }
     }
 }

@@ -14,43 +14,43 @@ use crate::id::{PayloadId, RunId};
 use crate::json::{INLINE_BYTES, Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::expression::{Reads, Scope};
-use crate::model::flow::{Flow, Step, StepIx};
-use crate::model::run::{End, Phase, Run, RunState};
+use crate::model::flow::{Flow, Step, StepIndex};
+use crate::model::run::{Phase, Run, RunOutcome, RunState};
 use crate::model::unit::{Unit, UnitRef};
 use crate::refusal::Refusal;
 use crate::time::Time;
 
 /// A decision in the making.
 pub(crate) struct Draft<'d, 'c> {
-    run: Subject<'d>,
+    run: DraftRun<'d>,
     pub(crate) context: &'d mut Context<'c>,
     facts: Vec<Fact>,
     pub(crate) decision: Decision,
     /// Steps that are worth a look, and whether somebody is looking.
-    pub(crate) work: Vec<StepIx>,
+    pub(crate) work: Vec<StepIndex>,
     pub(crate) is_advancing: bool,
 }
 
 /// The run that is decided on.
-enum Subject<'d> {
+enum DraftRun<'d> {
     /// It exists.
     Existing(&'d mut Run),
     /// It does not, until it is started.
     New(Option<Box<Run>>),
 }
 
-impl Subject<'_> {
+impl DraftRun<'_> {
     fn get(&self) -> Option<&Run> {
         match self {
-            Subject::Existing(run) => Some(run),
-            Subject::New(run) => run.as_deref(),
+            DraftRun::Existing(run) => Some(run),
+            DraftRun::New(run) => run.as_deref(),
         }
     }
 
     fn get_mut(&mut self) -> Option<&mut Run> {
         match self {
-            Subject::Existing(run) => Some(run),
-            Subject::New(run) => run.as_deref_mut(),
+            DraftRun::Existing(run) => Some(run),
+            DraftRun::New(run) => run.as_deref_mut(),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Subject<'_> {
 impl<'d, 'c> Draft<'d, 'c> {
     pub(crate) fn new(run: Option<&'d mut Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
         Draft {
-            run: run.map_or(Subject::New(None), Subject::Existing),
+            run: run.map_or(DraftRun::New(None), DraftRun::Existing),
             context,
             facts: Vec::with_capacity(4),
             decision: Decision::default(),
@@ -68,23 +68,23 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// The run, which must exist.
-    pub(crate) fn existing(&self) -> Result<&Run, Refusal> {
+    pub(crate) fn existing_run(&self) -> Result<&Run, Refusal> {
         self.run.get().ok_or(Refusal::UnknownRun(self.context.run))
     }
 
     /// The run, which must exist and not be final.
     pub(crate) fn open_run(&self) -> Result<&Run, Refusal> {
-        let run = self.existing()?;
+        let run = self.existing_run()?;
         if run.is_final() { Err(Refusal::Final(run.state())) } else { Ok(run) }
     }
 
     /// The unit, which must exist.
     pub(crate) fn existing_unit(&self, unit: UnitRef) -> Result<&Unit, Refusal> {
-        self.existing()?.unit(unit).ok_or_else(|| Refusal::UnknownUnit(self.name(unit)))
+        self.existing_run()?.unit(unit).ok_or_else(|| Refusal::UnknownUnit(self.name(unit)))
     }
 
     /// The run, if there is one.
-    pub(crate) fn maybe(&self) -> Option<&Run> {
+    pub(crate) fn run_if_any(&self) -> Option<&Run> {
         self.run.get()
     }
 
@@ -120,9 +120,9 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn emit(&mut self, fact: Fact) {
-        if let Some(run) = self.maybe() {
+        if let Some(run) = self.run_if_any() {
             let of_unit = if let Fact::Unit { unit, fact } = &fact {
-                run.unit(*unit).and_then(|unit| bulk::outcome(unit, fact))
+                run.unit(*unit).and_then(|unit| bulk::unit_outcome(unit, fact))
             } else {
                 None
             };
@@ -130,8 +130,8 @@ impl<'d, 'c> Draft<'d, 'c> {
             self.decision.outcomes.extend(of_unit.into_iter().chain(of_run));
         }
         match (&mut self.run, &fact) {
-            (Subject::New(run), Fact::Started(started)) => {
-                *run = Some(Box::new(evolve::start(started, self.context.now)));
+            (DraftRun::New(run), Fact::Started(started)) => {
+                *run = Some(Box::new(evolve::new_run(started, self.context.now)));
             }
             (subject, fact) => {
                 if let Some(run) = subject.get_mut() {
@@ -171,7 +171,8 @@ impl<'d, 'c> Draft<'d, 'c> {
     /// how much.
     pub(crate) fn correct_clock(&mut self) -> i64 {
         let clock = self.context.clock;
-        let by = self.maybe().filter(|run| !run.is_final()).map_or(0, |run| clock.saturating_sub(run.clock));
+        let by =
+            self.run_if_any().filter(|run| !run.is_final()).map_or(0, |run| clock.saturating_sub(run.clock));
         if by != 0 {
             self.emit(Fact::ClockCorrected { by });
         }
@@ -179,7 +180,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// Takes that back: the command is refused, and the run is as it was.
-    pub(crate) fn uncorrect_clock(&mut self, by: i64) {
+    pub(crate) fn undo_clock_correction(&mut self, by: i64) {
         if let Some(run) = self.run.get_mut().filter(|_| by != 0) {
             evolve::apply(run, &Fact::ClockCorrected { by: by.saturating_neg() }, self.context.now);
         }
@@ -202,7 +203,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// Keeps a payload: with the event if it is small, else apart.
-    pub(crate) fn keep(&mut self, json: Json) -> Payload {
+    pub(crate) fn store_payload(&mut self, json: Json) -> Payload {
         if json.text().len() <= INLINE_BYTES {
             return Payload::Inline(json);
         }
@@ -212,7 +213,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// The text of a payload that was asked for, or that this decision has made.
-    pub(crate) fn json(&self, payload: &Payload) -> Result<Json, String> {
+    pub(crate) fn payload_json(&self, payload: &Payload) -> Result<Json, String> {
         match payload {
             Payload::Inline(json) => Ok(json.clone()),
             Payload::Stored(id) => {
@@ -227,14 +228,14 @@ impl<'d, 'c> Draft<'d, 'c> {
     pub(crate) fn scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
         let mut scope = Scope { item, now: self.now(), ..Scope::default() };
         if reads.input {
-            scope.input = self.json(&self.run().input)?.value();
+            scope.input = self.payload_json(&self.run().input)?.value();
         }
         if reads.run {
             scope.run = self.run_value();
         }
         for step in &reads.steps {
             let output = match self.run().step(*step).output() {
-                Some(output) => self.json(output)?.value(),
+                Some(output) => self.payload_json(output)?.value(),
                 None => Value::Null,
             };
             scope.steps.push((self.flow().step(*step).id.clone(), output));
@@ -267,7 +268,7 @@ impl<'d, 'c> Draft<'d, 'c> {
         {
             let (seq, now) = (run.seq + 1, self.context.now);
             let at = now.max(run.updated_at);
-            evolve::settle(run, seq, at);
+            evolve::finish_event(run, seq, at);
             let clock = (at != now).then_some(now);
             // Whoever asked for something that changes nothing has not set the clock.
             let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
@@ -280,27 +281,27 @@ impl<'d, 'c> Draft<'d, 'c> {
             if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
                 && let Some(parent) = run.origin.parent()
             {
-                let body = tell_parent(run, after);
+                let body = notice_to_parent(run, after);
                 self.decision.notices.push(Notice { to: parent, body });
             }
         }
         let new = match self.run {
-            Subject::Existing(_) => None,
-            Subject::New(run) => run,
+            DraftRun::Existing(_) => None,
+            DraftRun::New(run) => run,
         };
         (self.decision, new)
     }
 }
 
 /// What a parent is told when its child's state has changed.
-fn tell_parent(run: &Run, state: RunState) -> NoticeBody {
+fn notice_to_parent(run: &Run, state: RunState) -> NoticeBody {
     let child = ChildRef { run: run.id, origin: run.origin.clone() };
     match &run.phase {
         Phase::Ended(ended) => {
             let how = match &ended.how {
-                End::Completed { output } => ChildEnd::Completed(output.clone()),
-                End::Failed { error, .. } => ChildEnd::Failed(error.clone()),
-                End::Cancelled { .. } | End::Superseded { .. } => ChildEnd::Cancelled,
+                RunOutcome::Completed { output } => ChildEnd::Completed(output.clone()),
+                RunOutcome::Failed { error, .. } => ChildEnd::Failed(error.clone()),
+                RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => ChildEnd::Cancelled,
             };
             NoticeBody::ChildEnded { child, how }
         }

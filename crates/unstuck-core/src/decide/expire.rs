@@ -1,62 +1,62 @@
 //! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
 
+use crate::advance::{advance_after, begin_attempt, end_by_engine};
 use crate::decide::{Answer, Draft, LeaseMove, Withheld};
-use crate::downtime::reached;
+use crate::downtime::limit_reached_at;
 use crate::event::UnitFact;
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Outcome, StuckLimit};
 use crate::model::error::{Error, Reason, TIMEOUT_ACTION};
 use crate::model::run::Phase;
-use crate::model::unit::{Doing, Live, Queued, UnitRef, UnitState, Waiting};
-use crate::recovery::ladder::{self, Verdict};
-use crate::recovery::{failing, policies, stuck};
+use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, UnitRef, UnitState, Waiting};
+use crate::recovery::ladder::{self, AttemptError};
+use crate::recovery::{failing_run, policy_resume, stuck};
 use crate::refusal::Refusal;
-use crate::schedule::{advance_after, begin, end_by_engine};
 use crate::time::{Millis, Time};
-use crate::wakeup::{first_limit, queue_limit};
+use crate::wakeup::{first_limit, queue_timeout_at};
 
 /// A timer has come due: whatever is due by now is done, and nothing else.
-pub(crate) fn due(
+pub(crate) fn fire_due(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
     heard: Option<Time>,
 ) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+    let run = draft.existing_run()?;
     if run.is_final() {
         return Ok(Answer::Already);
     }
     let Some(unit) = unit else {
-        return Ok(deadline(draft));
+        return Ok(expire_deadline(draft));
     };
     let Some(state) = run.unit(unit) else { return Ok(Answer::Already) };
     match &state.state {
         UnitState::Active(live) => {
             let live = live.clone();
-            Ok(limit(draft, unit, &live, heard))
+            Ok(expire_limit(draft, unit, &live, heard))
         }
         UnitState::Ready(queued) => {
             let queued = *queued;
-            Ok(queued_too_long(draft, unit, &queued))
+            Ok(expire_queue_timeout(draft, unit, &queued))
         }
         UnitState::Waiting(waiting) => {
             let waiting = waiting.clone();
-            Ok(waited(draft, unit, &waiting))
+            Ok(end_wait(draft, unit, &waiting))
         }
         UnitState::Error { resume: Some(resume), .. } => {
             let resume = resume.clone();
-            if !policies::may_resume(draft, &resume) {
+            if !policy_resume::can_resume_now(draft, &resume) {
                 return Ok(Answer::Already);
             }
             // Resumed where nobody executes it, it would be in error no more, and nothing would come of it.
-            if !draft.context.homes.drives(draft.run()) {
+            if !draft.context.homes.executes(draft.run()) {
                 draft.decision.withheld = Some(Withheld::ForHome);
                 return Ok(Answer::Already);
             }
-            if policies::waits(draft, &resume) {
+            if policy_resume::must_wait(draft, &resume) {
                 draft.decision.withheld = Some(Withheld::ForTurn);
                 return Ok(Answer::Already);
             }
-            policies::resume_due(draft, unit, &resume);
+            policy_resume::fire_resume(draft, unit, &resume);
             Ok(Answer::Done)
         }
         UnitState::Pending
@@ -71,30 +71,34 @@ pub(crate) fn due(
 }
 
 /// The worker of this attempt is gone, with other attempts or alone.
-pub(crate) fn lost(draft: &mut Draft<'_, '_>, id: AttemptId, with_others: bool) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+pub(crate) fn lose_worker(
+    draft: &mut Draft<'_, '_>,
+    id: AttemptId,
+    with_others: bool,
+) -> Result<Answer, Refusal> {
+    let run = draft.existing_run()?;
     let state = run.unit(id.unit).map(|unit| (&unit.state, unit.round));
     let Some((UnitState::Active(live), round)) = state else { return Ok(Answer::Already) };
     if run.generation != id.generation || live.attempt != id.attempt {
         return Ok(Answer::Already);
     }
     let heard = last_heard(live, None);
-    stuck::dispose(draft, id.unit, StuckLimit::Gone, heard, with_others && round.losses == 0);
+    stuck::end_stuck_attempt(draft, id.unit, StuckLimit::Gone, heard, with_others && round.losses == 0);
     Ok(Answer::Done)
 }
 
-fn deadline(draft: &mut Draft<'_, '_>) -> Answer {
+fn expire_deadline(draft: &mut Draft<'_, '_>) -> Answer {
     let run = draft.run();
     let over = run.deadline.is_some_and(|deadline| deadline <= draft.now());
     match run.phase {
-        Phase::Going if over => failing::miss_deadline(draft),
-        Phase::Failing(_) if over && run.has_active() => failing::stop_draining(draft),
+        Phase::Going if over => failing_run::miss_deadline(draft),
+        Phase::Failing(_) if over && run.has_active() => failing_run::stop_draining(draft),
         Phase::Going | Phase::Failing(_) | Phase::Ended(_) => return Answer::Already,
     }
     Answer::Done
 }
 
-fn limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, heard: Option<Time>) -> Answer {
+fn expire_limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, heard: Option<Time>) -> Answer {
     let Some((due, which)) = first_limit(draft.step(unit), live, heard) else { return Answer::Already };
     if due > draft.now() {
         let heard = last_heard(live, heard);
@@ -103,65 +107,73 @@ fn limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, heard: Option<Ti
     }
     let heard = last_heard(live, heard);
     let spared = match which {
-        StuckLimit::Start(limit) | StuckLimit::Heartbeat(limit) => spare(draft, unit, heard, limit, due),
+        StuckLimit::Start(limit) | StuckLimit::Heartbeat(limit) => {
+            extend_for_downtime(draft, unit, heard, limit, due)
+        }
         StuckLimit::Total(_) | StuckLimit::Gone => false,
     };
     if !spared {
-        stuck::dispose(draft, unit, which, heard, false);
+        stuck::end_stuck_attempt(draft, unit, which, heard, false);
     }
     Answer::Done
 }
 
 /// Moves a limit on by the time in which the engine could not take answers; false if there is nothing left to move.
-fn spare(draft: &mut Draft<'_, '_>, unit: UnitRef, from: Time, limit: Millis, due: Time) -> bool {
-    let until = reached(from, limit, draft.context.downtimes);
+fn extend_for_downtime(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    from: Time,
+    limit: Millis,
+    due: Time,
+) -> bool {
+    let until = limit_reached_at(from, limit, draft.context.downtimes);
     if until <= draft.now() {
         return false;
     }
     let is_heard = matches!(draft.unit(unit).state, UnitState::Active(_));
     let heard = is_heard.then_some(from);
-    draft.emit_unit(unit, UnitFact::Spared { until, by: until.since(due), heard });
+    draft.emit_unit(unit, UnitFact::LimitExtended { until, by: until.since(due), heard });
     true
 }
 
-fn last_heard(live: &Live, moved: Option<Time>) -> Time {
+fn last_heard(live: &LiveAttempt, moved: Option<Time>) -> Time {
     let recorded = match &live.doing {
-        Doing::Dequeued { at, .. } => *at,
-        Doing::Working { heard, .. } => *heard,
-        Doing::Child { started_at, .. } => *started_at,
+        AttemptPhase::Dequeued { at, .. } => *at,
+        AttemptPhase::Working { heard, .. } => *heard,
+        AttemptPhase::Child { started_at, .. } => *started_at,
     };
     moved.map_or(recorded, |moved| moved.max(recorded))
 }
 
 /// Nobody took it in time: *stalled*, nobody blamed.
-fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queued) -> Answer {
+fn expire_queue_timeout(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &QueuedAttempt) -> Answer {
     let step = draft.step(unit);
-    let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_limit(step, queued)) else {
+    let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_timeout_at(step, queued)) else {
         return Answer::Already;
     };
-    if due > draft.now() || !draft.run().may_go_on() {
+    if due > draft.now() || !draft.run().can_schedule() {
         return Answer::Already;
     }
-    if spare(draft, unit, queued.since, limit, due) {
+    if extend_for_downtime(draft, unit, queued.since, limit, due) {
         return Answer::Done;
     }
     let cause = format!("nobody took it within queueTimeout {limit}");
     let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
     let outcome = Outcome::Stalled(Box::new(error));
     end_by_engine(draft, unit, outcome);
-    ladder::climb(draft, unit, Verdict::Stalled);
+    ladder::climb(draft, unit, AttemptError::Stalled);
     Answer::Done
 }
 
 /// A timer, a retry or the patience of a signal step has run out. A paused run waits.
-fn waited(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer {
+fn end_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer {
     let is_due = waiting.due().is_some_and(|due| due <= draft.now());
     if !is_due || draft.run().paused.is_some() || !matches!(draft.run().phase, Phase::Going) {
         return Answer::Already;
     }
     match waiting {
         Waiting::Again { by, place, .. } => {
-            begin(draft, unit, Some(*by), *place);
+            begin_attempt(draft, unit, Some(*by), *place);
             advance_after(draft, unit.step);
         }
         Waiting::Timer { .. } => {
@@ -173,7 +185,7 @@ fn waited(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer
             let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
             let outcome = Outcome::Stalled(Box::new(error));
             end_by_engine(draft, unit, outcome);
-            ladder::climb(draft, unit, Verdict::Stalled);
+            ladder::climb(draft, unit, AttemptError::Stalled);
         }
     }
     Answer::Done

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 
 /// Whether `run` may be forgotten. Its children and handlers go with it, so it must be nobody's itself, unless
 /// what it belongs to is forgotten too.
-pub fn forget(run: &Run, with_parent: bool) -> Result<(), Refusal> {
+pub fn check_forget(run: &Run, with_parent: bool) -> Result<(), Refusal> {
     if let (Some(parent), false) = (run.origin.parent(), with_parent) {
         return Err(Refusal::BelongsTo { run: run.id, parent });
     }

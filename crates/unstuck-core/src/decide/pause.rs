@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::advance::advance_all;
 use crate::command::NoticeBody;
 use crate::decide::{Answer, Draft};
 use crate::event::Fact;
 use crate::id::RunId;
 use crate::model::run::{Failing, Handler, PausedBy, Phase};
-use crate::recovery::failing;
+use crate::recovery::failing_run;
 use crate::refusal::Refusal;
-use crate::schedule::advance_all;
 
 /// An operator pauses the run.
 pub(crate) fn pause(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
@@ -19,7 +19,7 @@ pub(crate) fn pause(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Resu
 
 /// The parent was paused. A child that an operator has paused stays the operator's.
 pub(crate) fn pause_child(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    if draft.existing()?.is_final() || draft.run().paused.is_some() {
+    if draft.existing_run()?.is_final() || draft.run().paused.is_some() {
         return Ok(Answer::Already);
     }
     Ok(pause_by(draft, PausedBy::Parent, None))
@@ -31,16 +31,16 @@ pub(crate) fn unpause(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
     if draft.run().paused.is_none() {
         return Ok(Answer::Already);
     }
-    go_on(draft);
+    unpause_run(draft);
     Ok(Answer::Done)
 }
 
 /// The parent goes on.
 pub(crate) fn unpause_child(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    if draft.existing()?.is_final() || draft.run().paused != Some(PausedBy::Parent) {
+    if draft.existing_run()?.is_final() || draft.run().paused != Some(PausedBy::Parent) {
         return Ok(Answer::Already);
     }
-    go_on(draft);
+    unpause_run(draft);
     Ok(Answer::Done)
 }
 
@@ -49,25 +49,25 @@ fn pause_by(draft: &mut Draft<'_, '_>, by: PausedBy, reason: Option<Arc<str>>) -
         return Answer::Already;
     }
     draft.emit(Fact::Paused { by, reason });
-    for child in children(draft) {
+    for child in open_children(draft) {
         draft.notify(child, NoticeBody::PauseChild);
     }
     Answer::Done
 }
 
-fn go_on(draft: &mut Draft<'_, '_>) {
+fn unpause_run(draft: &mut Draft<'_, '_>) {
     draft.emit(Fact::Unpaused);
-    for child in children(draft) {
+    for child in open_children(draft) {
         draft.notify(child, NoticeBody::UnpauseChild);
     }
     advance_all(draft);
-    failing::go_on(draft);
+    failing_run::advance_failing(draft);
 }
 
 /// The child runs under way, and the handler.
-fn children(draft: &Draft<'_, '_>) -> Vec<RunId> {
+fn open_children(draft: &Draft<'_, '_>) -> Vec<RunId> {
     let mut children: Vec<RunId> =
-        failing::active_children(draft).into_iter().map(|(child, _)| child).collect();
+        failing_run::active_children(draft).into_iter().map(|(child, _)| child).collect();
     if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) =
         &draft.run().phase
     {

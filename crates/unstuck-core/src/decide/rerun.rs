@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use crate::advance::advance_all;
 use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
-use crate::decide::start::{kept_input, limit, next_deadline};
+use crate::decide::start::{limit_for_input, next_deadline, stored_input};
 use crate::decide::{Answer, Draft, cancel};
 use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
 use crate::json::Json;
-use crate::model::flow::{Flow, StepIx};
-use crate::model::run::{End, Ended, Phase, Run, RunState, Serves};
+use crate::model::flow::{Flow, StepIndex};
+use crate::model::run::{ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
 use crate::model::unit::{StepRun, UnitRef};
 use crate::refusal::Refusal;
-use crate::schedule::advance_all;
 use crate::time::Time;
 
 /// Starts the next generation, with another input where one is given: the way out for bad data.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
     let deadline = next_deadline(draft);
-    rerun_for(draft, Again { what, serves: None, deadline, takes_key: false }, changes)
+    start_next_generation(draft, RerunRequest { what, serves: None, deadline, takes_key: false }, changes)
 }
 
 /// A start of a key whose run is final: all of it again, with the deadline that the start gives, and with its input where
@@ -30,24 +30,28 @@ pub(crate) fn restart(
     deadline: Option<Time>,
 ) -> Result<Answer, Refusal> {
     let deadline = deadline.or_else(|| next_deadline(draft));
-    let again = Again { what: &Rerun::All, serves: None, deadline, takes_key: true };
-    rerun_for(draft, again, Changes { input, ..Changes::default() })
+    let again = RerunRequest { what: &Rerun::All, serves: None, deadline, takes_key: true };
+    start_next_generation(draft, again, Changes { input, ..Changes::default() })
 }
 
 /// How a run is started again.
 #[derive(Clone, Copy)]
-struct Again<'a> {
+struct RerunRequest<'a> {
     what: &'a Rerun,
     /// The attempt of its parent that it works for now.
-    serves: Option<Serves>,
+    serves: Option<ParentAttempt>,
     deadline: Option<Time>,
     /// Whether its key goes with the new input from now on.
     takes_key: bool,
 }
 
-fn rerun_for(draft: &mut Draft<'_, '_>, again: Again<'_>, changes: Changes) -> Result<Answer, Refusal> {
-    let Again { what, serves, deadline, takes_key } = again;
-    let run = draft.existing()?;
+fn start_next_generation(
+    draft: &mut Draft<'_, '_>,
+    again: RerunRequest<'_>,
+    changes: Changes,
+) -> Result<Answer, Refusal> {
+    let RerunRequest { what, serves, deadline, takes_key } = again;
+    let run = draft.existing_run()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
         let hint =
@@ -58,19 +62,21 @@ fn rerun_for(draft: &mut Draft<'_, '_>, again: Again<'_>, changes: Changes) -> R
     check_inputs(draft, changes.input.as_ref(), changes.step_input.as_ref())?;
     let rebound = changes.step_input.as_ref().map(|_| step_to_change(draft, what)).transpose()?;
     let limit = match &changes.input {
-        Some(input) => limit(draft, &input.value())?,
-        None => limit(draft, &kept_input(draft, &run.input)?)?,
+        Some(input) => limit_for_input(draft, &input.value())?,
+        None => limit_for_input(draft, &stored_input(draft, &run.input)?)?,
     };
     let (run, flow) = (draft.run(), draft.flow());
     let keep = match what {
         Rerun::All => Vec::new(),
-        Rerun::Continue => flow.places().filter(|step| keeps(run, *step)).collect(),
+        Rerun::Continue => flow.step_indices().filter(|step| has_reusable_output(run, *step)).collect(),
         Rerun::Steps(steps) => {
             if let Some(unknown) = steps.iter().find(|step| usize::from(step.0) >= flow.steps.len()) {
                 return Err(Refusal::UnknownUnit(draft.name(UnitRef::step(*unknown))));
             }
             let again = downstream(flow, steps);
-            flow.places().filter(|step| keeps(run, *step) && !again.contains(step)).collect()
+            flow.step_indices()
+                .filter(|step| has_reusable_output(run, *step) && !again.contains(step))
+                .collect()
         }
     };
     let reran = Fact::Reran {
@@ -90,21 +96,21 @@ fn rerun_for(draft: &mut Draft<'_, '_>, again: Again<'_>, changes: Changes) -> R
     draft.emit(reran);
     if let Some(input) = changes.input {
         let digest = (takes_key && draft.run().key.is_some()).then(|| digest(&input.value()));
-        let input = draft.keep(input);
+        let input = draft.store_payload(input);
         draft.emit(Fact::InputChanged { input, digest });
     }
     if let (Some(step), Some(input)) = (rebound, changes.step_input) {
-        let input = draft.keep(input);
-        draft.emit_unit(UnitRef::step(step), UnitFact::Bound { input });
+        let input = draft.store_payload(input);
+        draft.emit_unit(UnitRef::step(step), UnitFact::InputBound { input });
     }
     advance_all(draft);
     Ok(Answer::Started(id))
 }
 
 /// The step that an input for one step is for: the one that is chosen, or else the one that the run failed of.
-fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIx, Refusal> {
+fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refusal> {
     let failed = match &draft.run().phase {
-        Phase::Ended(Ended { how: End::Failed { error, .. }, .. }) => error.unit,
+        Phase::Ended(RunEnd { how: RunOutcome::Failed { error, .. }, .. }) => error.unit,
         Phase::Ended(_) | Phase::Going | Phase::Failing(_) => None,
     };
     let step = match (what, failed) {
@@ -112,7 +118,7 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIx, Refusal
         (Rerun::Continue, Some(UnitRef { step, item: None })) => Some(step),
         (Rerun::Steps(_) | Rerun::Continue | Rerun::All, _) => None,
     };
-    let is_fan_out = |step: &StepIx| {
+    let is_fan_out = |step: &StepIndex| {
         draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.for_each.is_some())
     };
     step.filter(|step| !is_fan_out(step)).ok_or_else(|| {
@@ -123,8 +129,8 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIx, Refusal
 }
 
 /// A parent tries its step again: this run goes on as its next generation, for that attempt.
-pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> Result<Answer, Refusal> {
+    let run = draft.existing_run()?;
     if run.origin.serves().is_none_or(|known| known >= serves) {
         return Ok(Answer::Already);
     }
@@ -132,21 +138,21 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: Serves) -> Resul
         cancel::cancel(draft, Some("its parent tries again".into()))?;
     }
     let deadline = next_deadline(draft);
-    let again = Again { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };
-    rerun_for(draft, again, Changes::default())
+    let again = RerunRequest { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };
+    start_next_generation(draft, again, Changes::default())
 }
 
 /// Whether a step has something that the next generation can reuse: completed steps are never run again, and a
 /// fan-out keeps its completed items.
-fn keeps(run: &Run, step: StepIx) -> bool {
+fn has_reusable_output(run: &Run, step: StepIndex) -> bool {
     match run.step(step) {
-        StepRun::Single(unit) => unit.state.lets_others_go_on(),
+        StepRun::Single(unit) => unit.state.unblocks_dependents(),
         StepRun::Items(_) => true,
     }
 }
 
 /// These steps and everything that depends on them.
-fn downstream(flow: &Flow, steps: &[StepIx]) -> BTreeSet<StepIx> {
+fn downstream(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
     let mut found = BTreeSet::new();
     let mut work = steps.to_vec();
     while let Some(step) = work.pop() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::advance::{advance_after, begin_attempt, is_failing, rebind_input};
 use crate::command::Changes;
 use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
 use crate::event::{Fact, UnitFact};
@@ -9,7 +10,6 @@ use crate::json::Json;
 use crate::model::attempt::ResumedBy;
 use crate::model::unit::{QueuePlace, Unit, UnitRef, UnitState, Waiting};
 use crate::refusal::Refusal;
-use crate::schedule::{advance_after, begin, is_failing, rebind};
 
 /// Starts a new round of the given step, or of every step in error; where none is, of every one that waits for a retry
 /// or a deferral.
@@ -21,7 +21,11 @@ pub(crate) fn resume(
 ) -> Result<Answer, Refusal> {
     let Changes { input, step_input, bulk } = changes;
     // A bulk action is about errors: what has gone on since is none of its business.
-    let units = if bulk.is_some() { in_error(draft, unit, "be resumed")? } else { to_resume(draft, unit)? };
+    let units = if bulk.is_some() {
+        units_in_error(draft, unit, "be resumed")?
+    } else {
+        units_to_resume(draft, unit)?
+    };
     check_inputs(draft, input.as_ref(), step_input.as_ref())?;
     if step_input.is_some() && units.len() > 1 {
         return Err(Refusal::BadInput(vec![format!(
@@ -31,34 +35,34 @@ pub(crate) fn resume(
     }
     let input_changed = input.is_some();
     if let Some(input) = input {
-        let input = draft.keep(input);
+        let input = draft.store_payload(input);
         draft.emit(Fact::InputChanged { input, digest: None });
     }
     for unit in units {
         let reason = reason.cloned();
         draft.emit_unit(unit, UnitFact::Resumed { by: ResumedBy::Operator, reason, bulk, waited: None });
         if let Some(given) = &step_input {
-            let input = draft.keep(given.clone());
-            draft.emit_unit(unit, UnitFact::Bound { input });
-        } else if input_changed && !rebind(draft, unit) {
+            let input = draft.store_payload(given.clone());
+            draft.emit_unit(unit, UnitFact::InputBound { input });
+        } else if input_changed && !rebind_input(draft, unit) {
             continue;
         }
-        begin(draft, unit, Some(ResumedBy::Operator), QueuePlace::default());
+        begin_attempt(draft, unit, Some(ResumedBy::Operator), QueuePlace::default());
         advance_after(draft, unit.step);
     }
     Ok(Answer::Done)
 }
 
 /// The given step, or every one, which must be in error or wait to be tried again.
-fn to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<UnitRef>, Refusal> {
+fn units_to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<UnitRef>, Refusal> {
     draft.open_run()?;
     let waits = |unit: &Unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. }));
     match unit {
         Some(unit) if waits(draft.existing_unit(unit)?) => Ok(vec![unit]),
-        Some(_) => in_error(draft, unit, "be resumed"),
+        Some(_) => units_in_error(draft, unit, "be resumed"),
         None => {
             let waiting = draft.run().units_where(waits);
-            in_error(draft, None, "be resumed").or_else(|refusal| {
+            units_in_error(draft, None, "be resumed").or_else(|refusal| {
                 if waiting.is_empty() || is_failing(draft.run()) { Err(refusal) } else { Ok(waiting) }
             })
         }
@@ -66,7 +70,7 @@ fn to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<UnitRef
 }
 
 /// The given step, or every one, which must be in error.
-pub(super) fn in_error(
+pub(super) fn units_in_error(
     draft: &Draft<'_, '_>,
     unit: Option<UnitRef>,
     asked: &'static str,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::advance::advance_all;
 use crate::decide::{Answer, Draft, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use crate::event::Fact;
 use crate::json::Json;
 use crate::model::run::KEPT_SIGNALS;
 use crate::refusal::Refusal;
-use crate::schedule::advance_all;
 
 /// A signal has come.
 pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) -> Result<Answer, Refusal> {
@@ -20,7 +20,7 @@ pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) 
     if draft.run().signals.get(name).is_some_and(|kept| kept.len() >= KEPT_SIGNALS) {
         return Err(Refusal::TooManySignals { name: name.clone(), max: KEPT_SIGNALS });
     }
-    let payload = draft.keep(payload);
+    let payload = draft.store_payload(payload);
     draft.emit(Fact::SignalKept { name: name.clone(), payload });
     advance_all(draft);
     Ok(Answer::Done)

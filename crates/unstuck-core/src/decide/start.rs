@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::advance::advance_all;
 use crate::command::{OnDuplicate, Start, StartChild, StartInput};
 use crate::decide::{Answer, Draft, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, rerun};
 use crate::digest::digest;
@@ -13,20 +14,19 @@ use crate::model::expression::Scope;
 use crate::model::flow::{Deadline, Flow};
 use crate::model::run::{Limit, Run};
 use crate::refusal::Refusal;
-use crate::schedule::advance_all;
 use crate::time::Time;
-use crate::wakeup::{SlotUse, slot_use};
+use crate::wakeup::{SlotClaim, slot_claim};
 
 /// A start from outside.
 pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
     let json = match &start.input {
         StartInput::New(json) => json.clone(),
         StartInput::Kept(payload) => {
-            draft.json(payload).map_err(|problem| Refusal::BadInput(vec![problem]))?
+            draft.payload_json(payload).map_err(|problem| Refusal::BadInput(vec![problem]))?
         }
     };
-    if draft.maybe().is_some() {
-        return duplicate(draft, &start, json);
+    if draft.run_if_any().is_some() {
+        return start_duplicate(draft, &start, json);
     }
     if let Some(key) = &start.key {
         Refusal::unless_named("the key", key, MAX_KEY_BYTES)?;
@@ -45,9 +45,9 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
         check.check(&value).map_err(Refusal::BadInput)?;
     }
     let input_digest = start.key.as_ref().map(|_| digest(&value));
-    let limit = limit(draft, &value)?;
+    let limit = limit_for_input(draft, &value)?;
     let input = match start.input {
-        StartInput::New(json) => draft.keep(json),
+        StartInput::New(json) => draft.store_payload(json),
         StartInput::Kept(payload) => payload,
     };
     let started = Started {
@@ -74,7 +74,7 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
 
 /// A start by another run.
 pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Result<Answer, Refusal> {
-    if let Some(run) = draft.maybe() {
+    if let Some(run) = draft.run_if_any() {
         return Ok(Answer::Exists(run.id));
     }
     let run = draft.context.run;
@@ -98,8 +98,8 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
 
 /// The run has a slot now.
 pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
-    if !matches!(slot_use(run, draft.flow()), SlotUse::Wants { .. }) {
+    let run = draft.existing_run()?;
+    if !matches!(slot_claim(run, draft.flow()), SlotClaim::Wants { .. }) {
         return Ok(Answer::Already);
     }
     draft.emit(Fact::Admitted);
@@ -109,14 +109,14 @@ pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
 
 /// The key has a run: the same input returns it, another one is refused. A final one may be started again, with whatever
 /// input is given.
-fn duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<Answer, Refusal> {
-    let run = draft.existing()?;
+fn start_duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<Answer, Refusal> {
+    let run = draft.existing_run()?;
     if start.on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
-        let input = (!is_input_of(draft, run, &input)?).then_some(input);
+        let input = (!has_this_input(draft, run, &input)?).then_some(input);
         return rerun::restart(draft, input, start.deadline);
     }
     if let Some(key) = &start.key {
-        same_input(run, key, &input)?;
+        check_same_input(run, key, &input)?;
     }
     if start.on_duplicate == OnDuplicate::Refuse {
         return Err(Refusal::KeyExists { key: start.key.clone().unwrap_or_default(), run: run.id });
@@ -125,15 +125,15 @@ fn duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<An
 }
 
 /// Whether a run was started with this input, and has it still: an operator may have changed it.
-fn is_input_of(draft: &Draft<'_, '_>, run: &Run, input: &Json) -> Result<bool, Refusal> {
+fn has_this_input(draft: &Draft<'_, '_>, run: &Run, input: &Json) -> Result<bool, Refusal> {
     let Some(started_with) = &run.input_digest else { return Ok(true) };
-    let now = draft.json(&run.input).map_err(|problem| Refusal::BadInput(vec![problem]))?;
+    let now = draft.payload_json(&run.input).map_err(|problem| Refusal::BadInput(vec![problem]))?;
     let given = digest(&input.value());
     Ok(*started_with == given && digest(&now.value()) == given)
 }
 
 /// Whether a run that has a key was started with this input: another one is refused.
-pub fn same_input(run: &Run, key: &str, input: &Json) -> Result<(), Refusal> {
+pub fn check_same_input(run: &Run, key: &str, input: &Json) -> Result<(), Refusal> {
     let Some(theirs) = &run.input_digest else { return Ok(()) };
     let ours = digest(&input.value());
     if *theirs == ours {
@@ -164,7 +164,7 @@ pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
 }
 
 /// The limit that a run with this input needs a slot of.
-pub(crate) fn limit(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit>, Refusal> {
+pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit>, Refusal> {
     let flow = draft.flow();
     let Some(concurrency) = &flow.concurrency else { return Ok(None) };
     let name: Arc<str> = match &concurrency.key {
@@ -187,9 +187,9 @@ pub(crate) fn limit(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit
 }
 
 /// The input of an existing run, for its next generation.
-pub(crate) fn kept_input(draft: &Draft<'_, '_>, input: &Payload) -> Result<Value, Refusal> {
+pub(crate) fn stored_input(draft: &Draft<'_, '_>, input: &Payload) -> Result<Value, Refusal> {
     if draft.flow().concurrency.is_none() {
         return Ok(Value::Null);
     }
-    draft.json(input).map(|json| json.value()).map_err(|problem| Refusal::BadInput(vec![problem]))
+    draft.payload_json(input).map(|json| json.value()).map_err(|problem| Refusal::BadInput(vec![problem]))
 }

@@ -2,14 +2,14 @@
 
 use crate::model::attempt::PastAttempt;
 use crate::model::run::Run;
-use crate::model::unit::{Doing, Live, StepRun, Unit, UnitState, Waiting};
+use crate::model::unit::{AttemptPhase, LiveAttempt, StepRun, Unit, UnitState, Waiting};
 use crate::time::Time;
 
 /// The clock was set by so many milliseconds, forward or (negative) back.
 pub(super) fn correct_clock(run: &mut Run, by: i64) {
     run.clock = run.clock.saturating_add(by);
     if run.deadline_is_relative {
-        maybe(&mut run.deadline, by);
+        shift_optional_time(&mut run.deadline, by);
     }
     each_unit(run, |unit| {
         correct_ended(unit, by);
@@ -50,31 +50,31 @@ fn correct_ended(unit: &mut Unit, by: i64) {
 }
 
 fn correct_past(past: &mut PastAttempt, by: i64) {
-    shift(&mut past.queued_at, by);
-    shift(&mut past.ended_at, by);
-    maybe(&mut past.started_at, by);
+    shift_time(&mut past.queued_at, by);
+    shift_time(&mut past.ended_at, by);
+    shift_optional_time(&mut past.started_at, by);
 }
 
 fn correct_unit(unit: &mut Unit, by: i64) {
     match &mut unit.state {
         UnitState::Ready(queued) => {
-            shift(&mut queued.since, by);
-            maybe(&mut queued.spared, by);
+            shift_time(&mut queued.since, by);
+            shift_optional_time(&mut queued.spared, by);
         }
         UnitState::Active(live) => correct_attempt(live, by),
         UnitState::Waiting(waiting) => match waiting {
-            Waiting::Again { due, .. } | Waiting::Timer { due, is_instant: false } => shift(due, by),
+            Waiting::Again { due, .. } | Waiting::Timer { due, is_instant: false } => shift_time(due, by),
             Waiting::Timer { is_instant: true, .. } => {}
             Waiting::Signal { since, until, .. } => {
-                shift(since, by);
-                maybe(until, by);
+                shift_time(since, by);
+                shift_optional_time(until, by);
             }
         },
-        UnitState::Held { since } => shift(since, by),
+        UnitState::Held { since } => shift_time(since, by),
         UnitState::Error { since, resume, .. } => {
-            shift(since, by);
+            shift_time(since, by);
             if let Some(resume) = resume {
-                shift(&mut resume.due, by);
+                shift_time(&mut resume.due, by);
             }
         }
         UnitState::Pending
@@ -86,23 +86,23 @@ fn correct_unit(unit: &mut Unit, by: i64) {
     }
 }
 
-fn correct_attempt(live: &mut Live, by: i64) {
-    shift(&mut live.queued_at, by);
-    maybe(&mut live.spared, by);
+fn correct_attempt(live: &mut LiveAttempt, by: i64) {
+    shift_time(&mut live.queued_at, by);
+    shift_optional_time(&mut live.spared, by);
     match &mut live.doing {
-        Doing::Dequeued { at, .. } => shift(at, by),
-        Doing::Working { started_at, heard, .. } => {
-            shift(started_at, by);
-            shift(heard, by);
+        AttemptPhase::Dequeued { at, .. } => shift_time(at, by),
+        AttemptPhase::Working { started_at, heard, .. } => {
+            shift_time(started_at, by);
+            shift_time(heard, by);
         }
-        Doing::Child { started_at, .. } => shift(started_at, by),
+        AttemptPhase::Child { started_at, .. } => shift_time(started_at, by),
     }
 }
 
-fn shift(time: &mut Time, by: i64) {
+fn shift_time(time: &mut Time, by: i64) {
     *time = time.shifted(by);
 }
 
-fn maybe(time: &mut Option<Time>, by: i64) {
+fn shift_optional_time(time: &mut Option<Time>, by: i64) {
     *time = time.map(|time| time.shifted(by));
 }

@@ -3,10 +3,11 @@
 use crate::explain::{SHOWN, UnitBecause, View};
 use crate::json::Payload;
 use crate::model::attempt::ResumedBy;
-use crate::model::flow::{Kind, Step, StepIx};
+use crate::model::flow::{Kind, Step, StepIndex};
 use crate::model::run::{PausedBy, Slot};
 use crate::model::unit::{
-    Doing, Items, Live, QueuePlace, Queued, SkippedBy, StepRun, Unit, UnitRef, UnitState, Waiting,
+    AttemptPhase, Items, LiveAttempt, QueuePlace, QueuedAttempt, SkippedBy, StepRun, Unit, UnitRef,
+    UnitState, Waiting,
 };
 use crate::reason::words::{self, ago, brief, count, lasting, list, until};
 use crate::time::Time;
@@ -31,7 +32,7 @@ const ITEM_STATES: [(&str, &str); 11] = [
 /// Every step, in order; after a fan-out those of its items that are not done.
 pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
     let mut all = Vec::new();
-    for (place, step) in (0..=u16::MAX).map(StepIx).zip(&view.run.steps) {
+    for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&view.run.steps) {
         let unit = UnitRef::step(place);
         let (state, why) = match step {
             StepRun::Single(single) => (single.state.word(), of_unit(view, unit, single)),
@@ -45,7 +46,7 @@ pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
     all
 }
 
-fn open_items(view: &View<'_>, step: StepIx, items: &Items) -> Vec<UnitBecause> {
+fn open_items(view: &View<'_>, step: StepIndex, items: &Items) -> Vec<UnitBecause> {
     let open = items.units.iter().filter(|(_, unit)| !is_done(&unit.state));
     let told = open.take(SHOWN).map(|(item, state)| {
         let unit = UnitRef::item(step, *item);
@@ -73,7 +74,7 @@ fn is_done(state: &UnitState) -> bool {
 }
 
 /// A fan-out as a whole: how many of its items are where.
-fn of_items(view: &View<'_>, step: StepIx, items: &Items) -> String {
+fn of_items(view: &View<'_>, step: StepIndex, items: &Items) -> String {
     let launched = items.units.len();
     let mut parts = Vec::new();
     for (word, shown) in ITEM_STATES {
@@ -141,7 +142,7 @@ fn pending(view: &View<'_>, unit: UnitRef) -> String {
         .step(unit)
         .needs
         .iter()
-        .filter(|need| !view.run.step(**need).lets_others_go_on())
+        .filter(|need| !view.run.step(**need).unblocks_dependents())
         .map(|need| view.quoted(UnitRef::step(*need)))
         .collect();
     if !missing.is_empty() {
@@ -163,7 +164,7 @@ fn kept_back(view: &View<'_>) -> Option<String> {
     }
 }
 
-fn ready(view: &View<'_>, unit: UnitRef, queued: &Queued) -> String {
+fn ready(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
     match kept_back(view) {
         Some(why) => format!("{attempt}; {why}"),
@@ -183,17 +184,17 @@ pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
     if place.alone { format!("{who} and runs nothing else") } else { who }
 }
 
-fn active(view: &View<'_>, state: &Unit, live: &Live) -> String {
+fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
     let (now, attempt) = (view.now, live.attempt);
     match &live.doing {
-        Doing::Dequeued { worker, at } => {
+        AttemptPhase::Dequeued { worker, at } => {
             format!(
                 "attempt {attempt} was handed to worker {} {}, and has not started",
                 worker.name,
                 ago(now, *at)
             )
         }
-        Doing::Working { worker, started_at, heard, progress } => {
+        AttemptPhase::Working { worker, started_at, heard, progress } => {
             let worker_text = format!("worker {} works on attempt {attempt}", worker.name);
             let heard = if heard > started_at {
                 format!(", last heard of {}", ago(now, *heard))
@@ -206,7 +207,7 @@ fn active(view: &View<'_>, state: &Unit, live: &Live) -> String {
             });
             format!("{worker_text}, started {}{heard}{progress}", ago(now, *started_at))
         }
-        Doing::Child { started_at, .. } => match view.child_of(state) {
+        AttemptPhase::Child { started_at, .. } => match view.child_of(state) {
             Some((child, state)) => {
                 format!("attempt {attempt} is child {child}, which is {}", state.word())
             }

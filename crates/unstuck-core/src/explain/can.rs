@@ -7,7 +7,7 @@ use crate::explain::{Possible, SHOWN, SlotHolder, View, reads};
 use crate::id::RunId;
 use crate::model::error::Reason;
 use crate::model::flow::Step;
-use crate::model::run::{End, Origin, PausedBy, Phase, RunState};
+use crate::model::run::{Origin, PausedBy, Phase, RunOutcome, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words;
 
@@ -68,22 +68,22 @@ fn possible(command: impl Into<String>, what: impl Into<String>) -> Possible {
     Possible { command: command.into(), what: what.into() }
 }
 
-fn for_ended(view: &View<'_>, how: &End) -> Vec<Possible> {
+fn for_ended(view: &View<'_>, how: &RunOutcome) -> Vec<Possible> {
     let run = view.run.id;
     let explain = |run: RunId, what: &str| possible(format!("unstuck explain {run}"), what);
     match (how, &view.run.origin) {
-        (End::Failed { .. } | End::Cancelled { .. }, Origin::Root) => {
+        (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Root) => {
             let again =
                 "starts the next generation from the point of failure; what is completed is not run again";
             let mut all =
                 vec![possible(format!("unstuck rerun {run}"), format!("{again}{}", correct_input(how)))];
-            if let End::Failed { handler: Some((handler, Some(_))), .. } = how {
+            if let RunOutcome::Failed { handler: Some((handler, Some(_))), .. } = how {
                 let what = "runs the exception handler that failed again, by itself; this run stays failed";
                 all.push(possible(format!("unstuck rerun {handler}"), what));
             }
             all
         }
-        (End::Failed { .. } | End::Cancelled { .. }, Origin::Handler { parent, .. }) => vec![
+        (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Handler { parent, .. }) => vec![
             possible(
                 format!("unstuck rerun {run}"),
                 format!(
@@ -93,21 +93,24 @@ fn for_ended(view: &View<'_>, how: &End) -> Vec<Possible> {
             ),
             explain(*parent, "explains the run that it handles the error of"),
         ],
-        (End::Failed { .. } | End::Cancelled { .. }, Origin::Child { parent, .. }) => {
+        (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Child { parent, .. }) => {
             vec![explain(*parent, "explains its parent, which decides what follows")]
         }
-        (End::Superseded { by }, _) => vec![explain(*by, "explains the run that took its place")],
-        (End::Completed { .. }, _) => Vec::new(),
+        (RunOutcome::Superseded { by }, _) => vec![explain(*by, "explains the run that took its place")],
+        (RunOutcome::Completed { .. }, _) => Vec::new(),
     }
 }
 
 /// What to do where the data is at fault, which would fail again as it is.
-fn correct_input(how: &End) -> &'static str {
+fn correct_input(how: &RunOutcome) -> &'static str {
     match how {
-        End::Failed { error, .. } if error.error.reason == Reason::Data => {
+        RunOutcome::Failed { error, .. } if error.error.reason == Reason::Data => {
             ". The data is at fault: --input gives the run a corrected input"
         }
-        End::Failed { .. } | End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => "",
+        RunOutcome::Failed { .. }
+        | RunOutcome::Completed { .. }
+        | RunOutcome::Cancelled { .. }
+        | RunOutcome::Superseded { .. } => "",
     }
 }
 
@@ -220,7 +223,7 @@ fn instead(view: &View<'_>) -> Vec<Possible> {
 
 /// What a signal does to the step that waits for it.
 fn completes(view: &View<'_>) -> &'static str {
-    if view.run.may_go_on() { "completes" } else { "completes, once the run goes on," }
+    if view.run.can_schedule() { "completes" } else { "completes, once the run goes on," }
 }
 
 /// What `none` would do to a held step.

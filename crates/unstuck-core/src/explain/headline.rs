@@ -4,7 +4,7 @@ use crate::event::{Actor, Fact};
 use crate::explain::View;
 use crate::explain::next::running_handler;
 use crate::model::error::RunError;
-use crate::model::run::{End, Ended, Failing, Limit, PausedBy, Phase, RunState, Slot};
+use crate::model::run::{Failing, Limit, PausedBy, Phase, RunEnd, RunOutcome, RunState, Slot};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words::{ago, cause, clock, count, first_of, in_their_words, until, who};
 use crate::time::{Millis, Time};
@@ -29,17 +29,17 @@ pub(super) fn headline(view: &View<'_>) -> String {
     format!("{}{generation} of flow `{}` {is}", view.run.id, view.flow.name)
 }
 
-fn of_ended(view: &View<'_>, ended: &Ended) -> String {
+fn of_ended(view: &View<'_>, ended: &RunEnd) -> String {
     let when = ago(view.now, ended.at);
     match &ended.how {
-        End::Completed { .. } => {
+        RunOutcome::Completed { .. } => {
             let took = match ended.at.since(generation_start(view)) {
                 Millis::ZERO => String::new(),
                 span => format!(", after {span}"),
             };
             format!("completed {when}{took}")
         }
-        End::Failed { error, handler } => {
+        RunOutcome::Failed { error, handler } => {
             let handler = match handler {
                 None => String::new(),
                 Some((run, None)) => format!("; exception handler {run} has completed"),
@@ -49,11 +49,11 @@ fn of_ended(view: &View<'_>, ended: &Ended) -> String {
             };
             format!("failed {when}: {}{handler}", error_text(view, error))
         }
-        End::Cancelled { reason } => {
+        RunOutcome::Cancelled { reason } => {
             let by = last_actor(view, |fact| matches!(fact, Fact::RunCancelled { .. }));
             format!("was cancelled{by} {when}{}", in_their_words(reason.as_deref()))
         }
-        End::Superseded { by } => format!("was superseded {when}: {by} took its place"),
+        RunOutcome::Superseded { by } => format!("was superseded {when}: {by} took its place"),
     }
 }
 

@@ -4,11 +4,11 @@ use crate::explain::because::taker;
 use crate::explain::{Next, SHOWN, View};
 use crate::id::RunId;
 use crate::model::flow::Step;
-use crate::model::run::{End, Failing, Handler, Origin, Phase, Slot};
-use crate::model::unit::{Doing, Live, Queued, Unit, UnitRef, UnitState, Waiting};
+use crate::model::run::{Failing, Handler, Origin, Phase, RunOutcome, Slot};
+use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
 use crate::reason::words::{clock, count};
 use crate::time::Time;
-use crate::wakeup::{lease, queue_limit, spared};
+use crate::wakeup::{extended_due, lease_duration, queue_timeout_at};
 
 /// A resume while automatic resumes are paused: who unpauses them by then finds it on time, else it waits.
 fn when_unpaused(view: &View<'_>, due: Time, what: &str) -> Next {
@@ -74,18 +74,20 @@ fn timed(at: Time, what: impl Into<String>) -> Next {
     Next { at: Some(at), what: what.into() }
 }
 
-fn ended_text(how: &End, origin: &Origin) -> &'static str {
+fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
     let is_child = matches!(origin, Origin::Child { .. });
     match how {
-        End::Completed { .. } => "nothing: a completed run never changes",
-        End::Failed { .. } | End::Cancelled { .. } if is_child => {
+        RunOutcome::Completed { .. } => "nothing: a completed run never changes",
+        RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } if is_child => {
             "nothing in this run: its parent decides what follows"
         }
-        End::Failed { .. } => "nothing: a failed run never changes, but a rerun starts its next generation",
-        End::Cancelled { .. } => {
+        RunOutcome::Failed { .. } => {
+            "nothing: a failed run never changes, but a rerun starts its next generation"
+        }
+        RunOutcome::Cancelled { .. } => {
             "nothing: a cancelled run never changes, but a rerun starts its next generation"
         }
-        End::Superseded { .. } => "nothing: another run took its place",
+        RunOutcome::Superseded { .. } => "nothing: another run took its place",
     }
 }
 
@@ -171,7 +173,7 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
 
 /// Whether a slot is all that the run is short of.
 fn wants_slot(view: &View<'_>) -> bool {
-    !matches!(crate::wakeup::slot_use(view.run, view.flow), crate::wakeup::SlotUse::None)
+    !matches!(crate::wakeup::slot_claim(view.run, view.flow), crate::wakeup::SlotClaim::None)
 }
 
 fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
@@ -201,8 +203,8 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
     }
 }
 
-fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
-    if !view.run.may_go_on() {
+fn queued_next(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Next> {
+    if !view.run.can_schedule() {
         return Vec::new();
     }
     let (step, name) = (view.step(unit), view.quoted(unit));
@@ -212,7 +214,7 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
     } else {
         format!("when {} is free, it takes attempt {attempt} of {name}", taker(step, queued.place))
     })];
-    if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_limit(step, queued)) {
+    if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_timeout_at(step, queued)) {
         let what = format!(
             "if nobody has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it is stalled"
         );
@@ -221,18 +223,18 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &Queued) -> Vec<Next> {
     all
 }
 
-fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next> {
+fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Next> {
     let name = view.quoted(unit);
     let mut all = limits(view, unit, state, live);
     all.push(untimed(match (&live.doing, view.child_of(state)) {
-        (Doing::Child { .. }, Some((child, state))) => {
+        (AttemptPhase::Child { .. }, Some((child, state))) => {
             format!("when child {child} has ended (it is {}), {name} ends as it did", state.word())
         }
-        (Doing::Child { .. }, None) => format!("when its child has ended, {name} ends as it did"),
-        (Doing::Dequeued { worker, .. }, _) => {
+        (AttemptPhase::Child { .. }, None) => format!("when its child has ended, {name} ends as it did"),
+        (AttemptPhase::Dequeued { worker, .. }, _) => {
             format!("when worker {} starts attempt {} of {name}, it is active", worker.name, live.attempt)
         }
-        (Doing::Working { worker, .. }, _) => {
+        (AttemptPhase::Working { worker, .. }, _) => {
             format!("when worker {} is done with {name}, the flow goes on", worker.name)
         }
     }));
@@ -240,7 +242,7 @@ fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<N
 }
 
 /// The limits that an attempt under way may run into.
-fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next> {
+fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Next> {
     let (step, name) = (view.step(unit), view.quoted(unit));
     let stuck = consequence(view, step, state);
     let total = |from: Time| {
@@ -248,17 +250,17 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next
         Some(timed(from + limit, format!("if {name} is not done by then (timeout {limit}), it is {stuck}")))
     };
     match &live.doing {
-        Doing::Dequeued { worker, at } => {
+        AttemptPhase::Dequeued { worker, at } => {
             let limit = step.limits.start_timeout;
             let what = format!(
                 "if worker {} has not started {name} by then (startTimeout {limit}), it is {stuck}",
                 worker.name
             );
-            vec![timed(spared(*at + limit, live.spared), what)]
+            vec![timed(extended_due(*at + limit, live.spared), what)]
         }
-        Doing::Working { worker, started_at, heard, .. } => {
-            let silent = lease(&step.limits, worker).map(|limit| {
-                let lapses = spared(*heard + limit, live.spared);
+        AttemptPhase::Working { worker, started_at, heard, .. } => {
+            let silent = lease_duration(&step.limits, worker).map(|limit| {
+                let lapses = extended_due(*heard + limit, live.spared);
                 // Heartbeats without progress are no event: past this time, one of them has moved the lease.
                 let at = (lapses > view.now).then_some(lapses);
                 let since = if at.is_some() { "by then" } else { "in time" };
@@ -270,7 +272,7 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &Live) -> Vec<Next
             });
             silent.into_iter().chain(total(*started_at)).collect()
         }
-        Doing::Child { started_at, .. } => total(*started_at).into_iter().collect(),
+        AttemptPhase::Child { started_at, .. } => total(*started_at).into_iter().collect(),
     }
 }
 
@@ -294,7 +296,7 @@ fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) ->
         }
         Waiting::Timer { due, .. } => when(*due, format!("the wait of {name} is over, and the flow goes on")),
         Waiting::Signal { name: signal, until, .. } => {
-            let mut all = vec![untimed(if view.run.may_go_on() {
+            let mut all = vec![untimed(if view.run.can_schedule() {
                 format!("when signal `{signal}` comes, {name} is completed")
             } else {
                 format!("when signal `{signal}` comes, it is kept for {name} until the run goes on")

@@ -57,7 +57,7 @@ impl Behaviour {
 
 /// What one emulated attempt does, with all that it says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
+pub struct EmulatedAttempt {
     /// What it does.
     pub behaviour: Behaviour,
     /// How long it takes before that shows.
@@ -72,10 +72,10 @@ pub struct Turn {
     pub output: Option<Json>,
 }
 
-impl Turn {
+impl EmulatedAttempt {
     /// It does this at once, and says nothing of its own.
-    pub fn of(behaviour: Behaviour) -> Turn {
-        Turn {
+    pub fn of(behaviour: Behaviour) -> EmulatedAttempt {
+        EmulatedAttempt {
             behaviour,
             after: Millis::ZERO,
             cause: None,
@@ -90,7 +90,7 @@ impl Turn {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulation {
     /// Which behaviour comes when.
-    pub plan: Plan,
+    pub plan: EmulationPlan,
     /// How long an attempt takes before its outcome shows.
     pub duration: Millis,
     /// How long one takes that drags.
@@ -103,7 +103,7 @@ pub struct Emulation {
 
 /// The order of behaviours.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum EmulationPlan {
     /// One per attempt, the last one repeating. Never empty.
     Sequence(Vec<Behaviour>),
     /// At random, with these weights. Never empty, and the sum is above zero.
@@ -126,7 +126,7 @@ pub struct Salt {
 
 impl Emulation {
     /// What the given attempt does, with all that it says.
-    pub fn turn(&self, attempt: u32, salt: Salt) -> Turn {
+    pub fn attempt(&self, attempt: u32, salt: Salt) -> EmulatedAttempt {
         let behaviour = self.behaviour(attempt, salt);
         let (after, cause) = match behaviour {
             Behaviour::Drag => (self.drag, None),
@@ -137,17 +137,17 @@ impl Emulation {
             | Behaviour::Choke
             | Behaviour::Wait { .. } => (self.duration, None),
         };
-        Turn { after, cause, output: self.output.clone(), ..Turn::of(behaviour) }
+        EmulatedAttempt { after, cause, output: self.output.clone(), ..EmulatedAttempt::of(behaviour) }
     }
 
     /// What the given attempt does.
     pub fn behaviour(&self, attempt: u32, salt: Salt) -> Behaviour {
         match &self.plan {
-            Plan::Sequence(sequence) => {
+            EmulationPlan::Sequence(sequence) => {
                 let place = (attempt.max(1) as usize - 1).min(sequence.len().saturating_sub(1));
                 sequence.get(place).copied().unwrap_or(Behaviour::Pass)
             }
-            Plan::Odds { odds, seed } => {
+            EmulationPlan::Odds { odds, seed } => {
                 let luck = seed.map_or(salt.run, |seed| seed ^ salt.unit);
                 let mut random = crate::random::Random::new(luck ^ u64::from(attempt).rotate_left(32));
                 let sum: f64 = odds.iter().map(|(_, weight)| weight).sum();

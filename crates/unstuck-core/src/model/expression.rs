@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::flow::StepIx;
+use crate::model::flow::StepIndex;
 use crate::time::Time;
 
 /// What an expression may refer to. Only what it reads is bound.
@@ -19,7 +19,7 @@ pub struct Reads {
     /// `item` or `index`: the item of a `forEach` and its place.
     pub item: bool,
     /// `steps.<id>`: the steps whose outputs are read.
-    pub steps: BTreeSet<StepIx>,
+    pub steps: BTreeSet<StepIndex>,
 }
 
 impl Reads {

@@ -17,7 +17,7 @@ use crate::time::{Millis, Time};
 /// The place of a step in its flow's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct StepIx(pub u16);
+pub struct StepIndex(pub u16);
 
 /// One version of a flow.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Flow {
     /// In an order in which every step comes after what it needs.
     pub steps: Vec<Step>,
     /// For each step, the steps that need it.
-    pub dependents: Vec<Vec<StepIx>>,
+    pub dependents: Vec<Vec<StepIndex>>,
     /// The definition as one JSON document without formatting: what the store keeps and compares.
     pub source: Arc<str>,
     /// The folder that relative paths of local processes start from.
@@ -88,7 +88,7 @@ pub struct Step {
     /// Its input; without it, the run's input.
     pub with: Option<Template>,
     /// What must be done first.
-    pub needs: Vec<StepIx>,
+    pub needs: Vec<StepIndex>,
     /// Whether it runs at all.
     pub when: Option<Expression>,
     /// One item for each of a list.
@@ -137,7 +137,7 @@ pub enum Kind {
     /// For a worker, or an executor of this process, that offers the action.
     Action(Arc<str>),
     /// A local process.
-    Process(Command),
+    Process(ProcessCommand),
     /// A child run of the flow of this name.
     Child(Arc<str>),
     /// Waits for a while, or until an instant.
@@ -191,7 +191,7 @@ impl Kind {
 
 /// A local process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ProcessCommand {
     /// A program and its arguments, as they are.
     Argv(Vec<String>),
     /// A line for `sh -c`.
@@ -213,19 +213,19 @@ pub enum WaitFor {
 
 impl Flow {
     /// The step at this place.
-    pub fn step(&self, ix: StepIx) -> &Step {
+    pub fn step(&self, ix: StepIndex) -> &Step {
         &self.steps[usize::from(ix.0)]
     }
 
     /// The place of the step of this id.
-    pub fn find(&self, id: &str) -> Option<StepIx> {
+    pub fn find_step(&self, id: &str) -> Option<StepIndex> {
         let place = self.steps.iter().position(|step| &*step.id == id)?;
-        u16::try_from(place).ok().map(StepIx)
+        u16::try_from(place).ok().map(StepIndex)
     }
 
     /// All places, in order.
-    pub fn places(&self) -> impl Iterator<Item = StepIx> + use<> {
-        (0..u16::try_from(self.steps.len()).unwrap_or(u16::MAX)).map(StepIx)
+    pub fn step_indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
+        (0..u16::try_from(self.steps.len()).unwrap_or(u16::MAX)).map(StepIndex)
     }
 }
 

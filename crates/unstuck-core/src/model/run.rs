@@ -10,9 +10,9 @@ use crate::id::{FlowId, RunId};
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::RunError;
-use crate::model::flow::StepIx;
+use crate::model::flow::StepIndex;
 use crate::model::nesting::Nesting;
-use crate::model::unit::{Doing, Items, ItemsEnd, StepRun, Tally, Unit, UnitRef, UnitState};
+use crate::model::unit::{AttemptPhase, Items, ItemsEnd, StepRun, Unit, UnitCounts, UnitRef, UnitState};
 use crate::time::Time;
 
 /// So many signals of one name are kept for a run that is not waiting for them yet.
@@ -86,7 +86,7 @@ pub enum Origin {
         /// Its step or item.
         unit: UnitRef,
         /// The attempt of that which it works for.
-        serves: Serves,
+        serves: ParentAttempt,
         /// Whether it runs inside a handler: then nothing rests in `error`.
         in_handler: bool,
     },
@@ -109,16 +109,16 @@ impl Origin {
     }
 
     /// The attempt of the parent that this run works for.
-    pub fn serves(&self) -> Option<Serves> {
+    pub fn serves(&self) -> Option<ParentAttempt> {
         match self {
             Origin::Root => None,
             Origin::Child { serves, .. } => Some(*serves),
-            Origin::Handler { generation, .. } => Some(Serves { generation: *generation, attempt: 0 }),
+            Origin::Handler { generation, .. } => Some(ParentAttempt { generation: *generation, attempt: 0 }),
         }
     }
 
     /// Whether nothing may rest in `error` here.
-    pub fn in_handler(&self) -> bool {
+    pub fn is_in_handler(&self) -> bool {
         match self {
             Origin::Root => false,
             Origin::Child { in_handler, .. } => *in_handler,
@@ -129,7 +129,7 @@ impl Origin {
 
 /// The attempt of its parent that a child works for: a retry of the parent's step continues the same child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Serves {
+pub struct ParentAttempt {
     /// The parent's generation.
     pub generation: u32,
     /// The attempt of the parent's step; 0 for a handler.
@@ -158,7 +158,7 @@ pub enum Slot {
 
 impl Slot {
     /// Whether the run may go on.
-    pub fn lets_go_on(&self) -> bool {
+    pub fn allows_progress(&self) -> bool {
         match self {
             Slot::Unlimited | Slot::Taken(_) => true,
             Slot::Wanted(_) => false,
@@ -185,7 +185,7 @@ pub enum Phase {
     /// It will be `failed`: nothing more is dispatched, what is active ends, then the handler runs.
     Failing(Failing),
     /// Final: never changes.
-    Ended(Ended),
+    Ended(RunEnd),
 }
 
 /// A run on its way to `failed`.
@@ -212,16 +212,16 @@ pub struct Handler {
 
 /// How a generation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RunEnd {
     /// When.
     pub at: Time,
     /// How.
-    pub how: End,
+    pub how: RunOutcome,
 }
 
 /// The final states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub enum RunOutcome {
     /// Every step is done.
     Completed {
         /// What it puts out.
@@ -248,7 +248,7 @@ pub enum End {
 
 /// What of a run is at rest and may need a person, whatever its state is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rests {
+pub struct Attention {
     /// A step is in error.
     pub error: bool,
     /// A step is held.
@@ -332,7 +332,8 @@ impl Run {
         let mut found = Vec::new();
         self.each_unit(|unit, state| {
             if let Some(live) = state.state.live()
-                && let Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } = &live.doing
+                && let AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } =
+                    &live.doing
                 && worker.local
             {
                 let id = AttemptId { run: self.id, generation: self.generation, unit, attempt: live.attempt };
@@ -352,7 +353,7 @@ impl Run {
         if self.paused.is_some() {
             return RunState::Paused;
         }
-        self.state_by_units(self.slot.lets_go_on())
+        self.state_by_units(self.slot.allows_progress())
     }
 
     /// The state that the units would give the run if it had a slot.
@@ -362,34 +363,34 @@ impl Run {
 
     /// Whether somebody who looks for this state looks for this run: it is in it, or it is not final and a step of it is in
     /// error or held, whatever else goes on.
-    pub fn has_state(&self, state: RunState) -> bool {
-        let rests = self.rests();
+    pub fn matches_state(&self, state: RunState) -> bool {
+        let rests = self.attention();
         self.state() == state
             || (state == RunState::Error && rests.error)
             || (state == RunState::Held && rests.held)
     }
 
     /// Which of `error` and `held` its steps are in, its own or those of children; nothing once it is final.
-    pub fn rests(&self) -> Rests {
+    pub fn attention(&self) -> Attention {
         if self.is_final() {
-            return Rests::default();
+            return Attention::default();
         }
-        let all = self.tally();
+        let all = self.unit_counts();
         let by_handler = self.state();
-        Rests {
+        Attention {
             error: all.error > 0 || by_handler == RunState::Error,
             held: all.held > 0 || by_handler == RunState::Held,
         }
     }
 
     /// What the units are doing, counted.
-    fn tally(&self) -> Tally {
-        let mut all = Tally::default();
+    fn unit_counts(&self) -> UnitCounts {
+        let mut all = UnitCounts::default();
         for step in &self.steps {
             match step {
                 StepRun::Single(unit) => all.add(&unit.state),
                 StepRun::Items(items) => {
-                    let Tally { ready, running, held, error, waiting } = items.tally;
+                    let UnitCounts { ready, running, held, error, waiting } = items.tally;
                     all.ready += ready;
                     all.running += running;
                     all.held += held;
@@ -402,13 +403,13 @@ impl Run {
     }
 
     fn state_by_units(&self, has_slot: bool) -> RunState {
-        match self.tally() {
-            Tally { running: 1.., .. } => RunState::Running,
-            Tally { ready: 1.., .. } if has_slot => RunState::Running,
-            Tally { held: 1.., .. } => RunState::Held,
-            Tally { error: 1.., .. } => RunState::Error,
-            Tally { waiting: 1.., .. } => RunState::Waiting,
-            Tally { .. } => RunState::Queued,
+        match self.unit_counts() {
+            UnitCounts { running: 1.., .. } => RunState::Running,
+            UnitCounts { ready: 1.., .. } if has_slot => RunState::Running,
+            UnitCounts { held: 1.., .. } => RunState::Held,
+            UnitCounts { error: 1.., .. } => RunState::Error,
+            UnitCounts { waiting: 1.., .. } => RunState::Waiting,
+            UnitCounts { .. } => RunState::Queued,
         }
     }
 
@@ -420,8 +421,8 @@ impl Run {
     }
 
     /// Whether steps may be scheduled now.
-    pub fn may_go_on(&self) -> bool {
-        matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.lets_go_on()
+    pub fn can_schedule(&self) -> bool {
+        matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.allows_progress()
     }
 
     /// Whether this generation is over.
@@ -447,12 +448,12 @@ impl Run {
     }
 
     /// The step at this place.
-    pub fn step(&self, step: StepIx) -> &StepRun {
+    pub fn step(&self, step: StepIndex) -> &StepRun {
         &self.steps[usize::from(step.0)]
     }
 
     /// The items of a step that has some.
-    pub fn items(&self, step: StepIx) -> Option<&Items> {
+    pub fn items(&self, step: StepIndex) -> Option<&Items> {
         match self.step(step) {
             StepRun::Items(items) => Some(items),
             StepRun::Single(_) => None,
@@ -461,7 +462,7 @@ impl Run {
 
     /// Calls `f` with every unit, in order.
     pub fn each_unit<'a>(&'a self, mut f: impl FnMut(UnitRef, &'a Unit)) {
-        for (place, step) in (0..=u16::MAX).map(StepIx).zip(&self.steps) {
+        for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&self.steps) {
             match step {
                 StepRun::Single(unit) => f(UnitRef::step(place), unit),
                 StepRun::Items(items) => {
@@ -515,9 +516,9 @@ impl StepRun {
     }
 
     /// Whether what needs it may go on.
-    pub fn lets_others_go_on(&self) -> bool {
+    pub fn unblocks_dependents(&self) -> bool {
         match self {
-            StepRun::Single(unit) => unit.state.lets_others_go_on(),
+            StepRun::Single(unit) => unit.state.unblocks_dependents(),
             StepRun::Items(items) => match &items.end {
                 ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. } => true,
                 ItemsEnd::Open
@@ -555,14 +556,14 @@ impl Failing {
     }
 }
 
-impl End {
+impl RunOutcome {
     /// The state that this is.
     pub fn state(&self) -> RunState {
         match self {
-            End::Completed { .. } => RunState::Completed,
-            End::Failed { .. } => RunState::Failed,
-            End::Cancelled { .. } => RunState::Cancelled,
-            End::Superseded { .. } => RunState::Superseded,
+            RunOutcome::Completed { .. } => RunState::Completed,
+            RunOutcome::Failed { .. } => RunState::Failed,
+            RunOutcome::Cancelled { .. } => RunState::Cancelled,
+            RunOutcome::Superseded { .. } => RunState::Superseded,
         }
     }
 }

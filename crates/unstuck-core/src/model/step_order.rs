@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::model::expression::{Expression, Template};
-use crate::model::flow::{Flow, Kind, Step, StepIx, WaitFor};
+use crate::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 
 impl Flow {
     /// The ids of its steps, in order.
@@ -17,45 +17,45 @@ impl Flow {
         if self.steps.iter().map(|step| &step.id).eq(ids) {
             return Ok(self);
         }
-        let mut place_of = vec![StepIx(0); self.steps.len()];
+        let mut place_of = vec![StepIndex(0); self.steps.len()];
         let mut steps: Vec<Option<Step>> = std::mem::take(&mut self.steps).into_iter().map(Some).collect();
         let old: Vec<Arc<str>> = steps.iter().flatten().map(|step| step.id.clone()).collect();
         let mut ordered = Vec::with_capacity(ids.len());
-        for (new, id) in (0..=u16::MAX).map(StepIx).zip(ids) {
+        for (new, id) in (0..=u16::MAX).map(StepIndex).zip(ids) {
             let found = old.iter().position(|known| known == id);
             let step = found.and_then(|place| steps[place].take().map(|step| (place, step)));
-            let Some((place, step)) = step else { return Err(other_steps(&old, ids)) };
+            let Some((place, step)) = step else { return Err(describe_other_steps(&old, ids)) };
             place_of[place] = new;
             ordered.push(step);
         }
         if ordered.len() != old.len() {
-            return Err(other_steps(&old, ids));
+            return Err(describe_other_steps(&old, ids));
         }
-        let moved = Moved(&place_of);
+        let moved = StepMoves(&place_of);
         for (place, step) in ordered.iter_mut().enumerate() {
-            moved.step(step);
+            moved.move_step(step);
             // What needs it comes after it: the whole of the scheduler stands on that.
             if step.needs.iter().any(|need| usize::from(need.0) >= place) {
-                return Err(other_steps(&old, ids));
+                return Err(describe_other_steps(&old, ids));
             }
         }
         let mut dependents = vec![Vec::new(); ordered.len()];
         for (place, of) in place_of.iter().zip(std::mem::take(&mut self.dependents)) {
-            let mut of: Vec<StepIx> = of.into_iter().map(|step| moved.place(step)).collect();
+            let mut of: Vec<StepIndex> = of.into_iter().map(|step| moved.new_index(step)).collect();
             of.sort_unstable();
             dependents[usize::from(place.0)] = of;
         }
         if let Some(output) = &mut self.output {
-            moved.template(output);
+            moved.move_template(output);
         }
         if let Some(key) = self.concurrency.as_mut().and_then(|concurrency| concurrency.key.as_mut()) {
-            moved.expression(key);
+            moved.move_expression(key);
         }
         Ok(Flow { steps: ordered, dependents, ..self })
     }
 }
 
-fn other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
+fn describe_other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
     let list = |ids: &[Arc<str>]| ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     format!(
         "its steps are kept as {}, and its definition gives {}: its runs would be given other steps than their own. Use the \
@@ -66,29 +66,29 @@ fn other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
 }
 
 /// For each place of a step before, its place now.
-struct Moved<'a>(&'a [StepIx]);
+struct StepMoves<'a>(&'a [StepIndex]);
 
-impl Moved<'_> {
-    fn place(&self, step: StepIx) -> StepIx {
+impl StepMoves<'_> {
+    fn new_index(&self, step: StepIndex) -> StepIndex {
         self.0.get(usize::from(step.0)).copied().unwrap_or(step)
     }
 
-    fn step(&self, step: &mut Step) {
+    fn move_step(&self, step: &mut Step) {
         for need in &mut step.needs {
-            *need = self.place(*need);
+            *need = self.new_index(*need);
         }
         if let Some(with) = &mut step.with {
-            self.template(with);
+            self.move_template(with);
         }
         if let Some(when) = &mut step.when {
-            self.expression(when);
+            self.move_expression(when);
         }
         if let Some(each) = &mut step.for_each {
-            self.template(&mut each.items);
+            self.move_template(&mut each.items);
         }
         match &mut step.kind {
-            Kind::Set(value) => self.template(value),
-            Kind::Wait(WaitFor::Computed(until)) => self.expression(until),
+            Kind::Set(value) => self.move_template(value),
+            Kind::Wait(WaitFor::Computed(until)) => self.move_expression(until),
             Kind::Action(_)
             | Kind::Process(_)
             | Kind::Child(_)
@@ -98,13 +98,13 @@ impl Moved<'_> {
         }
     }
 
-    fn template(&self, template: &mut Template) {
+    fn move_template(&self, template: &mut Template) {
         if let Template::Computed(expression) = template {
-            self.expression(expression);
+            self.move_expression(expression);
         }
     }
 
-    fn expression(&self, expression: &mut Expression) {
-        expression.reads.steps = expression.reads.steps.iter().map(|step| self.place(*step)).collect();
+    fn move_expression(&self, expression: &mut Expression) {
+        expression.reads.steps = expression.reads.steps.iter().map(|step| self.new_index(*step)).collect();
     }
 }

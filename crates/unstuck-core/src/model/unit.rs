@@ -10,7 +10,7 @@ use crate::id::RunId;
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, Worker};
 use crate::model::error::Error;
-use crate::model::flow::StepIx;
+use crate::model::flow::StepIndex;
 use crate::model::run::RunState;
 use crate::policy::PolicyRef;
 use crate::time::{Millis, Time};
@@ -25,7 +25,7 @@ pub const ITEMS_PER_PART: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitRef {
     /// The step.
-    pub step: StepIx,
+    pub step: StepIndex,
     /// The item, for a step with `forEach`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
@@ -33,12 +33,12 @@ pub struct UnitRef {
 
 impl UnitRef {
     /// The step itself.
-    pub fn step(step: StepIx) -> UnitRef {
+    pub fn step(step: StepIndex) -> UnitRef {
         UnitRef { step, item: None }
     }
 
     /// One item of it.
-    pub fn item(step: StepIx, item: u32) -> UnitRef {
+    pub fn item(step: StepIndex, item: u32) -> UnitRef {
         UnitRef { step, item: Some(item) }
     }
 }
@@ -66,7 +66,7 @@ pub struct Items {
     /// How many of them are ready, active or waiting: what `parallel` bounds.
     pub in_motion: u32,
     /// How the launched ones count for the state of the run.
-    pub tally: Tally,
+    pub tally: UnitCounts,
     /// What the step as a whole has come to.
     pub end: ItemsEnd,
     /// Attempts of the step itself, from before its list was known, in order.
@@ -84,7 +84,7 @@ impl Items {
     }
 
     /// The items that are to be launched, in order.
-    pub fn to_launch(&self) -> impl Iterator<Item = u32> {
+    pub fn items_to_launch(&self) -> impl Iterator<Item = u32> {
         let waits =
             |item: &u32| self.units.get(item).is_none_or(|unit| matches!(unit.state, UnitState::Pending));
         (self.next..self.total).filter(waits)
@@ -93,7 +93,7 @@ impl Items {
 
 /// How many units count as what for the state of their run, so that nobody has to look at them all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct UnitCounts {
     /// Ready: they run if the run has a slot.
     pub ready: u32,
     /// Running.
@@ -106,14 +106,14 @@ pub struct Tally {
     pub waiting: u32,
 }
 
-impl Tally {
+impl UnitCounts {
     /// Where a unit in this state is counted, if anywhere.
-    pub(crate) fn place(&mut self, state: &UnitState) -> Option<&mut u32> {
+    pub(crate) fn counter_of(&mut self, state: &UnitState) -> Option<&mut u32> {
         match state {
             UnitState::Ready(_) => Some(&mut self.ready),
             UnitState::Active(live) => match &live.doing {
-                Doing::Dequeued { .. } | Doing::Working { .. } => Some(&mut self.running),
-                Doing::Child { state, .. } => match state {
+                AttemptPhase::Dequeued { .. } | AttemptPhase::Working { .. } => Some(&mut self.running),
+                AttemptPhase::Child { state, .. } => match state {
                     RunState::Held => Some(&mut self.held),
                     RunState::Error => Some(&mut self.error),
                     RunState::Waiting | RunState::Paused => Some(&mut self.waiting),
@@ -140,13 +140,13 @@ impl Tally {
 
     /// Counts one more in this state.
     pub(crate) fn add(&mut self, state: &UnitState) {
-        if let Some(count) = self.place(state) {
+        if let Some(count) = self.counter_of(state) {
             *count += 1;
         }
     }
 
     /// Counts `now` in the place of `before`, which was counted.
-    pub(crate) fn replace(&mut self, before: Tally, now: Tally) {
+    pub(crate) fn replace(&mut self, before: UnitCounts, now: UnitCounts) {
         self.ready = self.ready + now.ready - before.ready;
         self.running = self.running + now.running - before.running;
         self.held = self.held + now.held - before.held;
@@ -220,7 +220,7 @@ pub struct EarlierAttempt {
 
 impl Unit {
     /// What the next generation is told of the attempts so far.
-    pub(crate) fn told_later(&mut self, generation: u32) -> Vec<EarlierAttempt> {
+    pub(crate) fn take_earlier_attempts(&mut self, generation: u32) -> Vec<EarlierAttempt> {
         let mut all = std::mem::take(&mut self.earlier);
         let past = std::mem::take(&mut self.past).into_iter();
         all.extend(past.map(|past| EarlierAttempt { generation, past }));
@@ -276,7 +276,7 @@ impl Default for Round {
 
 impl Round {
     /// Whether it is given only to a worker that runs nothing else: what has cost two workers takes nobody with it.
-    pub fn runs_alone(&self) -> bool {
+    pub fn must_run_alone(&self) -> bool {
         self.losses > 1
     }
 }
@@ -288,9 +288,9 @@ pub enum UnitState {
     #[default]
     Pending,
     /// Its next attempt is queued.
-    Ready(Queued),
+    Ready(QueuedAttempt),
     /// An attempt is under way.
-    Active(Live),
+    Active(LiveAttempt),
     /// A timer or a signal comes first.
     Waiting(Waiting),
     /// An operator chooses.
@@ -361,7 +361,7 @@ impl UnitState {
     }
 
     /// The attempt under way, if there is one.
-    pub fn live(&self) -> Option<&Live> {
+    pub fn live(&self) -> Option<&LiveAttempt> {
         match self {
             UnitState::Active(live) => Some(live),
             UnitState::Pending
@@ -378,7 +378,7 @@ impl UnitState {
     }
 
     /// Whether it is on its way by itself: ready, active or waiting.
-    pub fn is_in_motion(&self) -> bool {
+    pub fn is_progressing(&self) -> bool {
         match self {
             UnitState::Ready(_) | UnitState::Active(_) | UnitState::Waiting(_) => true,
             UnitState::Pending
@@ -393,7 +393,7 @@ impl UnitState {
     }
 
     /// Whether what needs it may go on.
-    pub fn lets_others_go_on(&self) -> bool {
+    pub fn unblocks_dependents(&self) -> bool {
         match self {
             UnitState::Completed { .. }
             | UnitState::Skipped { .. }
@@ -457,7 +457,7 @@ pub enum SkippedBy {
 
 /// An attempt that waits to be handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
+pub struct QueuedAttempt {
     /// Its number.
     pub attempt: u32,
     /// Since when.
@@ -490,7 +490,7 @@ impl QueuePlace {
 
 /// An attempt under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Live {
+pub struct LiveAttempt {
     /// Its number.
     pub attempt: u32,
     /// Why it is a repeat, if it is one.
@@ -498,7 +498,7 @@ pub struct Live {
     /// When it became ready.
     pub queued_at: Time,
     /// Who is at it.
-    pub doing: Doing,
+    pub doing: AttemptPhase,
     /// Its `startTimeout` or lease is moved on to this time, because the engine was down for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spared: Option<Time>,
@@ -506,7 +506,7 @@ pub struct Live {
 
 /// Who is at an attempt, and how far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Doing {
+pub enum AttemptPhase {
     /// Handed to a worker, not yet started.
     Dequeued {
         /// The worker.

@@ -21,7 +21,7 @@ pub struct PolicyAudit {
     /// Its name, after the change if it is still there.
     pub name: Arc<str>,
     /// What was done to it.
-    pub what: PolicyDeed,
+    pub what: PolicyAuditKind,
     /// Why, in their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
@@ -36,7 +36,7 @@ pub struct PolicyAudit {
 /// What is done to a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum PolicyDeed {
+pub enum PolicyAuditKind {
     /// It is new.
     Added,
     /// It says something else.
@@ -53,17 +53,17 @@ pub enum PolicyDeed {
     Unpaused,
 }
 
-impl PolicyDeed {
+impl PolicyAuditKind {
     /// As people read it.
     pub fn word(self) -> &'static str {
         match self {
-            PolicyDeed::Added => "added",
-            PolicyDeed::Changed => "changed",
-            PolicyDeed::Enabled => "enabled",
-            PolicyDeed::Disabled => "disabled",
-            PolicyDeed::Deleted => "deleted",
-            PolicyDeed::Paused => "paused",
-            PolicyDeed::Unpaused => "unpaused",
+            PolicyAuditKind::Added => "added",
+            PolicyAuditKind::Changed => "changed",
+            PolicyAuditKind::Enabled => "enabled",
+            PolicyAuditKind::Disabled => "disabled",
+            PolicyAuditKind::Deleted => "deleted",
+            PolicyAuditKind::Paused => "paused",
+            PolicyAuditKind::Unpaused => "unpaused",
         }
     }
 }

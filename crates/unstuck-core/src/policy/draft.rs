@@ -68,7 +68,7 @@ impl PolicyDraft {
     /// The policy, with the id that it gets if it gives none; or everything that is wrong with it by itself.
     pub fn check(&self, fresh_id: &Arc<str>, age: u64) -> Result<Policy, Vec<PolicyProblem>> {
         let mut problems = Vec::new();
-        let name = given(self.name.as_ref());
+        let name = without_blank(self.name.as_ref());
         if name.is_none() {
             problems.push(problem("name", "the policy has no name", "give it one that says what it ends"));
         }
@@ -77,7 +77,7 @@ impl PolicyDraft {
             let hint = "give at least one of `errorSubstring`, `flow`, `action`, `actionType`";
             problems.push(problem("errorSubstring", "the policy would match every error", hint));
         }
-        problems.extend(criteria.action.as_deref().and_then(unprefixed));
+        problems.extend(criteria.action.as_deref().and_then(problem_of_short_action));
         let max_attempts = self.max_attempts();
         let back_off = self.back_off.ok_or_else(|| {
             vec![problem(
@@ -89,7 +89,7 @@ impl PolicyDraft {
         let back_off = back_off.and_then(DraftBackOff::check);
         match (name, max_attempts, back_off) {
             (Some(name), Ok(max_attempts), Ok(back_off)) if problems.is_empty() => Ok(Policy {
-                id: given(self.id.as_ref()).unwrap_or_else(|| fresh_id.clone()),
+                id: without_blank(self.id.as_ref()).unwrap_or_else(|| fresh_id.clone()),
                 name,
                 priority: self.priority.unwrap_or_else(|| criteria.priority()),
                 is_priority_set: self.priority.is_some(),
@@ -170,19 +170,19 @@ impl DraftBackOff {
 impl Criteria {
     fn without_blanks(&self) -> Criteria {
         Criteria {
-            error_substring: given(self.error_substring.as_ref()),
-            flow: given(self.flow.as_ref()),
-            action: given(self.action.as_ref()),
-            action_type: given(self.action_type.as_ref()),
+            error_substring: without_blank(self.error_substring.as_ref()),
+            flow: without_blank(self.flow.as_ref()),
+            action: without_blank(self.action.as_ref()),
+            action_type: without_blank(self.action_type.as_ref()),
         }
     }
 }
 
-fn given(text: Option<&Arc<str>>) -> Option<Arc<str>> {
+fn without_blank(text: Option<&Arc<str>>) -> Option<Arc<str>> {
     text.filter(|text| !text.trim().is_empty()).cloned()
 }
 
-fn unprefixed(action: &str) -> Option<PolicyProblem> {
+fn problem_of_short_action(action: &str) -> Option<PolicyProblem> {
     let has_flow = action.split_once('.').is_some_and(|(flow, name)| !flow.is_empty() && !name.is_empty());
     if has_flow || UNPREFIXED.contains(&action) {
         return None;

@@ -83,7 +83,7 @@ impl fmt::Display for NotSuggested {
 
 /// Errors of one kind, as far as a suggestion needs them.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ErrorSample<'a> {
     /// The full name of the action.
     pub action: &'a str,
     /// What their causes have in common.
@@ -97,7 +97,7 @@ pub struct Seen<'a> {
 }
 
 /// Why retrying cannot help with these errors, if it cannot.
-pub fn hopeless(seen: &Seen<'_>) -> Option<NotSuggested> {
+pub fn why_retry_cannot_help(seen: &ErrorSample<'_>) -> Option<NotSuggested> {
     if seen.is_data {
         return Some(NotSuggested::Data);
     }
@@ -109,12 +109,12 @@ pub fn hopeless(seen: &Seen<'_>) -> Option<NotSuggested> {
 
 /// A policy for the errors of an action that have this pattern: for the longest part of their causes that does not change. Its
 /// name is none of those that are taken.
-pub fn suggest(seen: &Seen<'_>, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
-    if let Some(why) = hopeless(seen) {
+pub fn suggest(seen: &ErrorSample<'_>, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
+    if let Some(why) = why_retry_cannot_help(seen) {
         return Err(why);
     }
-    let Seen { action, pattern, causes, .. } = *seen;
-    let fixed = fixed_part(pattern, causes);
+    let ErrorSample { action, pattern, causes, .. } = *seen;
+    let fixed = longest_fixed_part(pattern, causes);
     Ok(PolicyDraft {
         name: Some(name_for(fixed.as_deref().unwrap_or(action), taken).into()),
         criteria: Criteria {
@@ -134,7 +134,7 @@ pub fn suggest(seen: &Seen<'_>, taken: &[&str]) -> Result<PolicyDraft, NotSugges
 }
 
 /// The longest part of a pattern that stands for itself, and that every one of these causes has.
-fn fixed_part(pattern: &str, causes: &[&str]) -> Option<String> {
+fn longest_fixed_part(pattern: &str, causes: &[&str]) -> Option<String> {
     let mut rest = pattern.to_owned();
     for hole in ["<n>", "<id>", "<time>", "<address>", "*"] {
         rest = rest.replace(hole, "\u{2026}");
@@ -183,19 +183,25 @@ mod tests {
             ("rate 5", Some("rate")),
         ];
         for (cause, wanted) in cases {
-            assert_eq!(fixed_part(&pattern(cause), &[cause]).as_deref(), wanted, "{cause:?}");
+            assert_eq!(longest_fixed_part(&pattern(cause), &[cause]).as_deref(), wanted, "{cause:?}");
         }
         // A star that the cause itself has is no hole, but it is taken for one.
-        assert_eq!(fixed_part("a * in the middle", &["a * in the middle"]).as_deref(), Some("in the middle"));
+        assert_eq!(
+            longest_fixed_part("a * in the middle", &["a * in the middle"]).as_deref(),
+            Some("in the middle")
+        );
         let several = ["disk 1 of web is full", "disk 2 of web is full up"];
-        assert_eq!(fixed_part("disk <n> of web is full", &several).as_deref(), Some("of web is full"));
+        assert_eq!(
+            longest_fixed_part("disk <n> of web is full", &several).as_deref(),
+            Some("of web is full")
+        );
     }
 
     #[test]
     fn nothing_is_suggested_where_retrying_cannot_help() {
         let seen = |cause: &'static str, is_fatal, is_data| {
             let pattern = pattern(cause);
-            let seen = Seen { action: "f.a", pattern: &pattern, causes: &[cause], is_fatal, is_data };
+            let seen = ErrorSample { action: "f.a", pattern: &pattern, causes: &[cause], is_fatal, is_data };
             suggest(&seen, &[]).map(|_| ())
         };
         let cases = [

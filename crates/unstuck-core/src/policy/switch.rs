@@ -114,12 +114,12 @@ impl PolicySwitch {
 /// Hands out turns: at most so many a second, and none in advance for a time in which nobody took any. It is known to one
 /// engine only. The first turn of an engine comes after a wait, for another one may just have handed out the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turns {
+pub struct ResumePacer {
     /// When the last ones were handed out, and how many.
     last: Option<(Time, u32)>,
 }
 
-impl Turns {
+impl ResumePacer {
     /// Takes a turn, if there is one.
     pub fn take(&mut self, now: Time, rate: u32) -> bool {
         let has_turn = self.ready(now, rate) > 0;

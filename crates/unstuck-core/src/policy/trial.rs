@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::errors::{ErrorRecord, OpenError};
-use crate::policy::{Policies, Policy, Verdict};
+use crate::policy::{Policies, Policy, PolicyVerdict};
 use crate::time::Time;
 
 /// So many errors are shown one by one; all are counted.
@@ -16,7 +16,7 @@ pub struct Trial {
     /// How many errors it takes.
     pub matched: u64,
     /// The first of them.
-    pub errors: Vec<Taken>,
+    pub errors: Vec<TrialHit>,
     /// How many errors it would take if an earlier policy did not, by that policy's name.
     pub shadowed_by: BTreeMap<Arc<str>, u64>,
     /// How many errors it would take if it were not spent on them.
@@ -25,7 +25,7 @@ pub struct Trial {
 
 /// An error that the policy takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taken {
+pub struct TrialHit {
     /// The error.
     pub record: ErrorRecord,
     /// When its step would be resumed, at the earliest.
@@ -37,21 +37,21 @@ pub struct Taken {
 }
 
 /// Tries one policy among others.
-pub struct Trying<'a> {
+pub struct TrialBuilder<'a> {
     policies: &'a Policies,
     policy: &'a Policy,
     trial: Trial,
 }
 
-impl<'a> Trying<'a> {
+impl<'a> TrialBuilder<'a> {
     /// `policies` contains `policy`, as it would be in force.
-    pub fn new(policies: &'a Policies, policy: &'a Policy) -> Trying<'a> {
-        Trying { policies, policy, trial: Trial::default() }
+    pub fn new(policies: &'a Policies, policy: &'a Policy) -> TrialBuilder<'a> {
+        TrialBuilder { policies, policy, trial: Trial::default() }
     }
 
     /// An error that is open now. What is acknowledged is left out, and what would be due already is resumed from `now`
     /// on.
-    pub fn open(&mut self, error: &OpenError, now: Time) {
+    pub fn add_open_error(&mut self, error: &OpenError, now: Time) {
         if !error.acknowledged {
             let from = error.resume.as_ref().map(|(_, policy)| policy.name.clone());
             self.judge(&error.record, from, now);
@@ -59,7 +59,7 @@ impl<'a> Trying<'a> {
     }
 
     /// An error of the past, as it stood then. One that was dealt with before policies were asked says nothing.
-    pub fn past(&mut self, record: &ErrorRecord) {
+    pub fn add_past_error(&mut self, record: &ErrorRecord) {
         if record.led_to.was_judged() {
             let from = record.policy.as_ref().map(|policy| policy.name.clone());
             self.judge(record, from, record.at);
@@ -67,16 +67,16 @@ impl<'a> Trying<'a> {
     }
 
     /// What came of it.
-    pub fn end(self) -> Trial {
+    pub fn finish(self) -> Trial {
         self.trial
     }
 
     fn judge(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
-        let failure = record.failure();
+        let failure = record.to_match();
         match self.policy.judge(&failure) {
-            Verdict::Passes => {}
-            Verdict::Spent => self.trial.exhausted += 1,
-            Verdict::Takes => match self.policies.find(&failure) {
+            PolicyVerdict::Passes => {}
+            PolicyVerdict::Spent => self.trial.exhausted += 1,
+            PolicyVerdict::Takes => match self.policies.find(&failure) {
                 Some(first) if first.id != self.policy.id => {
                     *self.trial.shadowed_by.entry(first.name.clone()).or_default() += 1;
                 }
@@ -90,9 +90,9 @@ impl<'a> Trying<'a> {
         if self.trial.errors.len() >= SHOWN_ERRORS {
             return;
         }
-        let (least, most) = self.policy.delays(record.rounds);
+        let (least, most) = self.policy.delay_range(record.rounds);
         let (least, most) = (least.max(record.minimum_delay), most.max(record.minimum_delay));
-        self.trial.errors.push(Taken {
+        self.trial.errors.push(TrialHit {
             record: record.clone(),
             resume_at: (record.at + least).max(not_before),
             resume_by: (record.at + most).max(not_before),

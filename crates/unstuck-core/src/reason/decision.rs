@@ -8,9 +8,9 @@ use crate::model::attempt::{Cancelled, Outcome, ResumedBy};
 use crate::model::error::{DEADLINE_ACTION, RunError};
 use crate::model::flow::{Kind, Step};
 use crate::model::recovery::RetryStrategy;
-use crate::model::run::{End, Ended, Limit, PausedBy, Phase, Run, Slot};
+use crate::model::run::{Limit, PausedBy, Phase, Run, RunEnd, RunOutcome, Slot};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
-use crate::policy::{PassedBecause, PassedPolicy, PolicyRef};
+use crate::policy::{PassedPolicy, PassedReason, PolicyRef};
 use crate::reason::moment::Moment;
 use crate::reason::words::{self, cause, count, in_their_words, stalled_of, stuck_of, who};
 use crate::reason::{Rung, passed, rule};
@@ -138,17 +138,17 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
     let told = match fact {
         UnitFact::Retry { due, delay, stalled, max } => retry(step, *delay, *stalled, *max).due(*due),
         UnitFact::Held => held(moment, unit, step),
-        UnitFact::WentOn => went_on(moment, unit, step),
+        UnitFact::Ignored => went_on(moment, unit, step),
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
             scheduled(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
         }
         UnitFact::PassedOver { .. } => return None,
-        UnitFact::Rested => rested(moment, unit, step),
+        UnitFact::LeftInError => rested(moment, unit, step),
         UnitFact::Acknowledged { reason } => acknowledged(moment, reason.as_ref()),
         UnitFact::DoneByHand { reason, .. } => done_by_hand(moment, reason.as_ref()),
         UnitFact::Failed => failed_while_failing(moment, unit)?,
         UnitFact::Deferred { due, delay } => deferred(moment, unit, step, *delay).due(*due),
-        UnitFact::Anew { due, stuck, max, place } => {
+        UnitFact::Requeued { due, stuck, max, place } => {
             let delay = due.since(moment.event.time());
             anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
@@ -169,13 +169,13 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
             return Some(Told { unit: Some(unit), attempt: Some(*attempt), ..told });
         }
         UnitFact::Ended { .. }
-        | UnitFact::Bound { .. }
+        | UnitFact::InputBound { .. }
         | UnitFact::Queued { .. }
         | UnitFact::Dequeued { .. }
         | UnitFact::Started { .. }
         | UnitFact::Progress { .. }
         | UnitFact::ReportIgnored { .. }
-        | UnitFact::Spared { .. }
+        | UnitFact::LimitExtended { .. }
         | UnitFact::Done { .. }
         | UnitFact::TimerSet { .. }
         | UnitFact::SignalAwaited { .. }
@@ -227,7 +227,7 @@ fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
 
 fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
     let mut then = "it rests in error until somebody resumes it".to_owned();
-    let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedBecause::Spent { .. });
+    let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedReason::Spent { .. });
     match passed::policies(moment, unit).iter().filter(spent).count() {
         0 => {}
         1 => then += ", which gives the policy its rounds back",
@@ -369,7 +369,7 @@ fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
 /// Why a *stalled* attempt does not come to rest.
 fn may_not_rest(moment: &Moment<'_>, unit: UnitRef, told: Told) -> Told {
     let stalled = matches!(moment.last_ended(unit), Some((_, Outcome::Stalled(_))));
-    let in_handler = moment.run.is_some_and(|run| run.origin.in_handler());
+    let in_handler = moment.run.is_some_and(|run| run.origin.is_in_handler());
     if stalled && in_handler && told.rung == Rung::Failed && passed::chose_none(moment, unit).is_none() {
         return told.because("inside a handler nothing rests in error");
     }
@@ -396,7 +396,9 @@ fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> Option<T
 
 /// The handler of a run that has failed: its flow where the failed step names it, and its run.
 fn handler_of(moment: &Moment<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId)> {
-    let Phase::Ended(Ended { how: End::Failed { error, handler }, .. }) = &run.phase else { return None };
+    let Phase::Ended(RunEnd { how: RunOutcome::Failed { error, handler }, .. }) = &run.phase else {
+        return None;
+    };
     let (run, _) = handler.as_ref()?;
     let step = error.unit.and_then(|unit| moment.step(unit));
     Some((step.and_then(|step| step.exception_handler.clone()), *run))

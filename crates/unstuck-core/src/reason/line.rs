@@ -6,7 +6,7 @@ use crate::model::attempt::{Cancelled, Outcome, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::Kind;
 use crate::model::log::IgnoredLine;
-use crate::model::run::{End, Origin, PausedBy, Phase, Run};
+use crate::model::run::{Origin, PausedBy, Phase, Run, RunOutcome};
 use crate::model::unit::UnitRef;
 use crate::reason::decision;
 use crate::reason::moment::Moment;
@@ -62,13 +62,13 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
 pub(super) fn is_telling(fact: &Fact) -> bool {
     match fact {
         Fact::Unit { fact, .. } => match fact {
-            UnitFact::Bound { .. }
+            UnitFact::InputBound { .. }
             | UnitFact::Queued { .. }
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
             | UnitFact::ReportIgnored { .. }
-            | UnitFact::Spared { .. }
+            | UnitFact::LimitExtended { .. }
             | UnitFact::PassedOver { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
@@ -77,14 +77,14 @@ pub(super) fn is_telling(fact: &Fact) -> bool {
             UnitFact::Ended { .. }
             | UnitFact::Retry { .. }
             | UnitFact::Held
-            | UnitFact::WentOn
+            | UnitFact::Ignored
             | UnitFact::Scheduled { .. }
-            | UnitFact::Rested
+            | UnitFact::LeftInError
             | UnitFact::Acknowledged { .. }
             | UnitFact::DoneByHand { .. }
             | UnitFact::Failed
             | UnitFact::Deferred { .. }
-            | UnitFact::Anew { .. }
+            | UnitFact::Requeued { .. }
             | UnitFact::Skipped { .. }
             | UnitFact::Done { .. }
             | UnitFact::ChildStarted { .. }
@@ -119,14 +119,14 @@ pub(super) fn is_trouble(fact: &Fact) -> bool {
         fact,
         UnitFact::Ended { outcome: Outcome::Stalled(_) | Outcome::Failed(_) | Outcome::Stuck(_), .. }
     );
-    is_error || matches!(fact, UnitFact::Held | UnitFact::Rested | UnitFact::Failed)
+    is_error || matches!(fact, UnitFact::Held | UnitFact::LeftInError | UnitFact::Failed)
 }
 
 fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {
         // What follows names the policies.
-        UnitFact::Bound { .. } | UnitFact::PassedOver { .. } => None,
+        UnitFact::InputBound { .. } | UnitFact::PassedOver { .. } => None,
         UnitFact::Queued { attempt, .. } => {
             let begun =
                 |fact: &UnitFact| matches!(fact, UnitFact::Dequeued { .. } | UnitFact::Started { .. });
@@ -143,10 +143,10 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
             Some(format!("{} reports progress", attempt(moment, unit)))
         }
         UnitFact::ReportIgnored { attempt, lines, more } => Some(report_ignored(*attempt, lines, *more)),
-        UnitFact::Spared { by: Millis::ZERO, .. } => {
+        UnitFact::LimitExtended { by: Millis::ZERO, .. } => {
             Some(format!("{} is heard of again: its lease goes on from here", attempt(moment, unit)))
         }
-        UnitFact::Spared { by, .. } => {
+        UnitFact::LimitExtended { by, .. } => {
             Some(format!("{} has {by} more: the engine was down for so long", attempt(moment, unit)))
         }
         UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
@@ -155,9 +155,9 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         // What follows `none` says who chose it.
         UnitFact::Chosen { choice: Choice::None, .. } => None,
         UnitFact::Held
-        | UnitFact::WentOn
+        | UnitFact::Ignored
         | UnitFact::Scheduled { .. }
-        | UnitFact::Rested
+        | UnitFact::LeftInError
         | UnitFact::Acknowledged { .. }
         | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. }
@@ -166,7 +166,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::Deferred { due, .. } => {
             Some(format!("{}; tried again in {}", how_it_ended(moment, unit), due.since(at)))
         }
-        UnitFact::Anew { due, stuck, max, .. } => {
+        UnitFact::Requeued { due, stuck, max, .. } => {
             let ended = how_it_ended(moment, unit);
             Some(format!("{ended}; tried anew in {} (stuck {stuck} of {max})", due.since(at)))
         }
@@ -222,7 +222,7 @@ fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) ->
     let told_next = moment
         .after(unit)
         .next()
-        .is_some_and(|fact| matches!(fact, UnitFact::Deferred { .. } | UnitFact::Anew { .. }));
+        .is_some_and(|fact| matches!(fact, UnitFact::Deferred { .. } | UnitFact::Requeued { .. }));
     if told_next {
         return None;
     }
@@ -328,8 +328,10 @@ fn error_of(run: &Run) -> Option<&RunError> {
         Phase::Going => None,
         Phase::Failing(failing) => Some(&failing.error),
         Phase::Ended(ended) => match &ended.how {
-            End::Failed { error, .. } => Some(error),
-            End::Completed { .. } | End::Cancelled { .. } | End::Superseded { .. } => None,
+            RunOutcome::Failed { error, .. } => Some(error),
+            RunOutcome::Completed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => {
+                None
+            }
         },
     }
 }

@@ -6,7 +6,7 @@ use crate::model::error::Error;
 use crate::model::flow::{Kind, Step};
 use crate::model::recovery::{Limits, RetryStrategy};
 use crate::model::unit::{Unit, UnitRef};
-use crate::policy::{PassedBecause, PassedPolicy};
+use crate::policy::{PassedPolicy, PassedReason};
 use crate::reason::moment::Moment;
 use crate::reason::words::{self, stalled_of, stuck_of, who};
 
@@ -34,8 +34,8 @@ pub(super) fn policy(passed: &PassedPolicy) -> String {
     let name = &passed.policy.name;
     match passed.why {
         // Of more rounds than these, others were another policy's.
-        PassedBecause::Spent { max, .. } => format!("policy `{name}` is used up ({max} of {max} rounds)"),
-        PassedBecause::Disabled => format!("policy `{name}` is disabled"),
+        PassedReason::Spent { max, .. } => format!("policy `{name}` is used up ({max} of {max} rounds)"),
+        PassedReason::Disabled => format!("policy `{name}` is disabled"),
     }
 }
 

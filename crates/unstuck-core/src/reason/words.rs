@@ -3,7 +3,7 @@
 use crate::event::Actor;
 use crate::model::attempt::Outcome;
 use crate::model::error::Error;
-use crate::model::flow::{Flow, Step, StepIx};
+use crate::model::flow::{Flow, Step, StepIndex};
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
@@ -26,12 +26,12 @@ pub(crate) fn clock_corrected(by: i64) -> String {
 }
 
 /// The id of a step.
-pub(crate) fn step_id(flow: &Flow, step: StepIx) -> String {
+pub(crate) fn step_id(flow: &Flow, step: StepIndex) -> String {
     find_step(flow, step).map_or_else(|| format!("step {}", step.0 + 1), |step| step.id.to_string())
 }
 
 /// The step at this place, if this version of the flow has one there.
-pub(crate) fn find_step(flow: &Flow, step: StepIx) -> Option<&Step> {
+pub(crate) fn find_step(flow: &Flow, step: StepIndex) -> Option<&Step> {
     flow.steps.get(usize::from(step.0))
 }
 

@@ -6,7 +6,7 @@ use crate::time::Millis;
 
 /// The delay after `tries` tries: random in its range, else `delay * multiplier * tries` up to the cap, else
 /// the delay.
-pub fn delay(back_off: &BackOff, tries: u32, random: &mut Random) -> Millis {
+pub fn back_off_delay(back_off: &BackOff, tries: u32, random: &mut Random) -> Millis {
     let BackOff { delay, max_delay, multiplier, random: draw } = back_off;
     match (draw, multiplier) {
         (true, _) => {
@@ -23,7 +23,7 @@ pub fn delay(back_off: &BackOff, tries: u32, random: &mut Random) -> Millis {
 
 /// The wait of a deferral after `before` earlier ones in its round: what the worker asked for, else growing to
 /// the cap; never more than what is left of the limit.
-pub fn deferral(defer: &Defer, before: u32, asked: Option<Millis>, left: Millis) -> Millis {
+pub fn deferral_delay(defer: &Defer, before: u32, asked: Option<Millis>, left: Millis) -> Millis {
     let exponent = i32::try_from(before).unwrap_or(i32::MAX);
     let grown = defer.delay.times(defer.multiplier.powi(exponent)).min(defer.max_delay);
     asked.unwrap_or(grown).min(left)
@@ -49,12 +49,16 @@ mod tests {
             (BackOff { delay: Millis(u64::MAX), ..linear }, u32::MAX, Millis(u64::MAX)),
         ];
         for (back_off, tries, expected) in cases {
-            assert_eq!(delay(&back_off, tries, &mut Random::new(1)), expected, "{back_off:?} {tries}");
+            assert_eq!(
+                back_off_delay(&back_off, tries, &mut Random::new(1)),
+                expected,
+                "{back_off:?} {tries}"
+            );
         }
         let random = BackOff { max_delay: Some(seconds(120)), random: true, ..BackOff::fixed(seconds(60)) };
         let mut source = Random::new(1);
         for _ in 0..100 {
-            let drawn = delay(&random, 1, &mut source);
+            let drawn = back_off_delay(&random, 1, &mut source);
             assert!((seconds(60)..=seconds(120)).contains(&drawn));
         }
     }
@@ -71,7 +75,7 @@ mod tests {
             (0, None, Millis::seconds(7), Millis::seconds(7)),
         ];
         for (before, asked, left, expected) in cases {
-            assert_eq!(deferral(&defer, before, asked, left), expected, "{before} {asked:?} {left}");
+            assert_eq!(deferral_delay(&defer, before, asked, left), expected, "{before} {asked:?} {left}");
         }
     }
 }

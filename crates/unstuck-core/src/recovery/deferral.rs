@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::advance::is_failing;
 use crate::decide::Draft;
 use crate::event::UnitFact;
 use crate::model::attempt::Outcome;
 use crate::model::error::{DEFER_ACTION, Error, Reason};
 use crate::model::unit::UnitRef;
-use crate::recovery::ladder::{self, Verdict};
-use crate::recovery::{backoff, failing};
-use crate::schedule::is_failing;
+use crate::recovery::ladder::{self, AttemptError};
+use crate::recovery::{backoff, failing_run};
 use crate::time::Millis;
 
 /// The worker of this attempt says that resources are lacking.
@@ -28,17 +28,18 @@ pub(crate) fn defer(
         let cause = format!("deferred for longer than defer.limit {}{what}", step.defer.limit);
         let outcome = Outcome::Stalled(Box::new(Error::found_with(DEFER_ACTION, Reason::Capacity, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-        ladder::climb(draft, unit, Verdict::Stalled);
+        ladder::climb(draft, unit, AttemptError::Stalled);
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });
     if is_failing(draft.run()) {
-        let how = failing::closing(draft);
+        let how = failing_run::closing_of_rest(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
-        failing::go_on(draft);
+        failing_run::advance_failing(draft);
         return;
     }
-    let delay = backoff::deferral(&step.defer, round.deferrals, asked, left).max(step.limits.minimum_delay);
+    let delay =
+        backoff::deferral_delay(&step.defer, round.deferrals, asked, left).max(step.limits.minimum_delay);
     let due = draft.now() + delay;
     draft.emit_unit(unit, UnitFact::Deferred { due, delay });
 }

@@ -1,16 +1,16 @@
 //! The recovery ladder: the first rung that acts ends the climb.
 
+use crate::advance::{advance_after, is_failing};
 use crate::decide::Draft;
 use crate::event::UnitFact;
 use crate::model::error::{Error, RunError};
 use crate::model::recovery::RetryStrategy;
 use crate::model::unit::UnitRef;
-use crate::recovery::{backoff, failing, policies};
-use crate::schedule::{advance_after, is_failing};
+use crate::recovery::{backoff, failing_run, policy_resume};
 
 /// How the attempt ended that is climbing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AttemptError {
     /// An error that may pass.
     Stalled,
     /// A fatal one.
@@ -18,69 +18,70 @@ pub(crate) enum Verdict {
 }
 
 /// What happens after an attempt that was *stalled* or *failed* and has been recorded as such.
-pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict) {
+pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) {
     if is_failing(draft.run()) {
         draft.emit_unit(unit, UnitFact::Failed);
-        failing::go_on(draft);
+        failing_run::advance_failing(draft);
         return;
     }
     if !retry_strategy(draft, unit, verdict) {
-        without_strategy(draft, unit, verdict, true);
+        later_rungs(draft, unit, verdict, true);
     }
     // What needs the step may go on now; where an item rests or is held, the next one may.
     advance_after(draft, unit.step);
 }
 
 /// An operator chose `none` for a held step: rung 2, then rung 4, then `failed`.
-pub(crate) fn give_up(draft: &mut Draft<'_, '_>, unit: UnitRef) {
-    without_strategy(draft, unit, Verdict::Failed, false);
+pub(crate) fn leave_failed(draft: &mut Draft<'_, '_>, unit: UnitRef) {
+    later_rungs(draft, unit, AttemptError::Failed, false);
     advance_after(draft, unit.step);
 }
 
 /// Rung 1.
-fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict) -> bool {
+fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) -> bool {
     let step = draft.step(unit);
     let tries = draft.unit(unit).round.stalled;
     match (step.retry, verdict) {
-        (RetryStrategy::Retry { max_attempts, back_off }, Verdict::Stalled) => {
+        (RetryStrategy::Retry { max_attempts, back_off }, AttemptError::Stalled) => {
             if max_attempts.is_some_and(|max| tries >= max) {
                 return false;
             }
-            let delay = back_off.map(|back_off| backoff::delay(&back_off, tries, draft.context.random));
+            let delay =
+                back_off.map(|back_off| backoff::back_off_delay(&back_off, tries, draft.context.random));
             let delay = delay.unwrap_or_default().max(step.limits.minimum_delay);
             let due = draft.now() + delay;
             draft.emit_unit(unit, UnitFact::Retry { due, delay, stalled: tries, max: max_attempts });
             true
         }
-        (RetryStrategy::Hold { max_attempts }, Verdict::Stalled | Verdict::Failed) => {
+        (RetryStrategy::Hold { max_attempts }, AttemptError::Stalled | AttemptError::Failed) => {
             if max_attempts.is_some_and(|max| tries >= max) {
                 return false;
             }
             draft.emit_unit(unit, UnitFact::Held);
             true
         }
-        (RetryStrategy::None, Verdict::Stalled | Verdict::Failed)
-        | (RetryStrategy::Retry { .. }, Verdict::Failed) => false,
+        (RetryStrategy::None, AttemptError::Stalled | AttemptError::Failed)
+        | (RetryStrategy::Retry { .. }, AttemptError::Failed) => false,
     }
 }
 
 /// Rungs 2 to 5. After an operator's `none`, no policy overrules it, and nothing rests.
-fn without_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: Verdict, is_by_itself: bool) {
+fn later_rungs(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError, is_by_itself: bool) {
     let step = draft.step(unit);
     if !step.fail_on_error {
-        draft.emit_unit(unit, UnitFact::WentOn);
+        draft.emit_unit(unit, UnitFact::Ignored);
         return;
     }
-    if is_by_itself && policies::schedule(draft, unit) {
+    if is_by_itself && policy_resume::schedule_resume(draft, unit) {
         return;
     }
-    let rests = verdict == Verdict::Stalled && is_by_itself && !draft.run().origin.in_handler();
+    let rests = verdict == AttemptError::Stalled && is_by_itself && !draft.run().origin.is_in_handler();
     if step.exception_handler.is_none() && rests {
-        draft.emit_unit(unit, UnitFact::Rested);
+        draft.emit_unit(unit, UnitFact::LeftInError);
         return;
     }
     let error = draft.unit(unit).last_error().cloned().unwrap_or_else(|| Error::new("unknown error"));
-    let fatal = verdict == Verdict::Failed;
+    let fatal = verdict == AttemptError::Failed;
     draft.emit_unit(unit, UnitFact::Failed);
-    failing::fail_run(draft, RunError::of_unit(unit, fatal, error), unit.step);
+    failing_run::fail_run(draft, RunError::of_unit(unit, fatal, error), unit.step);
 }

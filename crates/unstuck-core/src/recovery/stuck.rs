@@ -1,21 +1,27 @@
 //! Stuck: an attempt that is disposed of and tried anew, within `maxStuck`.
 
+use crate::advance::is_failing;
 use crate::command::NoticeBody;
 use crate::decide::Draft;
 use crate::event::UnitFact;
 use crate::json::Json;
 use crate::model::attempt::{Outcome, Stuck, StuckLimit};
 use crate::model::error::Error;
-use crate::model::run::Serves;
-use crate::model::unit::{Doing, Live, QueuePlace, UnitRef, UnitState};
-use crate::recovery::failing;
-use crate::recovery::ladder::{self, Verdict};
-use crate::schedule::is_failing;
+use crate::model::run::ParentAttempt;
+use crate::model::unit::{AttemptPhase, LiveAttempt, QueuePlace, UnitRef, UnitState};
+use crate::recovery::failing_run;
+use crate::recovery::ladder::{self, AttemptError};
 use crate::time::Time;
 
 /// The attempt under way of this unit is stuck. `free`: it was lost with its worker and others, for the first
 /// time in its round.
-pub(crate) fn dispose(draft: &mut Draft<'_, '_>, unit: UnitRef, limit: StuckLimit, heard: Time, free: bool) {
+pub(crate) fn end_stuck_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    limit: StuckLimit,
+    heard: Time,
+    free: bool,
+) {
     let UnitState::Active(live) = &draft.unit(unit).state else { return };
     let live = live.clone();
     stop_executor(draft, unit, &live, limit);
@@ -28,34 +34,34 @@ pub(crate) fn dispose(draft: &mut Draft<'_, '_>, unit: UnitRef, limit: StuckLimi
             unit,
             UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) },
         );
-        let how = failing::closing(draft);
+        let how = failing_run::closing_of_rest(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
-        failing::go_on(draft);
+        failing_run::advance_failing(draft);
         return;
     }
     if stuck >= step.limits.max_stuck && !free {
-        let outcome = Outcome::Failed(Box::new(given_up(limit, heard, stuck)));
+        let outcome = Outcome::Failed(Box::new(stuck_too_often(limit, heard, stuck)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-        ladder::climb(draft, unit, Verdict::Failed);
+        ladder::climb(draft, unit, AttemptError::Failed);
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) });
     let is_first = round.stuck == 0 && round.losses == 0;
-    let place = QueuePlace { front: is_first, alone: draft.unit(unit).round.runs_alone() };
+    let place = QueuePlace { front: is_first, alone: draft.unit(unit).round.must_run_alone() };
     let due = draft.now() + step.limits.minimum_delay;
-    draft.emit_unit(unit, UnitFact::Anew { due, stuck, max: step.limits.max_stuck, place });
+    draft.emit_unit(unit, UnitFact::Requeued { due, stuck, max: step.limits.max_stuck, place });
 }
 
-fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, limit: StuckLimit) {
+fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, limit: StuckLimit) {
     match &live.doing {
-        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => {
+        AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => {
             if limit != StuckLimit::Gone {
                 draft.interrupt(unit, live.attempt, worker, limit.to_string());
             }
         }
-        Doing::Child { .. } => {
+        AttemptPhase::Child { .. } => {
             if let Some(child) = draft.unit(unit).child {
-                let serves = Serves { generation: draft.run().generation, attempt: live.attempt };
+                let serves = ParentAttempt { generation: draft.run().generation, attempt: live.attempt };
                 draft.notify(child, NoticeBody::CancelChild { serves });
             }
         }
@@ -63,7 +69,7 @@ fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &Live, limit: S
 }
 
 /// At `maxStuck` the step is *failed*.
-fn given_up(limit: StuckLimit, heard: Time, times: u32) -> Error {
+fn stuck_too_often(limit: StuckLimit, heard: Time, times: u32) -> Error {
     let error = Error::new(format!("stuck: {limit}"));
     let context = format!("stuck {times} times in this round; last heard of at {heard}");
     let details = Json::of(&serde_json::json!({ "lastHeard": heard.to_string(), "stuck": times }));

@@ -3,7 +3,8 @@
 use crate::flows::{StepBuilder, child, flow, step, step_of};
 use crate::support::{World, done, fatal, lacking, operator, stall};
 use unstuck_core::bulk::{
-    BulkAction, BulkOutcome, BulkRef, BulkRerun, Reach, TargetResult, Which, reach, units_named,
+    BulkAction, BulkOutcome, BulkRef, BulkRerun, TargetFilter, TargetResult, TargetScope, target_scope,
+    units_named,
 };
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::unit_name;
@@ -175,16 +176,16 @@ fn it_is_told_how_a_held_step_came_out_that_it_has_chosen_for() {
 }
 
 /// What of a run is acted on, in short.
-fn reached(world: &World, run: RunId, action: &BulkAction, which: Which, by_state: bool) -> String {
+fn reached(world: &World, run: RunId, action: &BulkAction, which: TargetFilter, by_state: bool) -> String {
     let run = &world.runs[&run];
     let flow = world.flow_of(run);
-    match reach(action, run, Some(&flow), which, by_state) {
-        Reach::Run => "run".to_owned(),
-        Reach::Units(units) => {
+    match target_scope(action, run, Some(&flow), which, by_state) {
+        TargetScope::Run => "run".to_owned(),
+        TargetScope::Units(units) => {
             units.into_iter().map(|unit| unit_name(&flow, unit)).collect::<Vec<_>>().join(" ")
         }
-        Reach::LeftOut => "left out".to_owned(),
-        Reach::NotMeant => "-".to_owned(),
+        TargetScope::LeftOut => "left out".to_owned(),
+        TargetScope::NotMeant => "-".to_owned(),
     }
 }
 
@@ -215,9 +216,9 @@ fn what_has_something_in_common_is_acted_on_where_that_makes_sense() {
     let signal = |name: &str| BulkAction::Signal { name: name.into(), payload: json("1") };
     let choose =
         |step: Option<&str>| BulkAction::Choose { choice: Choice::Retry, step: step.map(Into::into) };
-    let all = Which::default();
-    let needed = Which { needs_person: true, ..all };
-    let and_known = Which { acknowledged: true, ..all };
+    let all = TargetFilter::default();
+    let needed = TargetFilter { needs_person: true, ..all };
+    let and_known = TargetFilter { acknowledged: true, ..all };
     let cases = [
         (BulkAction::Cancel, all, false, ["run", "run", "-", "-", "run"]),
         (BulkAction::Cancel, needed, false, ["run", "run", "-", "-", "-"]),

@@ -2,7 +2,7 @@
 
 use crate::flows::{expression, flow, flow_with, reads_input, step};
 use crate::support::{World, done, operator, stall};
-use unstuck_core::command::{Changes, Command, Says};
+use unstuck_core::command::{Changes, Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::Template;
@@ -78,7 +78,7 @@ fn a_late_worker_does_not_undo_what_was_done_by_hand() {
     world
         .ask(run, Command::Complete { unit, output: json("7"), by: operator(), reason: None })
         .expect("done");
-    let refused = world.say(late, Says::Complete { output: json("8") });
+    let refused = world.say(late, Report::Complete { output: json("8") });
     assert!(matches!(refused, Err(Refusal::Void(_))), "{refused:?}");
     let UnitState::Completed { output, .. } = &world.unit(run, "a").state else { panic!("completed") };
     assert_eq!(format!("{output:?}"), format!("{:?}", unstuck_core::json::Payload::Inline(json("7"))));

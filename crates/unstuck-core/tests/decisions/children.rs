@@ -11,7 +11,7 @@ use unstuck_core::model::attempt::{Outcome, StuckLimit};
 use unstuck_core::model::error::Reason;
 use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{CheckInput, Deadline, Flow, Kind, WaitFor};
-use unstuck_core::model::run::{End, Ended, Phase, RunState};
+use unstuck_core::model::run::{Phase, RunEnd, RunOutcome, RunState};
 use unstuck_core::time::Millis;
 
 /// The flow `f` with the child step `c` and a step after it, the child's flow `inner`, and a handler.
@@ -76,7 +76,7 @@ fn a_childs_error_reaches_its_parent_as_it_is() {
     let mut error = unstuck_core::model::error::Error::new("no such customer");
     error.reason = Reason::Data;
     error.context = Some("line 4".into());
-    let fail = unstuck_core::command::Says::Fail { error: Box::new(error.clone()), fatal: true };
+    let fail = unstuck_core::command::Report::Fail { error: Box::new(error.clone()), fatal: true };
     world.attempt(child, "x", fail);
     assert_eq!(world.error(run).error, error);
 }
@@ -250,7 +250,7 @@ fn a_missing_handler_leaves_the_run_failed_with_both_errors() {
     let mut world = World::new(vec![flow("f", vec![step("a").handler("nowhere")])]);
     let run = world.start("f");
     world.attempt(run, "a", fatal("broken"));
-    let Phase::Ended(Ended { how: End::Failed { error, handler: Some((_, Some(second))) }, .. }) =
+    let Phase::Ended(RunEnd { how: RunOutcome::Failed { error, handler: Some((_, Some(second))) }, .. }) =
         &world.runs[&run].phase
     else {
         panic!("failed with both: {:?}", world.runs[&run].phase)
@@ -305,7 +305,7 @@ fn a_failing_parent_cancels_its_children_and_waits_for_them() {
     let run = world.start("f");
     let child = world.child(run);
     let attempt = world.begin(run, "a");
-    let command = Command::Answer { attempt, says: fatal("broken") };
+    let command = Command::Report { attempt, report: fatal("broken") };
     world.decide_on(run, command, None).expect("heard");
     assert_eq!((world.state(run), world.state(child)), (RunState::Running, RunState::Running));
     world.deliver();
@@ -349,7 +349,7 @@ fn a_notice_that_comes_twice_changes_nothing() {
         let mut told = Vec::new();
         let mut say = |world: &mut World, run, step: &str, says| {
             let attempt = world.begin(run, step);
-            told.extend(ask(world, run, Command::Answer { attempt, says }, times));
+            told.extend(ask(world, run, Command::Report { attempt, report: says }, times));
         };
         say(&mut world, child, "x", stall("reset"));
         let handler = world.child(child);
@@ -364,7 +364,7 @@ fn a_notice_that_comes_twice_changes_nothing() {
             told.extend(ask(&mut world, run, command, times));
         }
         let attempt = world.begin(child, "x");
-        told.extend(ask(&mut world, child, Command::Answer { attempt, says: output("1") }, times));
+        told.extend(ask(&mut world, child, Command::Report { attempt, report: output("1") }, times));
         // Long after, everything comes once more.
         let before = world.runs.clone();
         for notice in told.into_iter().filter(|_| times > 1) {
@@ -433,7 +433,7 @@ fn handlers_of_handlers_are_nested_32_deep_at_most() {
     let runs = lineage(&world, root);
     assert_eq!(runs.len(), 1 + 32);
     assert!(runs.iter().all(|run| world.state(*run) == RunState::Failed));
-    let Phase::Ended(Ended { how: End::Failed { handler: Some((_, Some(refused))), .. }, .. }) =
+    let Phase::Ended(RunEnd { how: RunOutcome::Failed { handler: Some((_, Some(refused))), .. }, .. }) =
         &world.runs[runs.last().unwrap()].phase
     else {
         panic!("the last handler could not be started: {:?}", world.runs[runs.last().unwrap()].phase)

@@ -2,7 +2,7 @@
 
 use crate::flows::{flow, step};
 use crate::support::{BEGIN, World, remote};
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::errors::{OpenError, open_errors};
 use unstuck_core::event::{Actor, Fact};
 use unstuck_core::evolve::replay;
@@ -62,11 +62,11 @@ fn begin(what: What) -> (World, RunId) {
         What::Lease | What::Timeout => drop(world.begin(run, "a")),
         What::Beaten => {
             let attempt = world.begin(run, "a");
-            world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+            world.say(attempt, Report::Heartbeat { progress: None }).expect("heard");
         }
         What::Retry => {
             let error = Box::new(Error::new("no"));
-            world.attempt(run, "a", Says::Fail { error, fatal: false });
+            world.attempt(run, "a", Report::Fail { error, fatal: false });
         }
     }
     (world, run)
@@ -161,7 +161,7 @@ fn whoever_asks_for_what_changes_nothing_has_not_set_the_clock() {
     let attempt = world.begin(run, "a");
     world.clock += HOUR;
     world.now = world.now.shifted(HOUR);
-    world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+    world.say(attempt, Report::Heartbeat { progress: None }).expect("heard");
     let event = world.history[&run].last().expect("there");
     assert_eq!(event.facts, [Fact::ClockCorrected { by: HOUR }]);
     assert_eq!(event.by, Actor::Engine);
@@ -171,7 +171,7 @@ fn whoever_asks_for_what_changes_nothing_has_not_set_the_clock() {
 fn what_is_in_error_is_listed_by_the_clock_as_it_is_now() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
-    world.attempt(run, "a", Says::Fail { error: Box::new(Error::new("no")), fatal: false });
+    world.attempt(run, "a", Report::Fail { error: Box::new(Error::new("no")), fatal: false });
     let before = open_errors(&world.history[&run], &world.runs[&run], &world.flows["f"]);
     world.clock += HOUR;
     world.now = world.now.shifted(HOUR);
@@ -186,7 +186,7 @@ fn what_is_in_error_is_listed_by_the_clock_as_it_is_now() {
 fn a_rerun_is_told_of_earlier_attempts_by_the_clock_as_it_is_now() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
-    world.attempt(run, "a", Says::Fail { error: Box::new(Error::new("no")), fatal: true });
+    world.attempt(run, "a", Report::Fail { error: Box::new(Error::new("no")), fatal: true });
     let ended = world.unit(run, "a").past[0].ended_at;
     // Once while it is final, and once while its next generation is under way.
     world.set_clock(HOUR);

@@ -9,7 +9,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Concurrency, Deadline, Kind};
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Millis;
-use unstuck_core::wakeup::{SlotUse, slot_use};
+use unstuck_core::wakeup::{SlotClaim, slot_claim};
 
 fn world(limit: u32, strict: bool, steps: Vec<StepBuilder>) -> World {
     let change = |flow: &mut unstuck_core::model::flow::Flow| {
@@ -27,10 +27,10 @@ fn start(world: &mut World, input: &str) -> RunId {
 }
 
 fn has(world: &World, run: RunId) -> &'static str {
-    match slot_use(&world.runs[&run], &world.flows["f"]) {
-        SlotUse::None => "none",
-        SlotUse::Wants { .. } => "wants",
-        SlotUse::Has { .. } => "has",
+    match slot_claim(&world.runs[&run], &world.flows["f"]) {
+        SlotClaim::None => "none",
+        SlotClaim::Wants { .. } => "wants",
+        SlotClaim::Has { .. } => "has",
     }
 }
 
@@ -62,9 +62,9 @@ fn the_limit_is_per_value_of_its_key() {
     let inputs = [r#"{"tenant": "x"}"#, r#"{"tenant": "y"}"#, r#"{"tenant": "x"}"#, r#"{"tenant": 7}"#];
     let runs = inputs.map(|input| start(&mut world, input));
     assert_eq!(runs.map(|run| world.state(run).word()), ["running", "running", "queued", "running"]);
-    let names = runs.map(|run| match slot_use(&world.runs[&run], &world.flows["f"]) {
-        SlotUse::Has { limit } | SlotUse::Wants { limit, .. } => limit.name.to_string(),
-        SlotUse::None => String::new(),
+    let names = runs.map(|run| match slot_claim(&world.runs[&run], &world.flows["f"]) {
+        SlotClaim::Has { limit } | SlotClaim::Wants { limit, .. } => limit.name.to_string(),
+        SlotClaim::None => String::new(),
     });
     assert_eq!(names, ["f/x", "f/y", "f/x", "f/7"]);
 }
@@ -73,8 +73,8 @@ fn the_limit_is_per_value_of_its_key() {
 fn who_waits_says_with_which_priority() {
     let mut world = world(0, false, vec![step("a")]);
     let Ok(Answer::Started(run)) = world.try_start("f", |start| start.priority = 7) else { panic!("starts") };
-    let wants = slot_use(&world.runs[&run], &world.flows["f"]);
-    assert!(matches!(&wants, SlotUse::Wants { limit, priority: 7 } if limit.max == 0), "{wants:?}");
+    let wants = slot_claim(&world.runs[&run], &world.flows["f"]);
+    assert!(matches!(&wants, SlotClaim::Wants { limit, priority: 7 } if limit.max == 0), "{wants:?}");
     assert_eq!(world.ask(run, Command::Admit), Ok(Answer::Done));
     assert_eq!(world.ask(run, Command::Admit), Ok(Answer::Already), "it has one");
 }

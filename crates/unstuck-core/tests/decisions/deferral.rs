@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, flow, step};
 use crate::support::{World, done, fatal, lacking, stall};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{Outcome, ResumedBy};
 use unstuck_core::model::error::Reason;
@@ -18,7 +18,7 @@ fn world_of(make: StepBuilder) -> (World, RunId) {
 
 /// One attempt that is deferred; gives the seconds that the step waits for, which pass.
 fn defer(world: &mut World, run: RunId, asked: Option<u64>) -> Millis {
-    world.attempt(run, "a", Says::Defer { asked: asked.map(Millis::seconds), lacking: Some("GPU".into()) });
+    world.attempt(run, "a", Report::Defer { asked: asked.map(Millis::seconds), lacking: Some("GPU".into()) });
     let UnitState::Waiting(Waiting::Again { due, by: ResumedBy::Defer, .. }) = world.unit(run, "a").state
     else {
         panic!("it was deferred: {:?}", world.unit(run, "a").state);
@@ -90,7 +90,7 @@ fn over_the_limit_it_goes_on_as_stalled_and_nobody_is_blamed() {
         let (mut world, run) = world_of(make);
         assert_eq!(defer(&mut world, run, None), Millis::seconds(30), "{name}");
         assert_eq!(defer(&mut world, run, None), Millis::seconds(20), "{name}");
-        let says = Says::Defer { asked: None, lacking: Some("GPU".into()) };
+        let says = Report::Defer { asked: None, lacking: Some("GPU".into()) };
         world.attempt(run, "a", says);
         assert_eq!((world.step(run, "a"), world.state(run)), leaves, "{name}");
         let unit = world.unit(run, "a");

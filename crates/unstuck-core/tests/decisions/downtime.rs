@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, flow, step};
 use crate::support::{BEGIN, World, remote};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
@@ -33,7 +33,7 @@ fn at(when: When) -> (World, RunId) {
     if let When::HandedOut | When::Started = when {
         let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
         if let When::Started = when {
-            world.say(attempt, Says::Start).expect("started");
+            world.say(attempt, Report::Start).expect("started");
         }
     }
     (world, run)
@@ -79,7 +79,7 @@ fn it_is_recorded_once_for_each_downtime() {
         .iter()
         .flat_map(|event| &event.facts)
         .filter_map(|fact| match fact {
-            Fact::Unit { fact: UnitFact::Spared { until, by, .. }, .. } => {
+            Fact::Unit { fact: UnitFact::LimitExtended { until, by, .. }, .. } => {
                 Some((until.since(BEGIN).0 / 1_000, by.0 / 1_000))
             }
             _ => None,
@@ -95,10 +95,10 @@ fn a_sign_of_life_after_the_downtime_counts_as_ever() {
     let attempt = unstuck_core::model::attempt::AttemptId {
         run,
         generation: 1,
-        unit: UnitRef::step(unstuck_core::model::flow::StepIx(0)),
+        unit: UnitRef::step(unstuck_core::model::flow::StepIndex(0)),
         attempt: 1,
     };
-    world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+    world.say(attempt, Report::Heartbeat { progress: None }).expect("heard");
     world.pass(Millis(29_999));
     assert_eq!(world.step(run, "a"), "active");
     world.pass(Millis(1));
@@ -111,21 +111,21 @@ fn the_first_sign_of_life_after_the_downtime_is_recorded_and_the_next_one_is_not
     let attempt = unstuck_core::model::attempt::AttemptId {
         run,
         generation: 1,
-        unit: UnitRef::step(unstuck_core::model::flow::StepIx(0)),
+        unit: UnitRef::step(unstuck_core::model::flow::StepIndex(0)),
         attempt: 1,
     };
     down(&mut world, 10, 1_000);
     // At this moment its limit is moved on and it is heard of: what is decided last must hold.
     let mut events = Vec::new();
     for _ in 0..3 {
-        world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+        world.say(attempt, Report::Heartbeat { progress: None }).expect("heard");
         events.push(world.history[&run].len());
         world.pass(Millis::seconds(20));
         assert_eq!(world.step(run, "a"), "active");
     }
     assert_eq!(events, [events[0]; 3], "one event for the first, none for the others");
     let heard = world.history[&run].iter().flat_map(|event| &event.facts).filter_map(|fact| match fact {
-        Fact::Unit { fact: UnitFact::Spared { heard, by: Millis::ZERO, .. }, .. } => *heard,
+        Fact::Unit { fact: UnitFact::LimitExtended { heard, by: Millis::ZERO, .. }, .. } => *heard,
         _ => None,
     });
     assert_eq!(heard.collect::<Vec<_>>(), [BEGIN + Millis::seconds(1_000)]);

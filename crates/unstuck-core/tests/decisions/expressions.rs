@@ -164,7 +164,7 @@ fn the_input_of_a_step_is_bound_once() {
         world.pass(Millis::seconds(1));
     }
     assert_eq!(world.unit(run, "a").input, first);
-    let bound = |fact: &&Fact| matches!(fact, Fact::Unit { fact: UnitFact::Bound { .. }, .. });
+    let bound = |fact: &&Fact| matches!(fact, Fact::Unit { fact: UnitFact::InputBound { .. }, .. });
     let times = world.history[&run].iter().flat_map(|event| &event.facts).filter(bound).count();
     assert_eq!(times, 1);
     // A step without `with` gets the run's input, which is kept once.

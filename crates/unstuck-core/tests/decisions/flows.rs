@@ -7,7 +7,7 @@ use serde_json::Value;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope, Template};
-use unstuck_core::model::flow::{Flow, ForEach, Kind, Step, StepIx};
+use unstuck_core::model::flow::{Flow, ForEach, Kind, Step, StepIndex};
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 use unstuck_core::time::Millis;
 
@@ -55,8 +55,8 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
     flow
 }
 
-fn ix(place: usize) -> StepIx {
-    StepIx(u16::try_from(place).expect("few steps"))
+fn ix(place: usize) -> StepIndex {
+    StepIndex(u16::try_from(place).expect("few steps"))
 }
 
 /// A step for workers.
@@ -165,7 +165,7 @@ pub(crate) fn reads_input() -> Reads {
 
 /// Reads the outputs of these places.
 pub(crate) fn reads_steps(places: &[u16]) -> Reads {
-    Reads { steps: places.iter().copied().map(StepIx).collect(), ..Reads::default() }
+    Reads { steps: places.iter().copied().map(StepIndex).collect(), ..Reads::default() }
 }
 
 /// Reads the item.

@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, child, expression, flow, reads_item, reads_steps, step, step_of};
 use crate::support::{World, done, fatal, lacking, output, stall};
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::event::{Choice, Fact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::expression::Template;
@@ -105,7 +105,7 @@ fn a_failed_item_with_fail_on_error_false_leaves_null_in_its_place() {
 
 #[test]
 fn an_item_at_rung_four_or_a_failing_rung_five_stops_launches_and_acts_once() {
-    let cases: [(&str, StepBuilder, Says, &str); 3] = [
+    let cases: [(&str, StepBuilder, Report, &str); 3] = [
         ("rung 5", step("a"), fatal("gone"), "cancelled"),
         ("rung 4", step("a").handler("h"), fatal("gone"), "dropped"),
         ("rung 4 after a stall", step("a").handler("h"), stall("reset"), "dropped"),

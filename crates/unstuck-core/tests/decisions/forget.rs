@@ -2,7 +2,7 @@
 
 use crate::flows::{child, flow, step};
 use crate::support::{World, done};
-use unstuck_core::decide::forget;
+use unstuck_core::decide::check_forget;
 
 #[test]
 fn a_run_is_forgotten_when_it_is_final_and_nobodys_child() {
@@ -11,7 +11,7 @@ fn a_run_is_forgotten_when_it_is_final_and_nobodys_child() {
     let run = world.start("f");
     let inner = world.child(run);
     let told = |world: &World, id, with_parent| {
-        forget(&world.runs[&id], with_parent).map_err(|refusal| refusal.to_string())
+        check_forget(&world.runs[&id], with_parent).map_err(|refusal| refusal.to_string())
     };
     let belongs = Err(format!("{inner} belongs to {run}; forget that one, and this one goes with it"));
     let going = |hint: &str| Err(format!("the run is running, so it cannot be forgotten; {hint}"));

@@ -2,11 +2,11 @@
 
 use crate::flows::{StepBuilder, flow, step};
 use crate::support::{World, done, local, remote, stall};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{ResumedBy, Worker};
-use unstuck_core::model::unit::{Doing, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Millis;
 
@@ -105,9 +105,9 @@ fn a_remote_worker_is_handed_an_attempt_and_has_yet_to_start_it() {
     let run = world.start("f");
     assert_eq!(last_facts(&world, run), ["queued", "dequeued"]);
     let UnitState::Active(live) = &world.unit(run, "a").state else { panic!("active") };
-    assert!(matches!(&live.doing, Doing::Dequeued { worker, .. } if *worker == remote("r")));
+    assert!(matches!(&live.doing, AttemptPhase::Dequeued { worker, .. } if *worker == remote("r")));
     let attempt = world.dispatched()[0].0;
-    world.say(attempt, Says::Start).expect("started");
+    world.say(attempt, Report::Start).expect("started");
     world.say(attempt, done()).expect("completed");
 }
 
@@ -174,7 +174,7 @@ fn retries_resumes_and_admissions_are_handed_over_too() {
     let attempt = world.dispatched().last().unwrap().0;
     world.pause(run).expect("paused");
     world.offers.give_back(&local("w"), 1);
-    world.say(attempt, Says::Release).expect("released");
+    world.say(attempt, Report::Release).expect("released");
     assert_eq!(world.step(run, "a"), "ready");
     world.unpause(run).expect("goes on");
     assert!(world.wakeup(run, "a").ready.is_some(), "whoever claims it next gets it");
@@ -188,7 +188,7 @@ fn an_attempt_that_was_given_back_is_repeated_because_of_a_release() {
     let unit = world.unit_ref(run, "a");
     world.decide_on(run, Command::Claim { unit, worker: local("w") }, None).expect("claimed");
     let attempt = world.dispatched().last().unwrap().0;
-    world.say(attempt, Says::Release).expect("released");
+    world.say(attempt, Report::Release).expect("released");
     let facts = &world.history[&run].last().expect("an event").facts;
     let repeated = facts.iter().find_map(|fact| match fact {
         Fact::Unit { fact: UnitFact::Queued { resumed_by, .. }, .. } => Some(*resumed_by),

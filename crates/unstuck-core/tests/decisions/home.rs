@@ -6,7 +6,7 @@ use unstuck_core::command::Command as Asked;
 use unstuck_core::decide::Answer;
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
-use unstuck_core::model::flow::{Command, Kind, WaitFor};
+use unstuck_core::model::flow::{Kind, ProcessCommand, WaitFor};
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, Policies, Policy};
@@ -20,7 +20,7 @@ fn queues(world: &World) -> Vec<String> {
 }
 
 fn process(id: &str) -> crate::flows::StepBuilder {
-    step_of(id, Kind::Process(Command::Shell("true".to_owned())))
+    step_of(id, Kind::Process(ProcessCommand::Shell("true".to_owned())))
 }
 
 #[test]

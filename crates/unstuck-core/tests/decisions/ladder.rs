@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, expression, flow, flow_with, reads_input, step};
 use crate::support::{World, done, fatal, operator, stall};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::json::{Json, MAX_DEPTH};
 use unstuck_core::model::error::Error;
@@ -15,14 +15,14 @@ use unstuck_core::time::Millis;
 struct Case {
     name: &'static str,
     step: fn() -> StepBuilder,
-    says: Vec<Says>,
+    says: Vec<Report>,
     leaves: (&'static str, RunState),
 }
 
 fn case(
     name: &'static str,
     step: fn() -> StepBuilder,
-    says: Vec<Says>,
+    says: Vec<Report>,
     leaves: (&'static str, RunState),
 ) -> Case {
     Case { name, step, says, leaves }
@@ -188,7 +188,7 @@ fn a_handler_can_read_its_input_however_deep_the_details_are() {
         let run = world.start("f");
         let details = Json::parse(&format!("{}{}", "[".repeat(levels), "]".repeat(levels))).expect("JSON");
         let error = Box::new(Error { details: details.clone(), ..Error::new("broken") });
-        world.attempt(run, "a", Says::Fail { error, fatal: true });
+        world.attempt(run, "a", Report::Fail { error, fatal: true });
         let handler = world.child(run);
         let input = world.json(&world.runs[&handler].input.clone());
         let read = Json::parse(input.text()).expect("it can be read again").value();

@@ -2,7 +2,7 @@
 
 use crate::flows::{flow, step};
 use crate::support::{World, done, local, stall};
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::decide::Decision;
 use unstuck_core::event::{Actor, Fact, UnitFact};
 use unstuck_core::id::RunId;
@@ -28,8 +28,8 @@ fn with_ignored() -> AttemptLog {
 }
 
 fn tell(world: &mut World, attempt: AttemptId, log: AttemptLog) -> Result<Decision, Refusal> {
-    let says = Says::Log(Box::new(log));
-    world.decide_on(attempt.run, Command::Answer { attempt, says }, None)
+    let says = Report::Log(Box::new(log));
+    world.decide_on(attempt.run, Command::Report { attempt, report: says }, None)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn the_log_of_an_attempt_that_has_ended_is_kept_too() {
             world.say(attempt, stall("x")).expect("heard");
         }),
         ("released", |world, attempt| {
-            world.say(attempt, Says::Release).expect("heard");
+            world.say(attempt, Report::Release).expect("heard");
         }),
         ("cancelled", |world, attempt| {
             let by = Actor::User("ada".into());

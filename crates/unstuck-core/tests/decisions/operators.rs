@@ -10,10 +10,10 @@ use unstuck_core::event::{Actor, Choice, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy};
-use unstuck_core::model::flow::{Deadline, Flow, Kind, StepIx, WaitFor};
-use unstuck_core::model::run::{End, Ended, KEPT_SIGNALS, Phase, RunState};
+use unstuck_core::model::flow::{Deadline, Flow, Kind, StepIndex, WaitFor};
+use unstuck_core::model::run::{KEPT_SIGNALS, Phase, RunEnd, RunOutcome, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_core::outline::needs_no_flow;
+use unstuck_core::outline::can_decide_by_outline;
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::wakeups;
 
@@ -112,7 +112,7 @@ fn a_cancelled_run_is_final_at_once_and_its_attempts_are_void_and_interrupted() 
     let reason = Some("no longer needed".into());
     world.ask(run, Command::Cancel { by: operator(), reason }).expect("cancelled");
     assert_eq!(world.steps(run, ALL), ["cancelled"; 7]);
-    let Phase::Ended(Ended { at, how: End::Cancelled { reason } }) = &world.runs[&run].phase else {
+    let Phase::Ended(RunEnd { at, how: RunOutcome::Cancelled { reason } }) = &world.runs[&run].phase else {
         panic!("cancelled")
     };
     assert_eq!((*at, reason.as_deref()), (BEGIN, Some("no longer needed")));
@@ -120,7 +120,7 @@ fn a_cancelled_run_is_final_at_once_and_its_attempts_are_void_and_interrupted() 
     assert_eq!(past.outcome, Outcome::Cancelled(Cancelled::RunCancelled));
     let told: Vec<_> =
         world.interrupted().into_iter().map(|(attempt, why)| (attempt.unit.step, why)).collect();
-    assert_eq!(told, [(StepIx(0), "the run was cancelled".to_owned())]);
+    assert_eq!(told, [(StepIndex(0), "the run was cancelled".to_owned())]);
     assert!(wakeups(&world.runs[&run], &world.flows["f"]).is_empty());
     assert_eq!(world.cancel(run), Ok(Answer::Already));
 }
@@ -245,7 +245,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     let run = world.start("f");
     world.attempt(run, "e", stall("x"));
     world.attempt(run, "h", stall("x"));
-    let unit = |place: u16| UnitRef::step(StepIx(place));
+    let unit = |place: u16| UnitRef::step(StepIndex(place));
     let resume =
         |unit| Command::Resume { unit: Some(unit), by: operator(), reason: None, changes: Box::default() };
     let choose = |unit| Command::Choose { unit, choice: Choice::Retry, by: operator(), bulk: None };
@@ -260,7 +260,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
             "step `h` is held, not in error; only a step in error is resumed or acknowledged; a held one has a choice",
         ),
         (resume(unit(9)), "the run has no step `#9`"),
-        (resume(UnitRef::item(StepIx(0), 4)), "the run has no step `a[4]`"),
+        (resume(UnitRef::item(StepIndex(0), 4)), "the run has no step `a[4]`"),
         (
             choose(unit(1)),
             "step `e` is error, not held; only a held step has a choice; a step in error is resumed",
@@ -288,7 +288,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
         (Command::Unpause { by: operator() }, last),
         (Command::Cancel { by: operator(), reason: None }, last),
         (signal, last),
-        (rerun(Rerun::Steps(vec![StepIx(9)])), "the run has no step `#9`"),
+        (rerun(Rerun::Steps(vec![StepIndex(9)])), "the run has no step `#9`"),
     ];
     refused(&mut world, run, finals);
     let nobody = RunId(5);
@@ -426,9 +426,9 @@ fn a_run_is_cancelled_by_the_outline_of_its_flow_as_by_the_flow() {
     let whole = by_flow.flows["f"].clone();
     let state = by_outline.runs[&run].clone();
     let cancel = || Command::Cancel { by: operator(), reason: Some("gone".into()) };
-    assert!(needs_no_flow(&state, &cancel()));
+    assert!(can_decide_by_outline(&state, &cancel()));
     let pause = Command::Pause { by: operator(), reason: None };
-    assert!(!needs_no_flow(&state, &pause), "what comes next is the flow's");
+    assert!(!can_decide_by_outline(&state, &pause), "what comes next is the flow's");
     let ids = whole.step_ids();
     let outline = Flow::outline(&state, whole.name.clone(), whole.version.clone(), Some(&ids));
     assert_eq!(outline.step_ids(), ids);

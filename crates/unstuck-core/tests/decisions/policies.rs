@@ -97,7 +97,7 @@ fn the_ladder_comes_first_and_the_policy_before_the_handler() {
     let cases = [
         ("the retry strategy", step("a").retry(Some(2), 5), p(), stall("x"), "waiting", LedTo::Retry),
         ("held", step("a").hold(None), p(), stall("x"), "held", LedTo::Hold),
-        ("failOnError: false", step("a").goes_on(), p(), stall("x"), "failed", LedTo::WentOn),
+        ("failOnError: false", step("a").goes_on(), p(), stall("x"), "failed", LedTo::Ignored),
         ("a policy", step("a"), p(), stall("x"), "error", LedTo::Policy),
         ("a policy before the handler", step("a").handler("h"), p(), stall("x"), "error", LedTo::Policy),
         ("another error", step("a"), p(), stall("y"), "error", LedTo::Rest),

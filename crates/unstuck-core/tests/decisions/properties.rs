@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::command::{Changes, Command, NoticeBody, Rerun, Says};
+use unstuck_core::command::{Changes, Command, NoticeBody, Report, Rerun};
 use unstuck_core::decide::Effect;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
@@ -14,13 +14,13 @@ use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
 use unstuck_core::model::log::{AttemptLog, IgnoredLine, Tail};
 use unstuck_core::model::recovery::BackOff;
-use unstuck_core::model::run::{Handler, Phase, Run, RunState, Serves, Slot};
-use unstuck_core::model::unit::{Doing, Round, StepRun, Unit, UnitRef, UnitState};
+use unstuck_core::model::run::{Handler, ParentAttempt, Phase, Run, RunState, Slot};
+use unstuck_core::model::unit::{AttemptPhase, Round, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, Policies, Policy};
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
-use unstuck_core::wakeup::{SlotUse, slot_use, wakeups};
+use unstuck_core::wakeup::{SlotClaim, slot_claim, wakeups};
 
 use crate::flows::{
     StepBuilder, child, expression, flow_with, reads_input, reads_item, reads_steps, step, step_of,
@@ -213,7 +213,7 @@ fn some_rerun(random: &mut Random) -> Rerun {
     match random.between(0, 2) {
         0 => Rerun::Continue,
         1 => Rerun::All,
-        _ => Rerun::Steps(vec![unstuck_core::model::flow::StepIx(0)]),
+        _ => Rerun::Steps(vec![unstuck_core::model::flow::StepIndex(0)]),
     }
 }
 
@@ -235,7 +235,7 @@ fn live_attempts(world: &World) -> Vec<AttemptId> {
     for run in world.runs.values() {
         run.each_unit(|unit, state| {
             if let UnitState::Active(active) = &state.state
-                && !matches!(active.doing, Doing::Child { .. })
+                && !matches!(active.doing, AttemptPhase::Child { .. })
             {
                 live.push(AttemptId {
                     run: run.id,
@@ -259,7 +259,7 @@ fn answer_something(world: &mut World, random: &mut Random) -> Outcome_ {
     let answer = world.say(attempt, says.clone());
     if random.between(0, 3) == 0
         && answer.is_ok()
-        && !matches!(says, Says::Start | Says::Heartbeat { .. } | Says::Log(_))
+        && !matches!(says, Report::Start | Report::Heartbeat { .. } | Report::Log(_))
     {
         let seq = world.runs[&attempt.run].seq;
         let again = world.say(attempt, says);
@@ -268,17 +268,17 @@ fn answer_something(world: &mut World, random: &mut Random) -> Outcome_ {
     answer
 }
 
-fn some_word(random: &mut Random) -> Says {
+fn some_word(random: &mut Random) -> Report {
     match random.between(0, 13) {
         0..=4 => done(),
         5 => output(&format!("\"{}\"", "y".repeat(300))),
         6 | 7 => stall("it stalled"),
         8 => fatal("it failed"),
         9 => lacking(),
-        10 => Says::Release,
-        11 => Says::Start,
-        12 => Says::Log(Box::new(some_log(random))),
-        _ => Says::Heartbeat {
+        10 => Report::Release,
+        11 => Report::Start,
+        12 => Report::Log(Box::new(some_log(random))),
+        _ => Report::Heartbeat {
             progress: (random.between(0, 1) == 0).then_some(unstuck_core::json::Json::NULL),
         },
     }
@@ -314,10 +314,10 @@ fn zombie(world: &mut World, random: &mut Random) -> Outcome_ {
 /// A notice that was delivered comes again, or a stale one turns up.
 fn repeat_notice(world: &mut World, random: &mut Random, run: RunId) -> Outcome_ {
     let body = match random.between(0, 3) {
-        0 => NoticeBody::CancelChild { serves: Serves { generation: 99, attempt: 1 } },
-        1 => NoticeBody::ContinueChild { serves: Serves { generation: 1, attempt: 0 } },
+        0 => NoticeBody::CancelChild { serves: ParentAttempt { generation: 99, attempt: 1 } },
+        1 => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 1, attempt: 0 } },
         2 => NoticeBody::UnpauseChild,
-        _ => NoticeBody::ContinueChild { serves: Serves { generation: 0, attempt: 7 } },
+        _ => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 0, attempt: 7 } },
     };
     let is_paused = world.runs[&run].paused.is_some();
     let before = world.runs[&run].clone();
@@ -511,13 +511,13 @@ fn moved_by_something(world: &World, run: &Run) {
         return;
     }
     let mut moved = !wakeups.is_empty() || run.paused.is_some();
-    moved |= matches!(slot_use(run, &flow), SlotUse::Wants { .. });
+    moved |= matches!(slot_claim(run, &flow), SlotClaim::Wants { .. });
     run.each_unit(|_, unit| match &unit.state {
         UnitState::Held { .. } | UnitState::Error { .. } => moved = true,
-        UnitState::Active(live) if matches!(live.doing, Doing::Child { .. }) => {
+        UnitState::Active(live) if matches!(live.doing, AttemptPhase::Child { .. }) => {
             let child =
                 unit.child.and_then(|child| world.runs.get(&child)).expect("an active child is known");
-            let serves = Serves { generation: run.generation, attempt: live.attempt };
+            let serves = ParentAttempt { generation: run.generation, attempt: live.attempt };
             moved |= child.origin.serves() == Some(serves) && !child.is_final();
         }
         _ => {}

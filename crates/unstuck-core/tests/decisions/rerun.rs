@@ -10,8 +10,8 @@ use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::ResumedBy;
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Kind, StepIx};
-use unstuck_core::model::run::{RunState, Serves};
+use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Kind, StepIndex};
+use unstuck_core::model::run::{ParentAttempt, RunState};
 use unstuck_core::model::unit::UnitState;
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::wakeups;
@@ -31,7 +31,7 @@ const ALL: [&str; 4] = ["a", "b", "c", "d"];
 
 #[test]
 fn a_rerun_takes_what_it_is_asked_for_and_what_depends_on_that() {
-    let steps = |places: &[u16]| Rerun::Steps(places.iter().copied().map(StepIx).collect());
+    let steps = |places: &[u16]| Rerun::Steps(places.iter().copied().map(StepIndex).collect());
     let cases = [
         ("continue", Rerun::Continue, ["completed", "ready", "pending", "completed"]),
         ("all", Rerun::All, ["ready", "pending", "pending", "ready"]),
@@ -177,7 +177,7 @@ fn continue_goes_on_with_the_same_child_and_all_starts_another() {
         world.rerun(run, what).expect("reran");
         let child = world.unit(run, "c").child.expect("it has a child");
         assert_eq!(child == first, same);
-        assert_eq!(world.runs[&child].origin.serves(), Some(Serves { generation: 2, attempt: 1 }));
+        assert_eq!(world.runs[&child].origin.serves(), Some(ParentAttempt { generation: 2, attempt: 1 }));
         if same {
             assert_eq!(
                 (world.runs[&child].generation, world.steps(child, ["x", "y"])),
@@ -226,7 +226,7 @@ fn a_handler_runs_in_every_generation_that_fails() {
     for generation in 1..=2 {
         let newest = world.runs.values().rfind(|other| other.origin.parent() == Some(run));
         let handler = newest.expect("a handler").id;
-        assert_eq!(world.runs[&handler].origin.serves(), Some(Serves { generation, attempt: 0 }));
+        assert_eq!(world.runs[&handler].origin.serves(), Some(ParentAttempt { generation, attempt: 0 }));
         world.attempt(handler, "clean", done());
         assert_eq!(world.state(run), RunState::Failed);
         assert!(wakeups(&world.runs[&run], &world.flows["f"]).is_empty());
@@ -283,8 +283,8 @@ fn a_rerun_of_a_chosen_step_runs_what_depends_on_it_whatever_its_state() {
             world.attempt(handler, "clean", done());
         }
         assert!(world.runs[&run].is_final(), "{name}: {:?}", world.state(run));
-        assert_eq!(world.runs[&run].step(StepIx(1)).word(), state, "{name}");
-        world.rerun(run, Rerun::Steps(vec![StepIx(0)])).expect("reran");
+        assert_eq!(world.runs[&run].step(StepIndex(1)).word(), state, "{name}");
+        world.rerun(run, Rerun::Steps(vec![StepIndex(0)])).expect("reran");
         assert_eq!(world.steps(run, ["a", "b", "c"]), ["ready", "pending", "pending"], "{name}");
         world.attempt(run, "a", done());
         let again = if name == "items" { world.step(run, "b[0]") } else { world.step(run, "b") };
@@ -296,7 +296,7 @@ fn a_rerun_of_a_chosen_step_runs_what_depends_on_it_whatever_its_state() {
 fn a_rerun_may_correct_the_input_of_the_run_or_of_the_step_that_failed() {
     let reads = || Template::Computed(expression(reads_input(), |scope| Ok(scope.input.clone())));
     let json = |text: &str| unstuck_core::json::Json::parse(text).expect("valid");
-    let steps = |steps: &[u16]| Rerun::Steps(steps.iter().copied().map(StepIx).collect());
+    let steps = |steps: &[u16]| Rerun::Steps(steps.iter().copied().map(StepIndex).collect());
     // What runs again, the changes; what `b` gets then.
     let cases = [
         (Rerun::Continue, Some("2"), None, "2"),
@@ -344,14 +344,14 @@ fn an_input_for_a_rerun_must_fit_and_it_must_be_clear_whose_it_is() {
     world.attempt(run, "b[0]", fatal("x"));
     let unclear = "the input does not fit the flow: an input for a step is given, and it is not clear for which; \
                    choose one step, which has no `forEach`, or change the input of the run";
-    let both = Rerun::Steps(vec![StepIx(0), StepIx(1)]);
+    let both = Rerun::Steps(vec![StepIndex(0), StepIndex(1)]);
     let cases = [
         (Rerun::Continue, Some("\"no\""), None, "the input does not fit the flow: it is no number"),
         (Rerun::Continue, None, Some("1"), unclear),
         (Rerun::All, None, Some("1"), unclear),
         (both, None, Some("1"), unclear),
-        (Rerun::Steps(vec![StepIx(1)]), None, Some("1"), unclear),
-        (Rerun::Steps(vec![StepIx(9)]), None, Some("1"), "the run has no step `#9`"),
+        (Rerun::Steps(vec![StepIndex(1)]), None, Some("1"), unclear),
+        (Rerun::Steps(vec![StepIndex(9)]), None, Some("1"), "the run has no step `#9`"),
     ];
     for (what, input, step_input, wanted) in cases {
         let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };

@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, flow, step};
 use crate::support::{BEGIN, World, done, fatal, local, operator, remote, stall};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
@@ -12,12 +12,12 @@ use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::{QueuePlace, UnitState, Waiting};
 use unstuck_core::time::Millis;
 
-fn alive() -> Says {
-    Says::Heartbeat { progress: None }
+fn alive() -> Report {
+    Report::Heartbeat { progress: None }
 }
 
-fn progress() -> Says {
-    Says::Heartbeat { progress: Some(Json::parse("\"half\"").unwrap()) }
+fn progress() -> Report {
+    Report::Heartbeat { progress: Some(Json::parse("\"half\"").unwrap()) }
 }
 
 /// A step with this silence and this total.
@@ -29,13 +29,13 @@ fn limited(heartbeat_s: Option<u64>, total_s: Option<u64>) -> StepBuilder {
 }
 
 /// The step, its worker, what that says and when (in ms from its claim), and when it is stuck by which limit.
-type Case = (&'static str, StepBuilder, Worker, Vec<(u64, Says)>, (u64, StuckLimit));
+type Case = (&'static str, StepBuilder, Worker, Vec<(u64, Report)>, (u64, StuckLimit));
 
 fn limits() -> Vec<Case> {
     use StuckLimit::{Heartbeat, Start, Total};
     let s = Millis::seconds;
     let slow = || step("a").change(|step| step.limits.start_timeout = Millis::seconds(5));
-    let began = || (0, Says::Start);
+    let began = || (0, Report::Start);
     let beats = vec![began(), (20_000, alive()), (49_999, alive())];
     let busy = vec![began(), (25_000, alive()), (45_000, progress())];
     let r = || remote("r");
@@ -43,7 +43,7 @@ fn limits() -> Vec<Case> {
     vec![
         ("never started", step("a"), r(), vec![], (30_000, Start(s(30)))),
         ("a startTimeout of its own", slow(), r(), vec![], (5_000, Start(s(5)))),
-        ("silent", step("a"), r(), vec![(1_000, Says::Start)], (31_000, Heartbeat(s(30)))),
+        ("silent", step("a"), r(), vec![(1_000, Report::Start)], (31_000, Heartbeat(s(30)))),
         ("a heartbeat is a start", step("a"), r(), vec![(29_999, alive())], (59_999, Heartbeat(s(30)))),
         ("a heartbeat just before the limit", step("a"), r(), beats, (79_999, Heartbeat(s(30)))),
         ("progress", step("a"), r(), vec![began(), (20_000, progress())], (50_000, Heartbeat(s(30)))),
@@ -88,12 +88,12 @@ fn a_heartbeat_is_no_event_and_one_with_progress_is() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
     let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
-    world.say(attempt, Says::Start).expect("started");
+    world.say(attempt, Report::Start).expect("started");
     let events = world.history[&run].len();
 
     world.pass(Millis::seconds(10));
     let decision =
-        world.decide_on(run, Command::Answer { attempt, says: alive() }, None).expect("it is alive");
+        world.decide_on(run, Command::Report { attempt, report: alive() }, None).expect("it is alive");
     let lease = decision.lease.expect("the lease has moved");
     assert_eq!((decision.event, lease.due), (None, world.now + Millis::seconds(30)));
     assert_eq!(world.history[&run].len(), events);
@@ -120,7 +120,7 @@ fn a_timer_that_fires_early_changes_nothing() {
     assert_eq!(due(&mut world, None), None, "ready");
     let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
     assert_eq!(due(&mut world, None), Some(BEGIN + Millis::seconds(30)), "dequeued");
-    world.say(attempt, Says::Start).expect("started");
+    world.say(attempt, Report::Start).expect("started");
     // The lease was moved after the timer was set: the timer learns of it, and is set anew.
     world.now = BEGIN + Millis::seconds(35);
     let heard = BEGIN + Millis::seconds(20);
@@ -136,7 +136,7 @@ fn a_timer_that_fires_early_changes_nothing() {
 fn be_stuck(world: &mut World, run: RunId, times: u32) {
     for _ in 0..times {
         let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
-        world.say(attempt, Says::Start).expect("started");
+        world.say(attempt, Report::Start).expect("started");
         world.pass(Millis::seconds(30));
         world.pass(Millis::seconds(1));
     }
@@ -215,7 +215,7 @@ fn the_first_time_it_waits_at_the_front_later_at_the_back_and_always_for_the_min
     let run = world.start("f");
     for front in [true, false] {
         let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
-        world.say(attempt, Says::Start).expect("started");
+        world.say(attempt, Report::Start).expect("started");
         world.pass(Millis::seconds(30));
         assert_eq!(place(&world, run), (QueuePlace { front, alone: false }, Millis::seconds(4)));
         world.pass(Millis(3_999));
@@ -271,7 +271,7 @@ fn a_step_that_has_cost_two_workers_runs_alone_for_the_rest_of_its_round() {
     }
     let alone = |world: &World| world.wakeup(run, "a").ready.expect("ready").alone;
     assert!(alone(&world), "after its second loss");
-    world.attempt(run, "a", Says::Release);
+    world.attempt(run, "a", Report::Release);
     assert!(alone(&world), "after a release");
     world.attempt(run, "a", stall("x"));
     world.choose(run, "a", Choice::Retry).expect("chosen");
@@ -286,7 +286,7 @@ fn a_release_costs_nothing_and_goes_to_the_front_at_once() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
     for attempt in 1..=9 {
-        let id = world.attempt(run, "a", Says::Release);
+        let id = world.attempt(run, "a", Report::Release);
         assert_eq!(id.attempt, attempt);
         let ready = world.wakeup(run, "a").ready.expect("ready again");
         assert_eq!((ready.front, ready.alone, ready.since), (true, false, world.now));

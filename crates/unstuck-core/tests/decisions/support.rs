@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unstuck_core::bulk::BulkOutcome;
-use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
-use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, refuse_child};
+use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput};
+use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, notice_of_refused_child};
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
@@ -19,11 +19,11 @@ use unstuck_core::model::run::{Origin, Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::Offers;
-use unstuck_core::policy::{Policies, Turns};
+use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{SlotUse, Wakeup, slot_use, wakeup, wakeups};
+use unstuck_core::wakeup::{SlotClaim, Wakeup, slot_claim, wakeup, wakeups};
 
 /// Where the clock of a world begins.
 pub(crate) const BEGIN: Time = Time(1_800_000_000_000);
@@ -49,7 +49,7 @@ pub(crate) struct World {
     /// The resume policies in force.
     pub(crate) policies: Policies,
     /// The turns of what has waited while policies were paused.
-    pub(crate) turns: Turns,
+    pub(crate) turns: ResumePacer,
     /// How deep children may be nested.
     pub(crate) max_nesting: u32,
     /// The homes that are driven.
@@ -77,7 +77,7 @@ impl World {
             downtimes: Vec::new(),
             clock: 0,
             policies: Policies::default(),
-            turns: Turns::default(),
+            turns: ResumePacer::default(),
             max_nesting: unstuck_core::model::nesting::MAX_NESTING,
             homes: Homes::default(),
             errors: Vec::new(),
@@ -237,13 +237,13 @@ impl World {
         };
         let flow = child.as_ref().and_then(|child| self.flows.get(&child.flow).cloned());
         if let (Some(child), None) = (&child, &flow) {
-            self.notices.extend(refuse_child(to, child, "there is no such flow"));
+            self.notices.extend(notice_of_refused_child(to, child, "there is no such flow"));
             return;
         }
         // A stale notice is refused or ignored; either way it is over. A child that cannot start has failed.
         let result = self.decide_on(to, Command::Notice(Box::new(body)), flow);
         if let (Err(refusal), Some(child)) = (result, child) {
-            self.notices.extend(refuse_child(to, &child, &refusal.to_string()));
+            self.notices.extend(notice_of_refused_child(to, &child, &refusal.to_string()));
         }
     }
 
@@ -300,10 +300,10 @@ impl World {
             let mut taken: HashMap<Arc<str>, u32> = HashMap::new();
             let mut wanting = Vec::new();
             for run in self.runs.values() {
-                match slot_use(run, &self.flow_of(run)) {
-                    SlotUse::None => {}
-                    SlotUse::Has { limit } => *taken.entry(limit.name).or_default() += 1,
-                    SlotUse::Wants { limit, .. } => wanting.push((run.id, limit)),
+                match slot_claim(run, &self.flow_of(run)) {
+                    SlotClaim::None => {}
+                    SlotClaim::Has { limit } => *taken.entry(limit.name).or_default() += 1,
+                    SlotClaim::Wants { limit, .. } => wanting.push((run.id, limit)),
                 }
             }
             let room = |limit: &unstuck_core::model::run::Limit| {
@@ -322,10 +322,10 @@ impl World {
     pub(crate) fn unit_ref(&self, run: RunId, name: &str) -> UnitRef {
         let flow = self.flow_of(&self.runs[&run]);
         match name.split_once('[') {
-            None => UnitRef::step(flow.find(name).expect("the step exists")),
+            None => UnitRef::step(flow.find_step(name).expect("the step exists")),
             Some((step, item)) => {
                 let item = item.trim_end_matches(']').parse().expect("a number");
-                UnitRef::item(flow.find(step).expect("the step exists"), item)
+                UnitRef::item(flow.find_step(step).expect("the step exists"), item)
             }
         }
     }
@@ -344,12 +344,12 @@ impl World {
         self.claim(run, step, &local("w")).expect("claimed")
     }
 
-    pub(crate) fn say(&mut self, attempt: AttemptId, says: Says) -> Result<Answer, Refusal> {
-        self.ask(attempt.run, Command::Answer { attempt, says })
+    pub(crate) fn say(&mut self, attempt: AttemptId, says: Report) -> Result<Answer, Refusal> {
+        self.ask(attempt.run, Command::Report { attempt, report: says })
     }
 
     /// One attempt of a step: taken, and ended like this.
-    pub(crate) fn attempt(&mut self, run: RunId, step: &str, says: Says) -> AttemptId {
+    pub(crate) fn attempt(&mut self, run: RunId, step: &str, says: Report) -> AttemptId {
         let attempt = self.begin(run, step);
         self.say(attempt, says).expect("heard");
         attempt
@@ -420,10 +420,10 @@ impl World {
 
     /// Why a run has failed, or will.
     pub(crate) fn error(&self, run: RunId) -> RunError {
-        use unstuck_core::model::run::{End, Ended, Phase};
+        use unstuck_core::model::run::{Phase, RunEnd, RunOutcome};
         match &self.runs[&run].phase {
             Phase::Failing(failing) => failing.error.clone(),
-            Phase::Ended(Ended { how: End::Failed { error, .. }, .. }) => (**error).clone(),
+            Phase::Ended(RunEnd { how: RunOutcome::Failed { error, .. }, .. }) => (**error).clone(),
             other => panic!("{run} has not failed: {other:?}"),
         }
     }
@@ -453,9 +453,11 @@ impl World {
 
     /// The output of a run that has completed.
     pub(crate) fn output(&self, run: RunId) -> String {
-        use unstuck_core::model::run::{End, Ended, Phase};
+        use unstuck_core::model::run::{Phase, RunEnd, RunOutcome};
         match &self.runs[&run].phase {
-            Phase::Ended(Ended { how: End::Completed { output }, .. }) => self.json(output).text().to_owned(),
+            Phase::Ended(RunEnd { how: RunOutcome::Completed { output }, .. }) => {
+                self.json(output).text().to_owned()
+            }
             other => panic!("{run} has not completed: {other:?}"),
         }
     }
@@ -503,24 +505,24 @@ pub(crate) fn remote(name: &str) -> Worker {
     Worker { name: name.into(), incarnation: 1, local: false }
 }
 
-pub(crate) fn done() -> Says {
+pub(crate) fn done() -> Report {
     output("null")
 }
 
-pub(crate) fn output(json: &str) -> Says {
-    Says::Complete { output: Json::parse(json).expect("valid JSON") }
+pub(crate) fn output(json: &str) -> Report {
+    Report::Complete { output: Json::parse(json).expect("valid JSON") }
 }
 
-pub(crate) fn stall(cause: &str) -> Says {
-    Says::Fail { error: Box::new(Error::new(cause)), fatal: false }
+pub(crate) fn stall(cause: &str) -> Report {
+    Report::Fail { error: Box::new(Error::new(cause)), fatal: false }
 }
 
-pub(crate) fn fatal(cause: &str) -> Says {
-    Says::Fail { error: Box::new(Error::new(cause)), fatal: true }
+pub(crate) fn fatal(cause: &str) -> Report {
+    Report::Fail { error: Box::new(Error::new(cause)), fatal: true }
 }
 
-pub(crate) fn lacking() -> Says {
-    Says::Defer { asked: None, lacking: None }
+pub(crate) fn lacking() -> Report {
+    Report::Defer { asked: None, lacking: None }
 }
 
 pub(crate) fn operator() -> Actor {

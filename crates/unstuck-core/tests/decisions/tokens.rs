@@ -2,12 +2,12 @@
 
 use crate::flows::{flow, flow_with, step};
 use crate::support::{BEGIN, World, done, fatal, lacking, local, output, remote, stall};
-use unstuck_core::command::{Rerun, Says};
+use unstuck_core::command::{Report, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::{Deadline, StepIx};
+use unstuck_core::model::flow::{Deadline, StepIndex};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
@@ -21,23 +21,23 @@ fn world() -> (World, RunId) {
 }
 
 /// Everything that a worker may say.
-fn anything() -> Vec<Says> {
+fn anything() -> Vec<Report> {
     vec![
-        Says::Start,
-        Says::Heartbeat { progress: None },
-        Says::Heartbeat { progress: Some(Json::NULL) },
+        Report::Start,
+        Report::Heartbeat { progress: None },
+        Report::Heartbeat { progress: Some(Json::NULL) },
         done(),
         stall("late"),
         fatal("late"),
         lacking(),
-        Says::Release,
+        Report::Release,
     ]
 }
 
 type Lose = Box<dyn Fn(&mut World, AttemptId)>;
 
 /// Its worker says so itself.
-fn says(says: Says) -> Lose {
+fn says(says: Report) -> Lose {
     Box::new(move |world, attempt| {
         world.say(attempt, says.clone()).expect("heard");
     })
@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
     let is_late = |world: &mut World, attempt: AttemptId| {
         // Alive all the time, or it would be stuck sooner.
         while world.now < BEGIN + Millis::hours(1) {
-            world.say(attempt, Says::Heartbeat { progress: None }).expect("alive");
+            world.say(attempt, Report::Heartbeat { progress: None }).expect("alive");
             world.pass(Millis::seconds(20));
         }
     };
@@ -83,7 +83,7 @@ fn cases() -> Vec<Case> {
         ("lost", then(|world, attempt| world.lose(attempt, false)), Some(0), GONE, NEXT),
         ("cancelled", then(is_cancelled), Some(0), "the run was cancelled", NOBODY),
         ("over the deadline", then(is_late), Some(3_600), "the run was over its deadline", NOBODY),
-        ("released", says(Says::Release), Some(0), "its worker gave it back", NEXT),
+        ("released", says(Report::Release), Some(0), "its worker gave it back", NEXT),
         ("deferred", says(lacking()), Some(0), "it was deferred", NEXT),
         ("completed", says(done()), Some(0), "it was completed", NOBODY),
         ("stalled", says(stall("reset")), Some(0), "it ended as stalled: reset", NEXT),
@@ -116,7 +116,7 @@ fn a_void_token_is_refused_with_when_and_why_and_who_holds_now() {
 fn a_token_that_nobody_was_given_is_refused_too() {
     let (mut world, run) = world();
     let given = world.claim(run, "a", &remote("r")).expect("claimed");
-    let unit = |step: u16, item| UnitRef { step: StepIx(step), item };
+    let unit = |step: u16, item| UnitRef { step: StepIndex(step), item };
     let cases = [
         AttemptId { attempt: 2, ..given },
         AttemptId { attempt: 0, ..given },
@@ -140,18 +140,18 @@ fn a_token_that_nobody_was_given_is_refused_too() {
 
 #[test]
 fn an_answer_may_be_repeated_safely() {
-    let rows: [(&str, Says); 5] = [
+    let rows: [(&str, Report); 5] = [
         ("complete", output("1")),
         ("stall", stall("x")),
         ("fail", fatal("x")),
         ("defer", lacking()),
-        ("release", Says::Release),
+        ("release", Report::Release),
     ];
     for (name, says) in rows {
         let (mut world, run) = world();
         let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
-        assert_eq!(world.say(attempt, Says::Start), Ok(Answer::Done));
-        assert_eq!(world.say(attempt, Says::Start), Ok(Answer::Already));
+        assert_eq!(world.say(attempt, Report::Start), Ok(Answer::Done));
+        assert_eq!(world.say(attempt, Report::Start), Ok(Answer::Already));
         assert_eq!(world.say(attempt, says.clone()), Ok(Answer::Done), "{name}");
         // Also much later, when the step has gone on.
         let before = world.runs.clone();
@@ -168,7 +168,7 @@ fn a_late_answer_cannot_take_a_later_attempts_place() {
     let late = world.claim(run, "a", &remote("late")).expect("claimed");
     world.pass(Millis::seconds(31));
     let next = world.claim(run, "a", &remote("next")).expect("claimed");
-    world.say(next, Says::Start).expect("started");
+    world.say(next, Report::Start).expect("started");
     let refusal = world.say(late, output("\"late\"")).expect_err("refused");
     let Refusal::Void(void) = &refusal else { panic!("{refusal}") };
     assert_eq!((void.attempt, void.since), (1, Some(Time(BEGIN.0 + 30_000))));
@@ -182,9 +182,9 @@ fn a_late_answer_cannot_take_a_later_attempts_place() {
 fn an_attempt_that_is_forgotten_by_the_run_is_refused_without_a_when() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
-    let first = world.attempt(run, "a", Says::Release);
+    let first = world.attempt(run, "a", Report::Release);
     for _ in 0..20 {
-        world.attempt(run, "a", Says::Release);
+        world.attempt(run, "a", Report::Release);
     }
     let refusal = world.say(first, done()).expect_err("refused");
     assert_eq!(

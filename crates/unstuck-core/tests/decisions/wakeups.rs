@@ -2,7 +2,7 @@
 
 use crate::flows::{StepBuilder, child, expression, flow, flow_with, reads_input, step, step_of};
 use crate::support::{BEGIN, World, done, fatal, local, remote, stall};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::errors::{ErrorRecord, LedTo};
 use unstuck_core::id::RunId;
@@ -11,7 +11,7 @@ use unstuck_core::model::error::Reason;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{Ready, Wakeup, wakeup, wakeups};
+use unstuck_core::wakeup::{ReadyAttempt, Wakeup, wakeup, wakeups};
 
 type Bring = fn(&mut World, RunId);
 
@@ -30,7 +30,7 @@ fn completes(world: &mut World, run: RunId) {
 }
 
 fn is_deferred(world: &mut World, run: RunId) {
-    world.attempt(run, "a", Says::Defer { asked: Some(Millis::minutes(1)), lacking: None });
+    world.attempt(run, "a", Report::Defer { asked: Some(Millis::minutes(1)), lacking: None });
 }
 
 fn is_taken(world: &mut World, run: RunId) {
@@ -44,7 +44,7 @@ fn is_handed_out(world: &mut World, run: RunId) {
 fn is_started_after_2_s(world: &mut World, run: RunId) {
     let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
     world.pass(Millis::seconds(2));
-    world.say(attempt, Says::Start).expect("started");
+    world.say(attempt, Report::Start).expect("started");
 }
 
 fn is_cancelled(world: &mut World, run: RunId) {
@@ -119,7 +119,7 @@ fn what_may_be_handed_out_says_all_that_dispatch_needs() {
     });
     let mut world = World::new(vec![flow("f", vec![make])]);
     let Ok(Answer::Started(run)) = world.try_start("f", |start| start.priority = 4) else { panic!("starts") };
-    let expected = Ready {
+    let expected = ReadyAttempt {
         run,
         unit: world.unit_ref(run, "a"),
         flow: world.flows["f"].id,

@@ -1,6 +1,6 @@
 //! Decisions beside the ladder: stuck, deferred, given back, operators, parents, deadlines, conditions, slots, the end.
 
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
 use unstuck_core::model::expression::Template;
@@ -31,7 +31,7 @@ fn a_stuck_attempt_is_tried_anew() {
         world.ask(run, Command::Lost { attempt: lost, with_others: true }).expect("lost");
         world.pass(Millis::seconds(1));
         let silent = world.claim(run, "a", &remote("w2")).expect("claimed");
-        world.say(silent, Says::Start).expect("started");
+        world.say(silent, Report::Start).expect("started");
         world.pass(Millis::seconds(30));
         run
     });
@@ -58,9 +58,9 @@ fn a_deferral_waits_and_a_release_uses_nothing_up() {
     let lines = told(flows, |world, run| {
         world.attempt(run, "a", lacking_gpu());
         world.pass(Millis::seconds(30));
-        world.attempt(run, "a", Says::Defer { asked: Some(Millis::hours(2)), lacking: None });
+        world.attempt(run, "a", Report::Defer { asked: Some(Millis::hours(2)), lacking: None });
         world.pass(Millis::hours(2));
-        world.attempt(run, "a", Says::Release);
+        world.attempt(run, "a", Report::Release);
         run
     });
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The live log: what `unstuck run` prints while a run goes on, each fact at most once.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
@@ -32,18 +32,18 @@ fn attempts_and_what_is_done_about_them() {
         world.attempt(run, "fetch", stall("connection reset"));
         world.pass(Millis::seconds(2));
         let attempt = world.claim(run, "fetch", &remote("w1")).expect("claimed");
-        world.say(attempt, Says::Start).expect("heard");
-        world.say(attempt, Says::Heartbeat { progress: Json::parse("{\"done\": 3}").ok() }).expect("heard");
+        world.say(attempt, Report::Start).expect("heard");
+        world.say(attempt, Report::Heartbeat { progress: Json::parse("{\"done\": 3}").ok() }).expect("heard");
         let ignored = |line| IgnoredLine { line, text: "done: 4".into(), why: "no JSON".into() };
         for (ignored, more_ignored) in [(vec![ignored(2)], 0), (vec![ignored(2), ignored(5)], 11)] {
             let log = AttemptLog { ignored, more_ignored, ..AttemptLog::default() };
-            world.say(attempt, Says::Log(Box::new(log))).expect("kept");
+            world.say(attempt, Report::Log(Box::new(log))).expect("kept");
         }
         world.say(attempt, done()).expect("heard");
         world.begin(run, "encode");
         world.pass(Millis::hours(12));
         world.pass(Millis::seconds(1));
-        world.attempt(run, "encode", Says::Release);
+        world.attempt(run, "encode", Report::Release);
         world.attempt(run, "encode", done());
         world.attempt(run, "upload", lacking_gpu());
         world.pass(Millis::seconds(30));

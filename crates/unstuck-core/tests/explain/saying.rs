@@ -1,6 +1,6 @@
 //! What is said about a run of a small world, in a form that a table can hold.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
 use unstuck_core::explain::{Explanation, Surroundings, explain_among};
@@ -70,8 +70,8 @@ pub(crate) fn choose(world: &mut World, run: RunId, step: &str, choice: Choice) 
     world.ask(run, Command::Choose { unit, choice, by: operator(), bulk: None }).expect("chosen");
 }
 
-pub(crate) fn lacking_gpu() -> Says {
-    Says::Defer { asked: None, lacking: Some("no GPU".into()) }
+pub(crate) fn lacking_gpu() -> Report {
+    Report::Defer { asked: None, lacking: Some("no GPU".into()) }
 }
 
 /// A policy that resumes what has this in its cause, after so many seconds, up to three rounds; fatal errors too if that is

@@ -1,10 +1,10 @@
 //! Every state of a run and of its steps, explained: the headline, why, what comes next and when, what can be done.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
-use unstuck_core::model::run::{End, Ended, Phase};
+use unstuck_core::model::run::{Phase, RunEnd, RunOutcome};
 use unstuck_core::time::Millis;
 
 use crate::flows::{child, expression, flow, flow_with, reads_input, step, step_of};
@@ -101,9 +101,9 @@ fn running_with_an_attempt_under_way() {
     let a = step("a").change(|step| step.limits.max_stuck = 1);
     let lines = told(vec![flow("f", vec![a])], |world, run| {
         let attempt = world.claim(run, "a", &remote("w1")).expect("claimed");
-        world.say(attempt, Says::Start).expect("heard");
+        world.say(attempt, Report::Start).expect("heard");
         world.pass(Millis::seconds(10));
-        world.say(attempt, Says::Heartbeat { progress: Json::parse("\"half\"").ok() }).expect("heard");
+        world.say(attempt, Report::Heartbeat { progress: Json::parse("\"half\"").ok() }).expect("heard");
         world.pass(Millis::seconds(20));
         run
     });
@@ -129,7 +129,7 @@ fn a_lease_that_heartbeats_have_moved_has_no_known_end() {
     let lines = told(vec![flow("f", vec![step("a")])], |world, run| {
         let attempt = world.claim(run, "a", &remote("w1")).expect("claimed");
         for _ in 0..4 {
-            world.say(attempt, Says::Heartbeat { progress: None }).expect("heard");
+            world.say(attempt, Report::Heartbeat { progress: None }).expect("heard");
             world.pass(Millis::seconds(20));
         }
         run
@@ -481,7 +481,7 @@ fn final_states_without_completion() {
         world.ask(run, Command::Cancel { by: operator(), reason: None }).expect("cancelled");
         let at = world.now;
         world.runs.get_mut(&run).expect("there").phase =
-            Phase::Ended(Ended { at, how: End::Superseded { by } });
+            Phase::Ended(RunEnd { at, how: RunOutcome::Superseded { by } });
         run
     });
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::event::Choice;
 use unstuck_core::explain::Explanation;
 use unstuck_core::id::RunId;
@@ -10,7 +10,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::{Concurrency, Deadline, Flow, Kind, WaitFor};
 use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::{Doing, StepRun, UnitRef, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, StepRun, UnitRef, UnitState};
 use unstuck_core::policy::Policies;
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
@@ -212,7 +212,7 @@ fn answer(world: &mut World, random: &mut Random, run: &Run) {
     let mut live = Vec::new();
     run.each_unit(|unit, state| {
         if let UnitState::Active(active) = &state.state
-            && !matches!(active.doing, Doing::Child { .. })
+            && !matches!(active.doing, AttemptPhase::Child { .. })
         {
             live.push(AttemptId { run: run.id, generation: run.generation, unit, attempt: active.attempt });
         }
@@ -223,9 +223,9 @@ fn answer(world: &mut World, random: &mut Random, run: &Run) {
             3 | 4 => stall("it stalled"),
             5 => fatal("it failed"),
             6 => lacking(),
-            7 => Says::Heartbeat { progress: Json::parse("{\"done\":1}").ok() },
-            8 => Says::Release,
-            _ => Says::Start,
+            7 => Report::Heartbeat { progress: Json::parse("{\"done\":1}").ok() },
+            8 => Report::Release,
+            _ => Report::Start,
         };
         let _ = world.say(attempt, says);
     }

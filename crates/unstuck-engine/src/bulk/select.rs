@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use unstuck_core::bulk::{BulkAction, Reach, is_named, reach, units_named};
+use unstuck_core::bulk::{BulkAction, TargetScope, is_named, target_scope, units_named};
 use unstuck_core::errors::OpenError;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_store::contract::{Filter, OpenFilter, Store, StoreError};
+use unstuck_store::contract::{OpenErrorFilter, RunFilter, Store, StoreError};
 
-use crate::bulk::order::{BulkOrder, Common, Selection};
+use crate::bulk::request::{BulkFilter, BulkRequest, Selection};
 use crate::flows::Flows;
 use crate::request::EngineError;
 use crate::runtime::Handle;
@@ -19,19 +19,19 @@ const PAGE: usize = 1_000;
 
 /// What an order is about.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SelectedTargets {
     /// In the order in which it is acted on.
-    pub(super) targets: Vec<Place>,
+    pub(super) targets: Vec<TargetRef>,
     /// How many runs had in common what was selected, and are left out.
     pub(super) left_out: u64,
 }
 
 /// A run, and the step or item of it, where one is meant.
-type Place = (RunId, Option<UnitRef>);
+type TargetRef = (RunId, Option<UnitRef>);
 
 impl Handle {
     /// What is selected now, in the order in which it will be acted on.
-    pub(super) fn select(&self, order: &BulkOrder) -> Result<Found, EngineError> {
+    pub(super) fn select(&self, order: &BulkRequest) -> Result<SelectedTargets, EngineError> {
         let mut found = match &order.selection {
             Selection::Runs(runs) => self.select_named(&order.action, &each_once(runs))?,
             Selection::Errors { filter, common } => self.select_errors(&order.action, filter, common)?,
@@ -42,13 +42,13 @@ impl Handle {
                     BulkAction::Rerun { .. } | BulkAction::Forget => true,
                     _ => false,
                 };
-                let filter = Filter {
+                let filter = RunFilter {
                     states: common.state.into_iter().collect(),
                     flow: common.flow.clone(),
                     versions: common.versions.clone(),
                     group: group.clone(),
                     roots_only: is_about_whole,
-                    ..Filter::default()
+                    ..RunFilter::default()
                 };
                 self.select_runs(&order.action, &filter, common)?
             }
@@ -67,33 +67,34 @@ impl Handle {
     }
 
     /// What an action is about in these runs. One with nothing of the kind is a target all the same, and told so.
-    fn select_named(&self, action: &BulkAction, runs: &[RunId]) -> Result<Found, EngineError> {
+    fn select_named(&self, action: &BulkAction, runs: &[RunId]) -> Result<SelectedTargets, EngineError> {
         let mut targets = Vec::new();
         for page in runs.chunks(PAGE) {
             let (page, action) = (page.to_vec(), action.clone());
-            let named = move |store: &mut dyn Store, flows: &mut Flows| -> Result<Vec<Place>, StoreError> {
-                let mut found = Vec::new();
-                for run in page {
-                    let units = units_in(store, flows, &action, run)?;
-                    if units.is_empty() {
-                        found.push((run, None));
+            let named =
+                move |store: &mut dyn Store, flows: &mut Flows| -> Result<Vec<TargetRef>, StoreError> {
+                    let mut found = Vec::new();
+                    for run in page {
+                        let units = units_in(store, flows, &action, run)?;
+                        if units.is_empty() {
+                            found.push((run, None));
+                        }
+                        found.extend(units.into_iter().map(|unit| (run, Some(unit))));
                     }
-                    found.extend(units.into_iter().map(|unit| (run, Some(unit))));
-                }
-                Ok(found)
-            };
+                    Ok(found)
+                };
             targets.extend(self.read(named)??);
         }
-        Ok(Found { targets, left_out: 0 })
+        Ok(SelectedTargets { targets, left_out: 0 })
     }
 
     /// Open errors of this kind; the runs that somebody started and that have them, where the action is about runs.
     fn select_errors(
         &self,
         action: &BulkAction,
-        filter: &OpenFilter,
-        common: &Common,
-    ) -> Result<Found, EngineError> {
+        filter: &OpenErrorFilter,
+        common: &BulkFilter,
+    ) -> Result<SelectedTargets, EngineError> {
         let mut targets = Vec::new();
         let mut after = None;
         loop {
@@ -107,25 +108,25 @@ impl Handle {
                 break;
             }
         }
-        Ok(Found { targets, left_out: 0 })
+        Ok(SelectedTargets { targets, left_out: 0 })
     }
 
     /// What an action is about in all runs of this kind, the oldest first.
     fn select_runs(
         &self,
         action: &BulkAction,
-        filter: &Filter,
-        common: &Common,
-    ) -> Result<Found, EngineError> {
-        let mut found = Found::default();
+        filter: &RunFilter,
+        common: &BulkFilter,
+    ) -> Result<SelectedTargets, EngineError> {
+        let mut found = SelectedTargets::default();
         let mut before = None;
         loop {
             let (filter, common, action) = (filter.clone(), common.clone(), action.clone());
             let (page, count, last) = self.read(move |store, flows| -> Result<_, StoreError> {
                 let runs = store.list(&filter, before, PAGE)?;
-                let mut page = Found::default();
+                let mut page = SelectedTargets::default();
                 for run in &runs {
-                    add(&mut page, store, flows, run, (&action, &common));
+                    add_targets(&mut page, store, flows, run, (&action, &common));
                 }
                 Ok((page, runs.len(), runs.last().map(|run| run.id)))
             })??;
@@ -141,21 +142,21 @@ impl Handle {
 }
 
 /// Adds what an action is about in a run, last first.
-fn add(
-    page: &mut Found,
+fn add_targets(
+    page: &mut SelectedTargets,
     store: &mut dyn Store,
     flows: &mut Flows,
     run: &Run,
-    (action, common): (&BulkAction, &Common),
+    (action, common): (&BulkAction, &BulkFilter),
 ) {
     let flow = flows.get(store, run.flow).ok();
-    match reach(action, run, flow.as_deref(), common.which, common.state.is_some()) {
-        Reach::Run => page.targets.push((run.id, None)),
-        Reach::Units(units) => {
+    match target_scope(action, run, flow.as_deref(), common.which, common.state.is_some()) {
+        TargetScope::Run => page.targets.push((run.id, None)),
+        TargetScope::Units(units) => {
             page.targets.extend(units.into_iter().rev().map(|unit| (run.id, Some(unit))));
         }
-        Reach::LeftOut => page.left_out += 1,
-        Reach::NotMeant => {}
+        TargetScope::LeftOut => page.left_out += 1,
+        TargetScope::NotMeant => {}
     }
 }
 
@@ -171,7 +172,7 @@ fn units_in(
             Ok(Vec::new())
         }
         BulkAction::Resume { .. } | BulkAction::Acknowledge => {
-            let filter = OpenFilter { run: Some(run), ..OpenFilter::default() };
+            let filter = OpenErrorFilter { run: Some(run), ..OpenErrorFilter::default() };
             let errors = store.open_errors(&filter, None, usize::MAX)?;
             Ok(errors.iter().map(|error| error.record.unit).collect())
         }
@@ -191,16 +192,16 @@ fn units_in(
 }
 
 /// Targets, the place of the last error that was looked at, and whether there is no more.
-type Page = (Vec<Place>, Option<(RunId, UnitRef)>, bool);
+type TargetPage = (Vec<TargetRef>, Option<(RunId, UnitRef)>, bool);
 
 fn page_of_errors(
     store: &mut dyn Store,
     flows: &mut Flows,
-    filter: &OpenFilter,
-    (action, common): (&BulkAction, &Common),
+    filter: &OpenErrorFilter,
+    (action, common): (&BulkAction, &BulkFilter),
     after: Option<(RunId, UnitRef)>,
-) -> Result<Page, StoreError> {
-    let Common { state, versions, which, .. } = common;
+) -> Result<TargetPage, StoreError> {
+    let BulkFilter { state, versions, which, .. } = common;
     let step = match action {
         BulkAction::Skip { step } | BulkAction::Complete { step, .. } => Some(step),
         _ => None,
@@ -219,7 +220,7 @@ fn page_of_errors(
                 None => true,
                 Some(step) => flows.get(store, run.flow).is_ok_and(|flow| is_named(&flow, unit, step)),
             };
-            let is_wanted = state.is_none_or(|state| run.has_state(state))
+            let is_wanted = state.is_none_or(|state| run.matches_state(state))
                 && versions.as_ref().is_none_or(|versions| versions.contains(&run.flow));
             if !is_named || !is_wanted {
                 continue;

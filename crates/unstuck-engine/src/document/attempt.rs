@@ -3,7 +3,7 @@
 use unstuck_api as api;
 use unstuck_core::model::attempt::{Outcome, PastAttempt};
 use unstuck_core::model::error::Error;
-use unstuck_core::model::unit::{Doing, Live, Queued, Unit, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitState};
 use unstuck_core::time::Time;
 
 use super::{Loading, raw};
@@ -40,7 +40,7 @@ fn ended(past: &PastAttempt, payload: Loading<'_>) -> api::Attempt {
     }
 }
 
-fn waiting(queued: &Queued) -> api::Attempt {
+fn waiting(queued: &QueuedAttempt) -> api::Attempt {
     api::Attempt {
         attempt: queued.attempt,
         state: "queued".to_owned(),
@@ -53,13 +53,13 @@ fn waiting(queued: &Queued) -> api::Attempt {
     }
 }
 
-fn under_way(live: &Live, payload: Loading<'_>) -> api::Attempt {
+fn under_way(live: &LiveAttempt, payload: Loading<'_>) -> api::Attempt {
     let (state, worker, started_at, progress) = match &live.doing {
-        Doing::Dequeued { worker, .. } => ("dequeued", Some(worker), None, None),
-        Doing::Working { worker, started_at, progress, .. } => {
+        AttemptPhase::Dequeued { worker, .. } => ("dequeued", Some(worker), None, None),
+        AttemptPhase::Working { worker, started_at, progress, .. } => {
             ("active", Some(worker), Some(*started_at), progress.as_ref())
         }
-        Doing::Child { started_at, .. } => ("active", None, Some(*started_at), None),
+        AttemptPhase::Child { started_at, .. } => ("active", None, Some(*started_at), None),
     };
     api::Attempt {
         attempt: live.attempt,

@@ -90,7 +90,7 @@ fn attempts<'a>(run: &Run, unit: &'a Unit) -> impl Iterator<Item = (u32, &'a Pas
 fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
     let mut all: Vec<(UnitRef, u32, &PastAttempt)> = Vec::new();
     // What a fan-out has tried itself, before its list was known.
-    for (place, step) in flow.places().zip(&run.steps) {
+    for (place, step) in flow.step_indices().zip(&run.steps) {
         if let StepRun::Items(items) = step {
             let own = items.earlier.iter();
             all.extend(own.map(|earlier| (UnitRef::step(place), earlier.generation, &earlier.past)));

@@ -1,17 +1,17 @@
 //! A clock that was set: recorded with the next batch, and told to runs as they are touched. Runs whose timers then lie too
 //! far ahead are looked for.
 
-use unstuck_core::clock::{ClockRecord, Correction};
+use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::command::Command;
 use unstuck_core::downtime::correct_clock;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::Turns;
+use unstuck_core::policy::ResumePacer;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Store, StoreError};
 
 use super::Engine;
-use super::settling::Outstanding;
+use super::settling::OutstandingBatch;
 use crate::batch::{Batch, Undecided};
 use crate::request::EngineError;
 
@@ -45,7 +45,7 @@ enum Sweep {
 
 /// What a batch has looked at.
 #[derive(Clone, Copy, Debug, Default)]
-enum Swept {
+enum SweepResult {
     #[default]
     Nothing,
     UpTo(Cursor),
@@ -57,7 +57,7 @@ enum Swept {
 pub(super) struct ClockWork {
     /// The store is told how it was set.
     pub(super) is_recorded: bool,
-    swept: Swept,
+    swept: SweepResult,
     /// How many of those that were set aside it has looked at.
     returned: usize,
 }
@@ -86,7 +86,7 @@ impl EngineClock {
     }
 
     /// A run that was set aside is no longer.
-    pub(super) fn returned(&mut self, run: RunId) {
+    pub(super) fn add_returned_run(&mut self, run: RunId) {
         if self.record.needs_sweep {
             self.returned.push(run);
         }
@@ -97,9 +97,9 @@ impl EngineClock {
         self.is_unrecorded &= !work.is_recorded;
         self.returned.drain(..work.returned);
         match work.swept {
-            Swept::Nothing => {}
-            Swept::UpTo(cursor) => self.sweep = Sweep::After(Some(cursor)),
-            Swept::All => self.sweep = Sweep::Over,
+            SweepResult::Nothing => {}
+            SweepResult::UpTo(cursor) => self.sweep = Sweep::After(Some(cursor)),
+            SweepResult::All => self.sweep = Sweep::Over,
         }
         let is_over = matches!(self.sweep, Sweep::Over) && self.returned.is_empty() && !is_aside;
         if self.record.needs_sweep && is_over {
@@ -109,18 +109,18 @@ impl EngineClock {
     }
 
     /// A batch is lost, and with it what it has done.
-    pub(super) fn lose(&mut self, work: &ClockWork) {
+    pub(super) fn undo_work(&mut self, work: &ClockWork) {
         self.is_unrecorded |= work.is_recorded;
-        if !matches!(work.swept, Swept::Nothing) || work.returned > 0 {
+        if !matches!(work.swept, SweepResult::Nothing) || work.returned > 0 {
             (self.record.needs_sweep, self.is_unrecorded) = (true, true);
         }
         if self.record.needs_sweep {
-            self.look_again();
+            self.restart_sweep();
         }
     }
 
     /// Looks at every timer again, from the beginning.
-    fn look_again(&mut self) {
+    fn restart_sweep(&mut self) {
         self.sweep = Sweep::After(None);
         self.returned.clear();
     }
@@ -136,21 +136,21 @@ pub(crate) fn last_alive(store: &mut impl Store, record: &ClockRecord) -> Result
 
 impl<S: Store> Engine<S> {
     /// Somebody has set the clock: durations go on at their own pace, and instants are the wall's.
-    pub fn clock_was_set(&mut self, correction: Correction) {
+    pub fn record_correction(&mut self, correction: ClockCorrection) {
         // A batch that was a little ahead of the clock is not undone.
-        let correction = Correction { from: correction.from.max(self.last), ..correction };
+        let correction = ClockCorrection { from: correction.from.max(self.last), ..correction };
         let by = correction.shift();
         self.clock.record.add(correction);
         self.clock.is_unrecorded = true;
         if self.clock.record.needs_sweep {
-            self.clock.look_again();
+            self.clock.restart_sweep();
         }
         self.life.correct_clock(by);
         self.aside.correct_clock(by);
         (self.last, self.now) = (correction.to, correction.to);
         self.retry_at = self.retry_at.map(|at| at.shifted(by));
         // Nobody knows how long ago the last turn was by the clock as it is now: the next one comes after a wait.
-        self.turns = Turns::default();
+        self.turns = ResumePacer::default();
     }
 
     /// Looks at a page of timers, due or not, and at runs that have returned: they take in what the clock was set by, and
@@ -158,28 +158,29 @@ impl<S: Store> Engine<S> {
     pub(super) fn sweep_clock(
         &mut self,
         batch: &mut Batch,
-        done: &mut Outstanding,
+        done: &mut OutstandingBatch,
         limit: usize,
     ) -> Result<(), StoreError> {
         let mut runs: Vec<RunId> = self.clock.returned.iter().take(limit).copied().collect();
         done.clock.returned = runs.len();
         if let Sweep::After(cursor) = self.clock.sweep {
             let page = self.store.timers(cursor, limit)?;
-            done.clock.swept =
-                page.last().map_or(Swept::All, |timer| Swept::UpTo((timer.due, timer.run, timer.unit)));
+            done.clock.swept = page
+                .last()
+                .map_or(SweepResult::All, |timer| SweepResult::UpTo((timer.due, timer.run, timer.unit)));
             runs.extend(page.iter().map(|timer| timer.run));
         }
-        runs.retain(|run| !self.is_aside(*run));
+        runs.retain(|run| !self.is_set_aside(*run));
         runs.sort_unstable();
         runs.dedup();
-        let mut tools = self.tools();
+        let mut tools = self.batch_context();
         batch.lock(&mut tools, runs.clone())?;
-        if batch.met_busy() {
+        if batch.has_busy_runs() {
             // Whoever somebody else has now is looked at again.
-            (done.clock.swept, done.clock.returned) = (Swept::Nothing, 0);
+            (done.clock.swept, done.clock.returned) = (SweepResult::Nothing, 0);
         }
         for run in runs {
-            if !batch.is_behind(run, tools.clock) {
+            if !batch.has_old_clock(run, tools.clock) {
                 continue;
             }
             let command = Command::Due { unit: None, heard: None };
@@ -193,7 +194,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-impl crate::life::Lifetime {
+impl crate::session::EngineSession {
     /// The clock was set by so many milliseconds, forward or (negative) back.
     pub(crate) fn correct_clock(&mut self, by: i64) {
         correct_clock(&mut self.downtimes, by);

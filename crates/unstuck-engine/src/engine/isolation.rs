@@ -12,8 +12,8 @@ use unstuck_core::id::RunId;
 use unstuck_store::contract::{NoticeId, Store, StoreError};
 
 use super::Engine;
-use super::settling::{Outstanding, STORE_RETRY};
-use crate::executor::Word;
+use super::settling::{OutstandingBatch, STORE_RETRY};
+use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request};
 
 /// As often as this something may go wrong alone.
@@ -21,7 +21,7 @@ const MAX_FAILURES: u32 = 3;
 
 /// The kinds of work in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum WorkKind {
     Claim,
     Due,
     Admission,
@@ -30,16 +30,23 @@ pub(crate) enum Work {
     Bulk,
 }
 
-impl Work {
-    const ALL: [Work; 6] = [Work::Claim, Work::Due, Work::Admission, Work::Notice, Work::Request, Work::Bulk];
+impl WorkKind {
+    const ALL: [WorkKind; 6] = [
+        WorkKind::Claim,
+        WorkKind::Due,
+        WorkKind::Admission,
+        WorkKind::Notice,
+        WorkKind::Request,
+        WorkKind::Bulk,
+    ];
 }
 
 /// How much of each kind a batch has taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts([usize; Work::ALL.len()]);
+pub(crate) struct WorkCounts([usize; WorkKind::ALL.len()]);
 
-impl Counts {
-    pub(crate) fn add(&mut self, work: Work, count: usize) {
+impl WorkCounts {
+    pub(crate) fn add(&mut self, work: WorkKind, count: usize) {
         self.0[work as usize] += count;
     }
 }
@@ -63,7 +70,7 @@ impl Suspect {
 }
 
 /// What went wrong with a batch.
-pub(super) enum Failure {
+pub(super) enum BatchFailure {
     Store(StoreError),
     /// A defect of ours, as it was told.
     Panic(String),
@@ -72,9 +79,9 @@ pub(super) enum Failure {
 /// One thing at a time.
 #[derive(Debug)]
 pub(super) struct Isolation {
-    turn: Work,
+    turn: WorkKind,
     /// How much of each kind is left of the batch that went wrong.
-    left: Counts,
+    left: WorkCounts,
     /// How often something about these runs has gone wrong alone.
     failures: FxHashMap<RunId, u32>,
     /// How often the first request in line has.
@@ -82,25 +89,26 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
-    fn new(left: Counts) -> Option<Isolation> {
-        let turn = Work::ALL.into_iter().find(|work| left.0[*work as usize] > 0)?;
+    fn new(left: WorkCounts) -> Option<Isolation> {
+        let turn = WorkKind::ALL.into_iter().find(|work| left.0[*work as usize] > 0)?;
         Some(Isolation { turn, left, failures: FxHashMap::default(), request_failures: 0 })
     }
 
     /// The kind of work whose turn it is.
-    pub(super) fn turn(&self) -> Work {
+    pub(super) fn current_kind(&self) -> WorkKind {
         self.turn
     }
 
     /// One thing of the kind whose turn it is has been dealt with, or there is nothing left of that kind.
-    fn done_with(&mut self, taken: bool) {
+    fn finish_one(&mut self, taken: bool) {
         let left = &mut self.left.0[self.turn as usize];
         *left = if taken { left.saturating_sub(1) } else { 0 };
     }
 
     /// The next kind has its turn; false when nothing is left.
     fn next_turn(&mut self) -> bool {
-        let next = (1..=Work::ALL.len()).map(|step| Work::ALL[(self.turn as usize + step) % Work::ALL.len()]);
+        let next = (1..=WorkKind::ALL.len())
+            .map(|step| WorkKind::ALL[(self.turn as usize + step) % WorkKind::ALL.len()]);
         let next = next.into_iter().find(|work| self.left.0[*work as usize] > 0);
         self.turn = next.unwrap_or(self.turn);
         next.is_some()
@@ -119,9 +127,9 @@ impl Isolation {
 
 impl<S: Store> Engine<S> {
     /// A batch went well; if it was one thing alone, the next has its turn.
-    pub(super) fn passed(&mut self, done: &Outstanding) {
+    pub(super) fn passed(&mut self, done: &OutstandingBatch) {
         let Some(isolation) = &mut self.isolation else { return };
-        isolation.done_with(done.counts.0[isolation.turn as usize] > 0);
+        isolation.finish_one(done.counts.0[isolation.turn as usize] > 0);
         match &done.suspect {
             Some(Suspect::Run(run) | Suspect::Notice { to: run, .. }) => drop(isolation.failures.remove(run)),
             Some(Suspect::Request) => isolation.request_failures = 0,
@@ -131,12 +139,20 @@ impl<S: Store> Engine<S> {
     }
 
     /// A batch went wrong, and nothing of it has happened.
-    pub(super) fn failed(&mut self, failure: Failure, done: &Outstanding, outputs: &mut Vec<Output>) {
+    pub(super) fn failed(
+        &mut self,
+        failure: BatchFailure,
+        done: &OutstandingBatch,
+        outputs: &mut Vec<Output>,
+    ) {
         let failure = match failure {
-            Failure::Store(error @ (StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_))) => {
+            BatchFailure::Store(
+                error @ (StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_)),
+            ) => {
                 return self.store_failed(error, outputs);
             }
-            Failure::Store(StoreError::Conflict(_) | StoreError::Damaged(_)) | Failure::Panic(_) => failure,
+            BatchFailure::Store(StoreError::Conflict(_) | StoreError::Damaged(_))
+            | BatchFailure::Panic(_) => failure,
         };
         let Some(isolation) = &mut self.isolation else {
             self.isolation = Isolation::new(done.counts);
@@ -147,16 +163,16 @@ impl<S: Store> Engine<S> {
             return;
         };
         match &done.suspect {
-            None => isolation.done_with(false),
+            None => isolation.finish_one(false),
             Some(suspect) => {
                 let failures = isolation.failed(suspect);
                 // Whoever asked is told of a defect at once: asking again is up to them.
                 let is_asked = matches!(suspect, Suspect::Request)
                     && self.inbox.front().is_some_and(|request| request.ticket().is_some());
-                if failures >= MAX_FAILURES || is_asked && matches!(failure, Failure::Panic(_)) {
-                    isolation.done_with(true);
+                if failures >= MAX_FAILURES || is_asked && matches!(failure, BatchFailure::Panic(_)) {
+                    isolation.finish_one(true);
                     isolation.request_failures = 0;
-                    self.give_up_on(*suspect, &failure, outputs);
+                    self.exclude_suspect(*suspect, &failure, outputs);
                 }
             }
         }
@@ -171,10 +187,10 @@ impl<S: Store> Engine<S> {
     }
 
     /// This goes wrong whenever it is decided.
-    fn give_up_on(&mut self, suspect: Suspect, failure: &Failure, outputs: &mut Vec<Output>) {
+    fn exclude_suspect(&mut self, suspect: Suspect, failure: &BatchFailure, outputs: &mut Vec<Output>) {
         match suspect {
             Suspect::Run(run) | Suspect::Notice { to: run, starts: false, .. } => {
-                self.set_aside(run, None, &failure.why());
+                self.set_aside(run, None, &failure.set_aside_reason());
             }
             Suspect::Notice { id, starts: true, .. } => {
                 self.condemned.insert(id, failure.error().to_string());
@@ -186,19 +202,19 @@ impl<S: Store> Engine<S> {
                     return;
                 }
                 let Some(run) = request.run() else { return };
-                if let Request::Word(word) = &request {
+                if let Request::Executor(word) = &request {
                     self.give_room_back(word);
                 }
-                self.set_aside(run, None, &failure.why());
-                let mut done = Outstanding { held: vec![(run, request)], ..Outstanding::default() };
-                self.staged_aside(&mut done);
+                self.set_aside(run, None, &failure.set_aside_reason());
+                let mut done = OutstandingBatch { held: vec![(run, request)], ..OutstandingBatch::default() };
+                self.record_staged_aside(&mut done);
             }
         }
     }
 
     /// The last word about an attempt gives its room back.
-    fn give_room_back(&mut self, word: &Word) {
-        if let Some(attempt) = word.ends()
+    fn give_room_back(&mut self, word: &ExecutorReport) {
+        if let Some(attempt) = word.ended_attempt()
             && let Some((worker, load)) = self.handed_out.remove(&attempt)
         {
             self.offers.give_back(&worker, load);
@@ -206,19 +222,19 @@ impl<S: Store> Engine<S> {
     }
 }
 
-impl Failure {
+impl BatchFailure {
     fn error(&self) -> EngineError {
         match self {
-            Failure::Store(error) => EngineError::Store(error.clone()),
-            Failure::Panic(message) => EngineError::Defect(message.clone()),
+            BatchFailure::Store(error) => EngineError::Store(error.clone()),
+            BatchFailure::Panic(message) => EngineError::Defect(message.clone()),
         }
     }
 
     /// Why a run is set aside.
-    fn why(&self) -> String {
+    fn set_aside_reason(&self) -> String {
         let what = match self {
-            Failure::Store(error) => format!("the store refused what was decided about it: {error}"),
-            Failure::Panic(message) => format!("a defect in Unstuck: {message}"),
+            BatchFailure::Store(error) => format!("the store refused what was decided about it: {error}"),
+            BatchFailure::Panic(message) => format!("a defect in Unstuck: {message}"),
         };
         format!(
             "deciding about it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried by itself, after \
@@ -228,7 +244,7 @@ impl Failure {
 }
 
 /// What a panic says.
-pub(super) fn message(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without words".to_owned())

@@ -10,8 +10,8 @@ use unstuck_store::contract::{Due, StageId, Store, StoreError};
 
 use super::Engine;
 use super::clock::ClockWork;
-use super::isolation::{Counts, Suspect};
-use crate::executor::Word;
+use super::isolation::{Suspect, WorkCounts};
+use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
@@ -19,14 +19,14 @@ pub(crate) const STORE_RETRY: Millis = Millis(200);
 
 /// A batch that is decided, and not yet known to be durable.
 #[derive(Default)]
-pub(crate) struct Outstanding {
+pub(crate) struct OutstandingBatch {
     /// What is due and not done now, and what it waits for.
     pub(super) withheld: Vec<(Due, Withheld)>,
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,
     /// Words of executors, to be heard again if the batch fails.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<ExecutorReport>,
     /// Losses of the engine before, likewise.
     pub(super) losses: Vec<(AttemptId, bool)>,
     /// Attempts that it hands out.
@@ -45,7 +45,7 @@ pub(crate) struct Outstanding {
     /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
     pub(super) met_busy: bool,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
-    pub(crate) counts: Counts,
+    pub(crate) counts: WorkCounts,
     pub(crate) suspect: Option<Suspect>,
     /// A claim came to nothing, so that the room for it is free again.
     pub(super) is_claim_void: bool,
@@ -57,16 +57,16 @@ pub(crate) struct Outstanding {
 
 impl<S: Store> Engine<S> {
     /// A batch is staged: its requests leave the line.
-    pub(super) fn staged(&mut self, mut done: Outstanding) {
-        self.bulks.take_over(std::mem::take(&mut done.bulks));
-        self.clock.staged(&done.clock, self.aside() > 0);
+    pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
+        self.bulks.apply_staged(std::mem::take(&mut done.bulks));
+        self.clock.staged(&done.clock, self.set_aside_count() > 0);
         let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
         for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
         {
             self.inbox.push_front(request);
         }
         self.more = done.stage.is_some() || !done.ended.is_empty() || done.met_busy;
-        self.staged_aside(&mut done);
+        self.record_staged_aside(&mut done);
         self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {
             self.outstanding.push_back(done);
@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// A batch was not staged: who has room is as it was before.
-    pub(super) fn take_back(&mut self, done: &Outstanding) {
+    pub(super) fn restore_offers(&mut self, done: &OutstandingBatch) {
         for (attempt, _, _) in &done.handed_out {
             self.handed_out.remove(attempt);
         }
@@ -108,8 +108,8 @@ impl<S: Store> Engine<S> {
             }
             match settled.result {
                 Ok(()) => self.trouble = None,
-                Err(error) if error.may_pass() => {
-                    self.life.goes_down(self.last);
+                Err(error) if error.is_transient() => {
+                    self.life.begin_downtime(self.last);
                     self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
@@ -141,15 +141,20 @@ impl<S: Store> Engine<S> {
 
     /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again: the losses and
     /// its executors' words.
-    fn undo(&mut self, done: Outstanding, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
+    fn undo(
+        &mut self,
+        done: OutstandingBatch,
+        error: &StoreError,
+        outputs: &mut Vec<Output>,
+    ) -> Vec<Request> {
         for (attempt, worker, load) in done.handed_out {
             if self.handed_out.remove(&attempt).is_some() {
                 self.offers.give_back(&worker, load);
             }
         }
-        self.life.still_down(done.downtime);
-        self.clock.lose(&done.clock);
-        self.bulks.lose();
+        self.life.restore_downtime(done.downtime);
+        self.clock.undo_work(&done.clock);
+        self.bulks.mark_lost();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
                 outputs.push(refusal(ticket, error));
@@ -157,7 +162,7 @@ impl<S: Store> Engine<S> {
         }
         let loss = |(attempt, with_others)| Request::Lost { attempt, with_others };
         let losses = done.losses.into_iter().map(loss);
-        losses.chain(done.words.into_iter().map(Request::Word)).collect()
+        losses.chain(done.words.into_iter().map(Request::Executor)).collect()
     }
 
     /// The store could not take a batch, whatever is in it: callers are told.
@@ -165,7 +170,7 @@ impl<S: Store> Engine<S> {
         match error {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
-                self.life.goes_down(self.last);
+                self.life.begin_downtime(self.last);
                 self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Salt, Turn, WaitUntil};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt, Emulation, Salt, WaitUntil};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::random::Random;
@@ -15,7 +15,7 @@ use unstuck_core::time::{Millis, Time};
 use super::alarm::{Alarm, AlarmId};
 use super::killed;
 use super::lock::lock;
-use super::{Answers, Executor, Job};
+use super::{Executor, Job, ReportSink};
 
 /// How often an attempt that drags shows that it lives, where its step asks for no more.
 const BEAT: Millis = Millis::seconds(1);
@@ -25,35 +25,35 @@ const BEAT: Millis = Millis::seconds(1);
 pub struct Script {
     /// The next heartbeat, and the time between two.
     beat: Option<(Millis, Millis)>,
-    end: Option<(Millis, Line)>,
+    end: Option<(Millis, ScriptLine)>,
 }
 
 /// One line of a [`Script`].
 #[derive(Clone, Debug)]
-pub enum Line {
+pub enum ScriptLine {
     /// The attempt says this.
-    Says(Says),
+    Report(Report),
     /// The worker of the attempt dies.
     Lost,
 }
 
 /// What an attempt says that starts now and is emulated so: a pure function, for real and for virtual time alike.
 pub fn script(emulation: &Emulation, job: &Job, now: Time) -> Script {
-    play(&emulation.turn(job.attempt.attempt, salt(job.attempt)), job, now)
+    script_of_attempt(&emulation.attempt(job.attempt.attempt, salt(job.attempt)), job, now)
 }
 
 /// What an attempt says that starts now and does this.
-pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
+pub fn script_of_attempt(turn: &EmulatedAttempt, job: &Job, now: Time) -> Script {
     let complete = || {
         let output = turn.output.clone().unwrap_or_else(|| job.input.clone());
-        Line::Says(Says::Complete { output })
+        ScriptLine::Report(Report::Complete { output })
     };
     let fail = |cause: &str, fatal: bool| {
         let cause = turn.cause.clone().unwrap_or_else(|| cause.into());
         let error = Error { context: turn.context.clone(), reason: turn.reason, ..Error::new(cause) };
-        Line::Says(Says::Fail { error: Box::new(error), fatal })
+        ScriptLine::Report(Report::Fail { error: Box::new(error), fatal })
     };
-    let once = |line: Line| Script { beat: None, end: Some((turn.after, line)) };
+    let once = |line: ScriptLine| Script { beat: None, end: Some((turn.after, line)) };
     match turn.behaviour {
         Behaviour::Pass => once(complete()),
         Behaviour::Stall => once(fail("emulated stall", false)),
@@ -62,12 +62,12 @@ pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
         Behaviour::Drag => {
             let lease = job.step().limits.heartbeat_timeout;
             let every = lease.map_or(BEAT, |lease| Millis((lease.0 / 3).clamp(1, BEAT.0)));
-            once(complete()).beating(every)
+            once(complete()).with_heartbeats(every)
         }
         Behaviour::Stick => Script { beat: None, end: None },
         Behaviour::Choke => {
             let lacking = turn.cause.clone().unwrap_or_else(|| "emulated lack of resources".into());
-            once(Line::Says(Says::Defer { asked: None, lacking: Some(lacking) }))
+            once(ScriptLine::Report(Report::Defer { asked: None, lacking: Some(lacking) }))
         }
         Behaviour::Wait { until: WaitUntil::After(span) } => {
             Script { beat: None, end: Some((span, complete())) }
@@ -79,20 +79,20 @@ pub fn play(turn: &Turn, job: &Job, now: Time) -> Script {
 }
 
 /// A worker dies and is lost. A local process ends by a signal: its end is known, so nothing is stuck.
-fn crash(turn: &Turn, job: &Job) -> Line {
+fn crash(turn: &EmulatedAttempt, job: &Job) -> ScriptLine {
     match job.step().kind {
         Kind::Process(_) => {
             // The cause that a plan gives is for errors that are reported; nobody reports this one.
             let (context, details) = (turn.context.clone(), killed::details(killed::EMULATED));
             let error = Error { context, details, ..Error::new(killed::cause(killed::EMULATED)) };
-            Line::Says(Says::Fail { error: Box::new(error), fatal: false })
+            ScriptLine::Report(Report::Fail { error: Box::new(error), fatal: false })
         }
         Kind::Action(_)
         | Kind::Child(_)
         | Kind::Wait(_)
         | Kind::Signal(_)
         | Kind::Set(_)
-        | Kind::Emulate(_) => Line::Lost,
+        | Kind::Emulate(_) => ScriptLine::Lost,
     }
 }
 
@@ -107,7 +107,7 @@ pub fn salt(attempt: AttemptId) -> Salt {
 impl Script {
     /// The same, with a sign of life every so often until the last word. What is silent stays so.
     #[must_use]
-    pub fn beating(self, every: Millis) -> Script {
+    pub fn with_heartbeats(self, every: Millis) -> Script {
         let every = every.max(Millis(1));
         Script { beat: Some((every, every)), ..self }
     }
@@ -119,15 +119,15 @@ impl Script {
 }
 
 impl Iterator for Script {
-    type Item = (Millis, Line);
+    type Item = (Millis, ScriptLine);
 
-    fn next(&mut self) -> Option<(Millis, Line)> {
+    fn next(&mut self) -> Option<(Millis, ScriptLine)> {
         let end = self.end.as_ref().map(|(at, _)| *at)?;
         match &mut self.beat {
             Some((next, every)) if *next < end => {
                 let at = *next;
                 *next = at.plus(*every);
-                Some((at, Line::Says(Says::Heartbeat { progress: None })))
+                Some((at, ScriptLine::Report(Report::Heartbeat { progress: None })))
             }
             Some(_) | None => self.end.take(),
         }
@@ -137,27 +137,27 @@ impl Iterator for Script {
 /// Plays the scripts of emulated steps in real time.
 pub struct EmulationExecutor {
     max_load: u32,
-    stage: Arc<Stage>,
+    stage: Arc<EmulatedAttempts>,
 }
 
-struct Stage {
+struct EmulatedAttempts {
     alarm: Alarm,
-    parts: Mutex<HashMap<AttemptId, Part>>,
+    parts: Mutex<HashMap<AttemptId, RunningScript>>,
 }
 
 /// An attempt that is being played. Whoever takes it off the stage says its last word.
-struct Part {
+struct RunningScript {
     began: Instant,
-    cue: Option<(Millis, Line)>,
+    cue: Option<(Millis, ScriptLine)>,
     script: Script,
     alarm: Option<AlarmId>,
-    answers: Answers,
+    answers: ReportSink,
 }
 
 impl EmulationExecutor {
     /// Takes so much load at once.
     pub fn new(max_load: u32) -> EmulationExecutor {
-        let stage = Arc::new(Stage { alarm: Alarm::new(), parts: Mutex::default() });
+        let stage = Arc::new(EmulatedAttempts { alarm: Alarm::new(), parts: Mutex::default() });
         EmulationExecutor { max_load, stage }
     }
 }
@@ -175,24 +175,25 @@ impl Executor for EmulationExecutor {
         self.max_load
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         let Kind::Emulate(emulation) = &job.step().kind else {
             let error =
                 Error::new(format!("step `{}` has no `emulate`: it cannot be emulated", job.step().id));
-            return answers.say(job.attempt, Says::Fail { error: Box::new(error), fatal: true });
+            return answers.report(job.attempt, Report::Fail { error: Box::new(error), fatal: true });
         };
         let now = Time(jiff::Timestamp::now().as_millisecond());
         let mut script = script(emulation, &job, now);
         let cue = script.next();
-        let part = Part { began: Instant::now(), cue, script, alarm: None, answers: answers.clone() };
+        let part =
+            RunningScript { began: Instant::now(), cue, script, alarm: None, answers: answers.clone() };
         lock(&self.stage.parts).insert(job.attempt, part);
-        self.stage.go_on(job.attempt);
+        self.stage.say_next_line(job.attempt);
     }
 
     fn catch_up(&mut self) {
         let playing: Vec<AttemptId> = lock(&self.stage.parts).keys().copied().collect();
         for attempt in playing {
-            self.stage.go_on(attempt);
+            self.stage.say_next_line(attempt);
         }
     }
 
@@ -206,15 +207,15 @@ impl Executor for EmulationExecutor {
         let playing: Vec<AttemptId> = lock(&self.stage.parts).keys().copied().collect();
         for attempt in playing {
             if let Some(part) = self.stage.take(attempt) {
-                part.answers.say(attempt, Says::Release);
+                part.answers.report(attempt, Report::Release);
             }
         }
     }
 }
 
-impl Stage {
+impl EmulatedAttempts {
     /// Takes an attempt off the stage, if it is still on it.
-    fn take(&self, attempt: AttemptId) -> Option<Part> {
+    fn take(&self, attempt: AttemptId) -> Option<RunningScript> {
         let part = lock(&self.parts).remove(&attempt)?;
         if let Some(alarm) = part.alarm {
             self.alarm.clear(alarm);
@@ -223,7 +224,7 @@ impl Stage {
     }
 
     /// Says what is due, and comes back for what follows.
-    fn go_on(self: &Arc<Stage>, attempt: AttemptId) {
+    fn say_next_line(self: &Arc<EmulatedAttempts>, attempt: AttemptId) {
         loop {
             let mut parts = lock(&self.parts);
             let Some(part) = parts.get_mut(&attempt) else { return };
@@ -237,7 +238,7 @@ impl Stage {
                 let stage = Arc::downgrade(self);
                 part.alarm = Some(self.alarm.set(due, move || {
                     if let Some(stage) = stage.upgrade() {
-                        stage.go_on(attempt);
+                        stage.say_next_line(attempt);
                     }
                 }));
                 return;
@@ -249,8 +250,8 @@ impl Stage {
             }
             // Said before anybody else can look whether there is more to say.
             match line {
-                Line::Says(says) => answers.say(attempt, says),
-                Line::Lost => answers.lost(attempt),
+                ScriptLine::Report(says) => answers.report(attempt, says),
+                ScriptLine::Lost => answers.lost(attempt),
             }
             drop(parts);
         }

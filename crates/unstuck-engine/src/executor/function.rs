@@ -9,15 +9,15 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
 
-pub use self::call::{Call, Failure};
+pub use self::call::{Call, FunctionError};
 pub use self::inline::InlineExecutor;
 use self::pool::{Pool, Task};
-use super::{Answers, Executor, Job};
+use super::{Executor, Job, ReportSink};
 
 /// Calls functions in a small pool of threads of its own, one per unit of load, each started when it is first needed.
 ///
@@ -41,7 +41,7 @@ impl FunctionExecutor {
     #[must_use]
     pub fn on<F>(mut self, action: impl Into<Arc<str>>, function: F) -> FunctionExecutor
     where
-        F: Fn(Call) -> Result<Json, Failure> + Send + Sync + 'static,
+        F: Fn(Call) -> Result<Json, FunctionError> + Send + Sync + 'static,
     {
         self.functions.add(action.into(), function);
         self
@@ -61,10 +61,10 @@ impl Executor for FunctionExecutor {
         self.max_load
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         match self.functions.find(&job) {
             Ok(function) => Pool::add(&self.pool, Task { job, function, answers: answers.clone() }),
-            Err(says) => answers.say(job.attempt, says),
+            Err(says) => answers.report(job.attempt, says),
         }
     }
 
@@ -92,7 +92,7 @@ impl fmt::Debug for FunctionExecutor {
     }
 }
 
-type Function = Arc<dyn Fn(Call) -> Result<Json, Failure> + Send + Sync>;
+type Function = Arc<dyn Fn(Call) -> Result<Json, FunctionError> + Send + Sync>;
 
 /// Which function carries out which action.
 #[derive(Default)]
@@ -101,7 +101,7 @@ struct Functions(HashMap<Arc<str>, Function>);
 impl Functions {
     fn add<F>(&mut self, action: Arc<str>, function: F)
     where
-        F: Fn(Call) -> Result<Json, Failure> + Send + Sync + 'static,
+        F: Fn(Call) -> Result<Json, FunctionError> + Send + Sync + 'static,
     {
         self.0.insert(action, Arc::new(function));
     }
@@ -112,23 +112,23 @@ impl Functions {
         actions
     }
 
-    fn find(&self, job: &Job) -> Result<Function, Says> {
+    fn find(&self, job: &Job) -> Result<Function, Report> {
         let action = &job.step().queue;
         self.0.get(action).cloned().ok_or_else(|| {
             let error = Error::new(format!(
                 "there is no function for the action `{action}` of step `{}`: register one with `on`",
                 job.step().id
             ));
-            Says::Fail { error: Box::new(error), fatal: true }
+            Report::Fail { error: Box::new(error), fatal: true }
         })
     }
 }
 
 /// Calls a function, whatever comes of it.
-fn call(function: &Function, call: Call) -> Says {
+fn call(function: &Function, call: Call) -> Report {
     match catch_unwind(AssertUnwindSafe(|| function(call))) {
-        Ok(Ok(output)) => Says::Complete { output },
-        Ok(Err(failure)) => failure.into_says(),
+        Ok(Ok(output)) => Report::Complete { output },
+        Ok(Err(failure)) => failure.into_report(),
         Err(panic) => {
             let message = panic
                 .downcast_ref::<&str>()
@@ -136,7 +136,7 @@ fn call(function: &Function, call: Call) -> Says {
                 .or_else(|| panic.downcast_ref::<String>().cloned());
             let cause =
                 message.map_or_else(|| "panicked".to_owned(), |message| format!("panicked: {message}"));
-            Failure::stalled(cause).into_says()
+            FunctionError::stalled(cause).into_report()
         }
     }
 }

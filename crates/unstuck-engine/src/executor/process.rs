@@ -6,8 +6,8 @@ mod group;
 mod left_over;
 mod output;
 mod report;
+mod result;
 mod start;
-mod verdict;
 mod watch;
 
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::Kind;
 
-use self::control::{Asked, Control};
-pub use self::verdict::own_context;
+use self::control::{StopRequest, WatchControl};
+pub use self::result::own_context;
 use super::lock::lock;
-use super::{Answers, Executor, Job, LeftOver};
+use super::{Executor, Job, LeftOver, ReportSink};
 
 /// How long it may take to look at all processes. More than what others may hold the pipes of one that has exited.
 const LOOK: Duration = Duration::from_secs(5);
@@ -49,13 +49,13 @@ pub struct ProcessExecutor {
 /// The attempts that have not had their last word.
 #[derive(Default)]
 struct Attempts {
-    under_way: Mutex<HashMap<AttemptId, Arc<Control>>>,
+    under_way: Mutex<HashMap<AttemptId, Arc<WatchControl>>>,
     ended: Condvar,
 }
 
 /// The last word about an attempt.
-enum Last {
-    Says(Says),
+enum LastReport {
+    Says(Report),
     Lost,
     Freed,
 }
@@ -94,7 +94,7 @@ pub struct Killer {
 impl Killer {
     /// Kills them, and returns when none lives.
     pub fn kill(&self) {
-        let mut escaped = left_over::Escaped::of(self.tokens.iter().map(|token| &**token));
+        let mut escaped = left_over::EscapedProcesses::of(self.tokens.iter().map(|token| &**token));
         let groups =
             self.groups.iter().filter_map(|group| i32::try_from(*group).ok().and_then(Pid::from_raw));
         let groups: Vec<Pid> = groups.collect();
@@ -129,25 +129,25 @@ impl Executor for ProcessExecutor {
         true
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         let attempt = job.attempt;
         if self.stopped {
-            return answers.say(attempt, Says::Release);
+            return answers.report(attempt, Report::Release);
         }
-        if let Err(error) = self.begin(job, answers) {
+        if let Err(error) = self.spawn_watch(job, answers) {
             let lacking = Some(format!("what it takes to watch a process: {error}").into());
-            answers.say(attempt, Says::Defer { asked: None, lacking });
+            answers.report(attempt, Report::Defer { asked: None, lacking });
         }
     }
 
     fn interrupt(&mut self, attempt: AttemptId, _why: &str) {
         if let Some(control) = lock(&self.attempts.under_way).get(&attempt) {
-            control.ask(Asked::Interrupt);
+            control.request_stop(StopRequest::Interrupt);
         }
     }
 
     fn catch_up(&mut self) {
-        self.look()();
+        self.look_at_all()();
     }
 
     fn clean_up(&mut self, left: &[LeftOver]) {
@@ -161,7 +161,7 @@ impl Executor for ProcessExecutor {
         self.stopped = true;
         let under_way = lock(&self.attempts.under_way);
         for control in under_way.values() {
-            control.ask(Asked::Stop);
+            control.request_stop(StopRequest::Stop);
         }
         let waited = self.attempts.ended.wait_while(under_way, |under_way| !under_way.is_empty());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -171,9 +171,9 @@ impl Executor for ProcessExecutor {
 impl ProcessExecutor {
     /// Has every process looked at that is under way. What this gives waits until all are: each that has exited has had
     /// its last word by then.
-    pub fn look(&self) -> impl FnOnce() + use<> {
+    pub fn look_at_all(&self) -> impl FnOnce() + use<> {
         let under_way = lock(&self.attempts.under_way);
-        let looks: Vec<(Arc<Control>, u64)> =
+        let looks: Vec<(Arc<WatchControl>, u64)> =
             under_way.values().map(|control| (Arc::clone(control), control.ask_look())).collect();
         move || {
             let until = Instant::now() + LOOK;
@@ -184,44 +184,44 @@ impl ProcessExecutor {
     }
 
     /// Hands the attempt to a thread of its own: even starting a process can take a while.
-    fn begin(&self, job: Job, answers: &Answers) -> io::Result<()> {
-        let (control, wakes) = Control::new()?;
+    fn spawn_watch(&self, job: Job, answers: &ReportSink) -> io::Result<()> {
+        let (control, wakes) = WatchControl::new()?;
         let control = Arc::new(control);
-        let leaving = Leaving { attempts: Arc::clone(&self.attempts), attempt: job.attempt };
+        let leaving = AttemptGuard { attempts: Arc::clone(&self.attempts), attempt: job.attempt };
         lock(&self.attempts.under_way).insert(job.attempt, Arc::clone(&control));
         let answers = answers.clone();
         thread::Builder::new().name("unstuck-process".to_owned()).spawn(move || {
             // Dropped after the last word, so that a stop waits for that too.
             let leaving = leaving;
-            see_through(job, &control, wakes, &answers);
+            run_attempt(job, &control, wakes, &answers);
             drop(leaving);
         })?;
         Ok(())
     }
 }
 
-fn see_through(mut job: Job, control: &Arc<Control>, wakes: UnixStream, answers: &Answers) {
+fn run_attempt(mut job: Job, control: &Arc<WatchControl>, wakes: UnixStream, answers: &ReportSink) {
     let carry_out = AssertUnwindSafe(|| watch::carry_out(&mut job, control, wakes, answers));
     // Without this, a fault of ours would leave the attempt without a last word.
-    let last = catch_unwind(carry_out).unwrap_or(Last::Lost);
+    let last = catch_unwind(carry_out).unwrap_or(LastReport::Lost);
     control.ended();
     match last {
         // Whatever it came to, the attempt is no longer its own.
-        _ if control.asked() == Asked::Interrupt => answers.freed(job.attempt),
-        Last::Freed => answers.freed(job.attempt),
-        Last::Says(says) => answers.say(job.attempt, says),
-        Last::Lost => answers.lost(job.attempt),
+        _ if control.stop_requested() == StopRequest::Interrupt => answers.freed(job.attempt),
+        LastReport::Freed => answers.freed(job.attempt),
+        LastReport::Says(says) => answers.report(job.attempt, says),
+        LastReport::Lost => answers.lost(job.attempt),
     }
     control.looked(u64::MAX);
 }
 
 /// Strikes the attempt off when its thread ends, or could not start.
-struct Leaving {
+struct AttemptGuard {
     attempts: Arc<Attempts>,
     attempt: AttemptId,
 }
 
-impl Drop for Leaving {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         lock(&self.attempts.under_way).remove(&self.attempt);
         self.attempts.ended.notify_all();

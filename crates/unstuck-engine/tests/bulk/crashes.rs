@@ -3,7 +3,7 @@
 use unstuck_core::bulk::{BulkAction, BulkState, Pace};
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Millis;
-use unstuck_engine::engine::Next;
+use unstuck_engine::engine::NextStep;
 use unstuck_store::contract::{Store as _, StoreError};
 use unstuck_store::memory::MemoryStore;
 
@@ -131,15 +131,15 @@ fn a_stage_that_was_refused_leaves_it_as_it_was() {
 fn a_pause_outlives_a_restart() {
     let (mut bench, _, bulk) = begun();
     bench.run();
-    bench.change(bulk, unstuck_engine::bulk::BulkDeed::Pause).expect("is paused");
+    bench.change(bulk, unstuck_engine::bulk::BulkCommand::Pause).expect("is paused");
     let mut bench = bench.die_and_start();
     bench.try_anew();
     bench.work(|_| done());
     bench.pass(Millis::seconds(60));
     bench.run();
     assert_eq!((bench.bulk(bulk).state, bench.bulk(bulk).next), (BulkState::Paused, 2));
-    assert_eq!(bench.engine.what_next(), Next::Idle, "nothing is due while it is paused");
-    bench.change(bulk, unstuck_engine::bulk::BulkDeed::Unpause).expect("goes on");
+    assert_eq!(bench.engine.next_step(), NextStep::Idle, "nothing is due while it is paused");
+    bench.change(bulk, unstuck_engine::bulk::BulkCommand::Unpause).expect("goes on");
     finish(&mut bench, bulk);
     assert_eq!(bench.counts(bulk), (9, 0, 0, 0));
 }

@@ -4,7 +4,7 @@ use unstuck_core::bulk::{BulkState, Pace, ResultKind};
 use unstuck_core::decide::Answer;
 use unstuck_core::id::BulkId;
 use unstuck_core::time::Millis;
-use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::request::EngineError;
 use unstuck_store::memory::MemoryStore;
 
@@ -15,9 +15,9 @@ const SLOW: Pace = Pace { rate: 1, canary: None };
 
 #[test]
 fn what_is_ordered_is_answered() {
-    use BulkDeed::{Cancel, Pause, Unpause};
+    use BulkCommand::{Cancel, Pause, Unpause};
     let over = "so nothing can be changed about it";
-    let cases: [(&[BulkDeed], Result<Answer, &str>); 8] = [
+    let cases: [(&[BulkCommand], Result<Answer, &str>); 8] = [
         (&[Pause], Ok(Answer::Done)),
         (&[Pause, Pause], Ok(Answer::Already)),
         (&[Pause, Unpause], Ok(Answer::Done)),
@@ -47,7 +47,7 @@ fn nothing_is_acted_on_while_it_is_paused_and_all_is_when_it_goes_on() {
     let runs = bench.in_error(3);
     let bulk = bench.resume(&runs, SLOW);
     bench.run();
-    bench.change(bulk, BulkDeed::Pause).expect("is paused");
+    bench.change(bulk, BulkCommand::Pause).expect("is paused");
     bench.pass(Millis::seconds(60));
     bench.work(|_| done());
     assert_eq!(
@@ -55,7 +55,7 @@ fn nothing_is_acted_on_while_it_is_paused_and_all_is_when_it_goes_on() {
         (1, (1, 0, 0, 0)),
         "what was under way is counted"
     );
-    bench.change(bulk, BulkDeed::Unpause).expect("goes on");
+    bench.change(bulk, BulkCommand::Unpause).expect("goes on");
     for _ in 0..3 {
         bench.pass(Millis::seconds(1));
         bench.run();
@@ -70,7 +70,7 @@ fn a_cancelled_one_leaves_the_rest_alone_and_still_learns_its_results() {
     let runs = bench.in_error(3);
     let bulk = bench.resume(&runs, SLOW);
     bench.run();
-    bench.change(bulk, BulkDeed::Cancel).expect("is cancelled");
+    bench.change(bulk, BulkCommand::Cancel).expect("is cancelled");
     let mut bench = bench.die_and_start();
     bench.pass(Millis::seconds(60));
     bench.try_anew();
@@ -89,7 +89,7 @@ fn one_that_has_stopped_can_go_on() {
     bench.run();
     bench.work(|_| broken());
     assert!(matches!(bench.bulk(bulk).state, BulkState::Stopped { .. }));
-    bench.change(bulk, BulkDeed::Unpause).expect("goes on");
+    bench.change(bulk, BulkCommand::Unpause).expect("goes on");
     for _ in 0..3 {
         bench.run();
         bench.work(|_| done());

@@ -1,12 +1,12 @@
 //! How fast, in what waves, and what becomes of each target.
 
 use unstuck_core::bulk::{BulkAction, BulkState, Pace, ResultKind, TargetResult};
-use unstuck_core::clock::Correction;
+use unstuck_core::clock::ClockCorrection;
 use unstuck_core::command::Command;
 use unstuck_core::event::Actor;
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Millis;
-use unstuck_engine::engine::Next;
+use unstuck_engine::engine::NextStep;
 use unstuck_engine::request::Request;
 use unstuck_store::contract::Store as _;
 use unstuck_store::memory::MemoryStore;
@@ -68,8 +68,8 @@ fn it_keeps_its_pace_and_the_engine_sleeps_in_between() {
     for _ in 0..4 {
         bench.run();
         acted.push(bench.bulk(bulk).next);
-        let next = bench.engine.what_next();
-        let wanted = if acted.len() < 4 { Next::At(bench.now + Millis(500)) } else { next };
+        let next = bench.engine.next_step();
+        let wanted = if acted.len() < 4 { NextStep::At(bench.now + Millis(500)) } else { next };
         assert_eq!(next, wanted, "it is due again when the pace allows it");
         bench.pass(Millis(500));
     }
@@ -133,7 +133,7 @@ fn a_clock_that_is_set_makes_a_bulk_action_no_faster_and_does_not_stop_it() {
         bench.run();
         assert_eq!(bench.bulk(bulk).next, 1, "by {by}: the first at once");
         let (from, to) = (bench.now, bench.now.shifted(by));
-        bench.engine.clock_was_set(Correction { from, to });
+        bench.engine.record_correction(ClockCorrection { from, to });
         bench.now = to;
         bench.run();
         assert_eq!(bench.bulk(bulk).next, 1, "by {by}: no time has passed");

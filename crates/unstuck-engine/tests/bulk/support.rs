@@ -4,20 +4,20 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, Pace, ResultKind, Target, TargetResult};
-use unstuck_core::command::{OnDuplicate, Says};
+use unstuck_core::command::{OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, ResumedBy, Worker};
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::bulk::BulkDeed;
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::Word;
+use unstuck_engine::bulk::BulkCommand;
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
 use unstuck_store::contract::Store;
 use unstuck_store::memory::MemoryStore;
@@ -93,9 +93,9 @@ impl Bench {
         for _ in 0..100_000 {
             self.step();
             self.engine.store().make_durable(100);
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(_) | Next::Idle => return,
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(_) | NextStep::Idle => return,
             }
         }
         panic!("the engine never rests");
@@ -141,12 +141,12 @@ impl Bench {
         runs
     }
 
-    pub(crate) fn say(&mut self, attempt: AttemptId, says: Says) {
-        self.engine.submit(Request::Word(Word::Says(attempt, says)));
+    pub(crate) fn say(&mut self, attempt: AttemptId, says: Report) {
+        self.engine.submit(Request::Executor(ExecutorReport::Report(attempt, says)));
     }
 
     /// Whatever was handed out ends as `says` says of its run.
-    pub(crate) fn work(&mut self, says: impl Fn(RunId) -> Says) {
+    pub(crate) fn work(&mut self, says: impl Fn(RunId) -> Report) {
         for attempt in std::mem::take(&mut self.jobs) {
             self.say(attempt, says(attempt.run));
         }
@@ -160,7 +160,7 @@ impl Bench {
             action,
             BulkAction::Cancel | BulkAction::Rerun { .. } | BulkAction::Signal { .. } | BulkAction::Forget
         );
-        let unit = (!is_about_runs).then(|| UnitRef::step(StepIx(0)));
+        let unit = (!is_about_runs).then(|| UnitRef::step(StepIndex(0)));
         let target = |(place, run): (u64, &RunId)| {
             let result = TargetResult::Pending;
             Target { place, run: *run, unit, result }
@@ -183,7 +183,7 @@ impl Bench {
         self.begin(resume(), runs, pace)
     }
 
-    pub(crate) fn change(&mut self, bulk: BulkId, deed: BulkDeed) -> Result<Answer, EngineError> {
+    pub(crate) fn change(&mut self, bulk: BulkId, deed: BulkCommand) -> Result<Answer, EngineError> {
         let ticket = self.ask(|ticket| Request::Bulk { ticket, bulk, deed });
         self.run();
         self.replies.remove(&ticket).expect("it is answered")
@@ -224,10 +224,10 @@ pub(crate) fn resume() -> BulkAction {
     BulkAction::Resume { input: None, step_input: None }
 }
 
-pub(crate) fn done() -> Says {
-    Says::Complete { output: Json::NULL }
+pub(crate) fn done() -> Report {
+    Report::Complete { output: Json::NULL }
 }
 
-pub(crate) fn broken() -> Says {
-    Says::Fail { error: Box::new(Error::new("the archive is full")), fatal: false }
+pub(crate) fn broken() -> Report {
+    Report::Fail { error: Box::new(Error::new("the archive is full")), fatal: false }
 }

@@ -1,7 +1,7 @@
 //! What bulk actions do besides resuming: each target has its honest result.
 
 use unstuck_core::bulk::{BulkAction, BulkRerun, BulkState, Pace, ResultKind, TargetResult};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
@@ -12,8 +12,8 @@ use unstuck_store::memory::MemoryStore;
 
 use crate::support::{AT_ONCE, Bench, broken, done};
 
-fn fatal() -> Says {
-    Says::Fail { error: Box::new(Error::new("the file is empty")), fatal: true }
+fn fatal() -> Report {
+    Report::Fail { error: Box::new(Error::new("the file is empty")), fatal: true }
 }
 
 fn rerun() -> BulkAction {

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::time::Instant;
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Plan, Turn, WaitUntil};
-use unstuck_core::model::flow::{Command, Kind, StepIx};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt, Emulation, EmulationPlan, WaitUntil};
+use unstuck_core::model::flow::{Kind, ProcessCommand, StepIndex};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::executor::emulation::{EmulationExecutor, Line, play, script};
-use unstuck_engine::executor::{Executor, Job, Word};
+use unstuck_engine::executor::emulation::{EmulationExecutor, ScriptLine, script, script_of_attempt};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job};
 
 use super::support::{Ear, emulation, flow, job_of, line, outcome};
 
@@ -38,8 +38,10 @@ fn job(emulation: &Emulation, limits: Limits, attempt: u32) -> Job {
 fn text(emulation: &Emulation, job: &Job, now: Time) -> String {
     let lines: Vec<String> = script(emulation, job, now)
         .map(|(after, said)| match said {
-            Line::Says(says) => format!("{} {}", after.0, line(&Word::Says(job.attempt, says))),
-            Line::Lost => format!("{} lost", after.0),
+            ScriptLine::Report(says) => {
+                format!("{} {}", after.0, line(&ExecutorReport::Report(job.attempt, says)))
+            }
+            ScriptLine::Lost => format!("{} lost", after.0),
         })
         .collect();
     lines.join(", ")
@@ -67,26 +69,26 @@ fn each_behaviour_has_its_script() {
 
 #[test]
 fn a_crash_loses_a_worker_and_ends_a_process_by_a_signal() {
-    let process = Kind::Process(Command::Shell("true".to_owned()));
-    let turn = Turn {
+    let process = Kind::Process(ProcessCommand::Shell("true".to_owned()));
+    let turn = EmulatedAttempt {
         after: Millis(40),
         cause: Some("of other errors".into()),
         context: Some("the end of stderr".into()),
-        ..Turn::of(Behaviour::Crash)
+        ..EmulatedAttempt::of(Behaviour::Crash)
     };
     let said = |kind: Kind| {
         let job = job_of(&flow(kind, Limits::default(), Path::new("")), 1, "1");
-        play(&turn, &job, Time(0)).collect::<Vec<_>>()
+        script_of_attempt(&turn, &job, Time(0)).collect::<Vec<_>>()
     };
     let lines = said(process);
-    let [(Millis(40), Line::Says(Says::Fail { error, fatal: false }))] = lines.as_slice() else {
+    let [(Millis(40), ScriptLine::Report(Report::Fail { error, fatal: false }))] = lines.as_slice() else {
         panic!("a process is stalled: {lines:?}");
     };
     assert_eq!(&*error.cause, "killed by signal 9 (SIGKILL)");
     assert_eq!(error.context.as_deref(), Some("the end of stderr"));
     assert_eq!(error.details.text(), r#"{"signal":9}"#);
     for kind in [Kind::Action("a".into()), Kind::Emulate(emulation(&[Behaviour::Crash]))] {
-        assert!(matches!(said(kind)[..], [(Millis(40), Line::Lost)]));
+        assert!(matches!(said(kind)[..], [(Millis(40), ScriptLine::Lost)]));
     }
 }
 
@@ -119,10 +121,10 @@ fn a_script_follows_the_settings() {
 fn chance_with_a_seed_is_the_same_in_every_run_and_not_shared_between_units() {
     let odds = vec![(Behaviour::Pass, 1.0), (Behaviour::Stall, 1.0)];
     let luck = |seed: Option<u64>, run: u64, generation: u32, item: Option<u32>| -> String {
-        let plan = Plan::Odds { odds: odds.clone(), seed };
+        let plan = EmulationPlan::Odds { odds: odds.clone(), seed };
         let emulation = Emulation { plan, ..emulation(&[]) };
         let mut job = job(&emulation, Limits::default(), 1);
-        let unit = UnitRef { step: StepIx(0), item };
+        let unit = UnitRef { step: StepIndex(0), item };
         let mut of = |attempt| {
             job.attempt = AttemptId { run: unstuck_core::id::RunId(run), generation, unit, attempt };
             if text(&emulation, &job, Time(0)).contains("completed") { 'p' } else { 's' }
@@ -170,7 +172,8 @@ fn a_thousand_at_once_need_one_thread() {
     for run in 0..1_000 {
         executor.execute(job_of(&flow, run, "1"), &ear.answers);
     }
-    let mut ended: Vec<u64> = (0..1_000).map(|_| ear.last().ends().expect("a last word").run.0).collect();
+    let mut ended: Vec<u64> =
+        (0..1_000).map(|_| ear.last().ended_attempt().expect("a last word").run.0).collect();
     ended.sort_unstable();
     assert!(ended.into_iter().eq(0..1_000));
 }

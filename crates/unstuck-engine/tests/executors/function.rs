@@ -8,7 +8,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::time::Millis;
-use unstuck_engine::executor::function::{Call, Failure, FunctionExecutor, InlineExecutor};
+use unstuck_engine::executor::function::{Call, FunctionError, FunctionExecutor, InlineExecutor};
 use unstuck_engine::executor::{Executor, Job};
 
 use super::support::{Ear, LONG, context, flow, job_of, line, outcome};
@@ -18,13 +18,13 @@ fn job(action: &str, run: u64, input: &str) -> Job {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "this is how functions are called")]
-fn act(call: Call) -> Result<Json, Failure> {
-    let number = || -> Result<i64, Failure> { Ok(call.input.text().parse::<i64>()?) };
+fn act(call: Call) -> Result<Json, FunctionError> {
+    let number = || -> Result<i64, FunctionError> { Ok(call.input.text().parse::<i64>()?) };
     match call.input.text() {
-        "\"stall\"" => Err(Failure::stalled("no answer").context("after 3 s")),
-        "\"fatal\"" => Err(Failure::fatal("no such order")),
-        "\"data\"" => Err(Failure::data("no date")),
-        "\"defer\"" => Err(Failure::deferred(Some(Millis::seconds(5)), "no licence")),
+        "\"stall\"" => Err(FunctionError::stalled("no answer").context("after 3 s")),
+        "\"fatal\"" => Err(FunctionError::fatal("no such order")),
+        "\"data\"" => Err(FunctionError::data("no date")),
+        "\"defer\"" => Err(FunctionError::deferred(Some(Millis::seconds(5)), "no licence")),
         "\"panic\"" => panic!("lost my {}", "way"),
         "\"words\"" => panic!("plain words"),
         "\"step\"" => Ok(Json::of(&call.step().into())),
@@ -80,7 +80,7 @@ fn as_many_functions_run_at_once_as_there_is_load() {
         let others = inside.fetch_add(1, Ordering::SeqCst);
         meeting.wait();
         inside.fetch_sub(1, Ordering::SeqCst);
-        if others < LOAD { Ok(call.input) } else { Err(Failure::fatal("too many at once")) }
+        if others < LOAD { Ok(call.input) } else { Err(FunctionError::fatal("too many at once")) }
     });
     let ear = Ear::new();
     for run in 0..40 {
@@ -112,10 +112,10 @@ fn an_interrupted_function_is_told_and_not_heard() {
     // One that waits for its turn is freed at once.
     executor.interrupt(attempts[1], "a test");
     let word = ear.word();
-    assert_eq!((line(&word).as_str(), word.ends()), ("freed", Some(attempts[1])));
+    assert_eq!((line(&word).as_str(), word.ended_attempt()), ("freed", Some(attempts[1])));
     executor.interrupt(attempts[0], "a test");
     let word = ear.word();
-    assert_eq!((line(&word).as_str(), word.ends()), ("freed", Some(attempts[0])));
+    assert_eq!((line(&word).as_str(), word.ended_attempt()), ("freed", Some(attempts[0])));
     entered.recv_timeout(LONG).expect("the third runs");
     executor.execute(job("wait", 4, "1"), &ear.answers);
     executor.stop();

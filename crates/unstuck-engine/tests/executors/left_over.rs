@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::executor::{Executor, LeftOver};
@@ -44,7 +44,7 @@ fn wait_for(token: &str, wanted: usize) {
 }
 
 fn left(token: &str) -> LeftOver {
-    let unit = UnitRef::step(StepIx(0));
+    let unit = UnitRef::step(StepIndex(0));
     let attempt = AttemptId { run: RunId(1), generation: 1, unit, attempt: 1 };
     LeftOver { attempt, token: token.to_owned() }
 }

@@ -1,16 +1,16 @@
 //! What local processes print: as much as they like, drained for ever, kept within bounds, whatever becomes of the attempt.
 
 use serde_json::Value;
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::log::AttemptLog;
 use unstuck_engine::executor::process::ProcessExecutor;
-use unstuck_engine::executor::{Executor, Job, Word};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job};
 
 use super::support::{Ear, context, line, outcome, shell};
 
 const MIB: usize = 1024 * 1024;
 
-fn run(job: Job) -> Word {
+fn run(job: Job) -> ExecutorReport {
     outcome(&mut ProcessExecutor::new(1), job).1
 }
 
@@ -26,7 +26,7 @@ fn printed(job: Job) -> (String, Vec<AttemptLog>) {
 #[test]
 fn a_process_may_print_more_than_an_output_may_have() {
     let word = run(shell("head -c 16777216 /dev/zero | tr '\\0' x"));
-    let Word::Says(_, Says::Complete { output }) = word else { panic!("{}", line(&word)) };
+    let ExecutorReport::Report(_, Report::Complete { output }) = word else { panic!("{}", line(&word)) };
     assert_eq!(output.value(), Value::from("x".repeat(16 * MIB)));
     let much = "yes chatter | head -c 20971520";
     let cases = [
@@ -63,7 +63,7 @@ fn an_output_over_the_limit_fails_once_the_process_has_ended_and_says_what_to_do
         "{context}"
     );
     assert!(context.len() < 3_000, "{}", context.len());
-    let Word::Says(_, Says::Fail { error, .. }) = word else { panic!("no error") };
+    let ExecutorReport::Report(_, Report::Fail { error, .. }) = word else { panic!("no error") };
     assert_eq!(error.found_by.as_deref(), Some("RecordOutputAction"));
 }
 

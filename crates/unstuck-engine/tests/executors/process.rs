@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use unstuck_core::command::Says;
-use unstuck_core::model::flow::{Command, Kind};
+use unstuck_core::command::Report;
+use unstuck_core::model::flow::{Kind, ProcessCommand};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::time::Millis;
 use unstuck_engine::executor::process::ProcessExecutor;
-use unstuck_engine::executor::{Executor, Job, Word};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job};
 
 use super::support::{Ear, LONG, context, flow, job, job_of, line, outcome, shell};
 
-fn run(job: Job) -> Word {
+fn run(job: Job) -> ExecutorReport {
     outcome(&mut ProcessExecutor::new(1), job).1
 }
 
 fn argv(argv: &[&str], input: &str) -> Job {
-    job(Kind::Process(Command::Argv(argv.iter().map(|part| (*part).to_owned()).collect())), input)
+    job(Kind::Process(ProcessCommand::Argv(argv.iter().map(|part| (*part).to_owned()).collect())), input)
 }
 
-fn output(word: &Word) -> Value {
+fn output(word: &ExecutorReport) -> Value {
     match word {
-        Word::Says(_, Says::Complete { output }) => output.value(),
+        ExecutorReport::Report(_, Report::Complete { output }) => output.value(),
         word => panic!("{word:?} instead of an output"),
     }
 }
@@ -107,7 +107,7 @@ fn an_error_has_the_tail_of_stderr_and_what_was_wrong_with_the_report_as_its_con
     let context = context(&word);
     assert!(context.contains("\n4999\n5000\nignored in the report, line 1: `broken`: expected"), "{context}");
     assert!(!context.contains("\n1000\n") && context.len() < 9_000, "{context}");
-    let Word::Says(_, Says::Fail { error, .. }) = word else { panic!("no error") };
+    let ExecutorReport::Report(_, Report::Fail { error, .. }) = word else { panic!("no error") };
     assert_eq!(error.details.value(), json!({ "exitStatus": 9 }));
 }
 
@@ -121,7 +121,7 @@ fn progress_is_passed_on_while_the_process_runs() {
     let script = "echo '{\"progress\": 1}' >> \"$UNSTUCK_REPORT\"
         while [ -e gate ]; do sleep 0.01; done
         echo '{\"progress\": {\"rows\": 2}}' >> \"$UNSTUCK_REPORT\"";
-    let kind = Kind::Process(Command::Shell(script.to_owned()));
+    let kind = Kind::Process(ProcessCommand::Shell(script.to_owned()));
     executor.execute(job_of(&flow(kind, Limits::default(), &folder.0), 1, "null"), &ear.answers);
     assert_eq!(ear.progress().as_deref(), Some("1"));
     fs::remove_file(folder.0.join("gate")).expect("removed");
@@ -135,7 +135,7 @@ fn a_short_lease_makes_the_report_be_read_more_often() {
     let limits = Limits { heartbeat_timeout: Some(Millis(30)), ..Limits::default() };
     let script =
         "for i in $(seq 16); do echo '{\"heartbeat\": true}' >> \"$UNSTUCK_REPORT\"; sleep 0.05; done";
-    let kind = Kind::Process(Command::Shell(script.to_owned()));
+    let kind = Kind::Process(ProcessCommand::Shell(script.to_owned()));
     let job = job_of(&flow(kind, limits, Path::new("")), 1, "null");
     let (heartbeats, last) = outcome(&mut ProcessExecutor::new(1), job);
     assert_eq!(line(&last), "completed null");
@@ -160,7 +160,7 @@ fn the_environment_names_the_attempt_and_its_input() {
         done
         test -f "$UNSTUCK_REPORT" && test -w "$UNSTUCK_REPORT" && echo report
         test -n "$PATH" && echo inherited"#;
-    let kind = Kind::Process(Command::Shell(script.to_owned()));
+    let kind = Kind::Process(ProcessCommand::Shell(script.to_owned()));
     let flow = flow(kind, Limits::default(), Path::new(""));
     let small = r#"{"order-id": "A 1", "on": true}"#;
     let expected = "UNSTUCK_RUN=run_0000000000007\nUNSTUCK_STEP=work[2]\nUNSTUCK_ATTEMPT=1\n\
@@ -186,7 +186,7 @@ fn arguments_are_passed_as_they_are() {
 fn relative_paths_start_at_the_folder_of_the_flow() {
     let folder = Folder::new("relative");
     folder.file("here.sh", "#!/bin/sh\npwd\n", 0o700);
-    let kind = Kind::Process(Command::Argv(vec!["./here.sh".to_owned()]));
+    let kind = Kind::Process(ProcessCommand::Argv(vec!["./here.sh".to_owned()]));
     let job = job_of(&flow(kind, Limits::default(), &folder.0), 1, "null");
     assert_eq!(output(&run(job)), folder.0.to_string_lossy().as_ref());
 }
@@ -226,7 +226,7 @@ fn what_cannot_be_started_fails_with_a_sentence() {
         (&[], Path::new(""), "the step's `run` names no program".to_owned()),
     ];
     for (argv, directory, expected) in cases {
-        let kind = Kind::Process(Command::Argv(argv.iter().map(|part| (*part).to_owned()).collect()));
+        let kind = Kind::Process(ProcessCommand::Argv(argv.iter().map(|part| (*part).to_owned()).collect()));
         let found = line(&run(job_of(&flow(kind, Limits::default(), directory), 1, "null")));
         assert!(found.starts_with(&format!("failed {expected}")), "{argv:?}: {found}");
     }
@@ -244,7 +244,7 @@ fn full_pipes_never_block_anybody() {
         ("exec > /dev/null 2>&1; sleep 0.1; echo unheard", "null", 0),
     ];
     for (script, input, length) in cases {
-        let word = run(job(Kind::Process(Command::Shell(script.to_owned())), input));
+        let word = run(job(Kind::Process(ProcessCommand::Shell(script.to_owned())), input));
         assert_eq!(output(&word).as_str().unwrap_or_default().len(), length, "{script}");
     }
     let product = output(&run(argv(&["cat"], &large)));
@@ -266,7 +266,7 @@ fn a_hundred_processes_at_once() {
     // Each waits for the gate, so that all of them run at the same time.
     folder.file("gate", "", 0o600);
     let script = "while [ -e gate ]; do sleep 0.2; done; echo $UNSTUCK_RUN";
-    let flow = flow(Kind::Process(Command::Shell(script.to_owned())), Limits::default(), &folder.0);
+    let flow = flow(Kind::Process(ProcessCommand::Shell(script.to_owned())), Limits::default(), &folder.0);
     for run in 0..100 {
         executor.execute(job_of(&flow, run, "null"), &ear.answers);
     }
@@ -278,7 +278,7 @@ fn a_hundred_processes_at_once() {
     fs::remove_file(folder.0.join("gate")).expect("removed");
     for _ in 0..100 {
         let word = ear.last();
-        let attempt = word.ends().expect("a last word");
+        let attempt = word.ended_attempt().expect("a last word");
         assert_eq!(output(&word), attempt.run.to_string());
     }
     assert!(executor.running().is_empty());

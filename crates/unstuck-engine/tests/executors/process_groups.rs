@@ -5,12 +5,12 @@ use std::process::Command as Program;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::{Command, Kind};
+use unstuck_core::model::flow::{Kind, ProcessCommand};
 use unstuck_core::model::recovery::Limits;
 use unstuck_engine::executor::process::ProcessExecutor;
-use unstuck_engine::executor::{Executor, Job, Word};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job};
 
 use super::support::{Ear, LONG, flow, job_of, line, outcome, shell};
 
@@ -72,8 +72,9 @@ fn a_process_that_is_told_to_end_may_tidy_up_first() {
     let script = format!(
         "sh -c 'trap \"sleep 0.3; touch tidy; exit 0\" TERM; {READY}; while :; do sleep 0.05; done' & wait"
     );
-    let kind =
-        Kind::Process(Command::Shell(script.replace("'{\"heartbeat\": true}'", "{\\\"heartbeat\\\":true}")));
+    let kind = Kind::Process(ProcessCommand::Shell(
+        script.replace("'{\"heartbeat\": true}'", "{\\\"heartbeat\\\":true}"),
+    ));
     let mut executor = ProcessExecutor::new(1);
     let (ear, attempt, _) = begin(&mut executor, job_of(&flow(kind, Limits::default(), &folder), 1, "null"));
     executor.interrupt(attempt, "a test");
@@ -104,7 +105,7 @@ fn an_interrupt_before_the_process_runs_or_after_it_ended_is_heard_once() {
 fn a_stop_ends_everything_and_gives_it_back() {
     let mut executor = ProcessExecutor::new(8);
     let ear = Ear::new();
-    let kind = Kind::Process(Command::Shell(format!("{READY}; sleep 1000 & sleep 1000")));
+    let kind = Kind::Process(ProcessCommand::Shell(format!("{READY}; sleep 1000 & sleep 1000")));
     let flow = flow(kind, Limits::default(), std::path::Path::new(""));
     for run in 0..8 {
         executor.execute(job_of(&flow, run, "null"), &ear.answers);
@@ -138,7 +139,7 @@ fn an_executor_that_is_dropped_leaves_nothing_behind() {
 fn what_a_process_leaves_running_in_its_group_is_ended() {
     let mut executor = ProcessExecutor::new(1);
     let (_, word) = outcome(&mut executor, shell("sleep 1000 & sleep 1000 & echo $$"));
-    let Word::Says(_, Says::Complete { output }) = &word else { panic!("{word:?}") };
+    let ExecutorReport::Report(_, Report::Complete { output }) = &word else { panic!("{word:?}") };
     let group = output.text().parse().expect("a process id");
     assert_eq!(members(group), Vec::<String>::new());
 }
@@ -150,7 +151,7 @@ fn what_got_away_from_the_group_does_not_hold_the_attempt_up() {
     let script = "setsid sh -c 'echo $$ >&2; echo away >> \"$UNSTUCK_REPORT\"; exec sleep 30' &
         while [ ! -s \"$UNSTUCK_REPORT\" ]; do sleep 0.01; done; exit 3";
     let (_, word) = outcome(&mut ProcessExecutor::new(1), shell(script));
-    let Word::Says(_, Says::Fail { error, .. }) = &word else { panic!("{word:?}") };
+    let ExecutorReport::Report(_, Report::Fail { error, .. }) = &word else { panic!("{word:?}") };
     let away = error.cause.to_string();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(Program::new("kill").arg(&away).status().expect("kill runs").success(), "{away} is still there");
@@ -160,7 +161,7 @@ fn what_got_away_from_the_group_does_not_hold_the_attempt_up() {
 fn no_process_and_no_report_is_left_of_an_attempt() {
     let (_, word) =
         outcome(&mut ProcessExecutor::new(1), shell("echo $$; echo \"[$$, \\\"$UNSTUCK_REPORT\\\"]\""));
-    let Word::Says(_, Says::Complete { output }) = &word else { panic!("{word:?}") };
+    let ExecutorReport::Report(_, Report::Complete { output }) = &word else { panic!("{word:?}") };
     let output = output.value();
     let group = u32::try_from(output[0].as_u64().expect("a process id")).expect("small");
     assert_eq!(members(group), Vec::<String>::new());

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use unstuck_api::Product;
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::decide::unit_name;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::emulation::{Behaviour, Emulation, Plan};
-use unstuck_core::model::flow::{Command, Flow, Kind, Step, StepIx};
+use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan};
+use unstuck_core::model::flow::{Flow, Kind, ProcessCommand, Step, StepIndex};
 use unstuck_core::model::log::AttemptLog;
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Millis;
-use unstuck_engine::executor::{Answers, Executor, Job, Word};
+use unstuck_engine::executor::{Executor, ExecutorReport, Job, ReportSink};
 
 /// Far longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
@@ -64,7 +64,7 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
 
 /// The first attempt of this run at the flow's only step.
 pub(crate) fn job_of(flow: &Arc<Flow>, run: u64, input: &str) -> Job {
-    let attempt = AttemptId { run: RunId(run), generation: 1, unit: UnitRef::step(StepIx(0)), attempt: 1 };
+    let attempt = AttemptId { run: RunId(run), generation: 1, unit: UnitRef::step(StepIndex(0)), attempt: 1 };
     let input = Json::parse(input).expect("valid JSON");
     let product = product(flow, attempt, &input);
     Job { attempt, flow: Arc::clone(flow), input, deadline: None, product: Some(Box::new(product)) }
@@ -77,13 +77,13 @@ pub(crate) fn job(kind: Kind, input: &str) -> Job {
 
 /// A job that runs a line of shell.
 pub(crate) fn shell(line: &str) -> Job {
-    job(Kind::Process(Command::Shell(line.to_owned())), "null")
+    job(Kind::Process(ProcessCommand::Shell(line.to_owned())), "null")
 }
 
 /// An emulation that takes no time.
 pub(crate) fn emulation(sequence: &[Behaviour]) -> Emulation {
     Emulation {
-        plan: Plan::Sequence(sequence.to_vec()),
+        plan: EmulationPlan::Sequence(sequence.to_vec()),
         duration: Millis::ZERO,
         drag: Millis(100),
         cause: None,
@@ -120,8 +120,8 @@ fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
 
 /// Hears what an executor says.
 pub(crate) struct Ear {
-    pub(crate) answers: Answers,
-    words: Receiver<Word>,
+    pub(crate) answers: ReportSink,
+    words: Receiver<ExecutorReport>,
     /// What attempts have printed, among the words so far.
     pub(crate) logs: RefCell<Vec<AttemptLog>>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Ear {
 impl Ear {
     pub(crate) fn new() -> Ear {
         let (sender, words) = mpsc::channel();
-        let answers = Answers::new(move |word| {
+        let answers = ReportSink::new(move |word| {
             // A test that has seen enough hears no more.
             let _ = sender.send(word);
         });
@@ -137,24 +137,28 @@ impl Ear {
     }
 
     /// The next word about how it goes.
-    pub(crate) fn word(&self) -> Word {
+    pub(crate) fn word(&self) -> ExecutorReport {
         loop {
             match self.words.recv_timeout(LONG).expect("a word in time") {
-                Word::Says(_, Says::Log(log)) => self.logs.borrow_mut().push(*log),
+                ExecutorReport::Report(_, Report::Log(log)) => self.logs.borrow_mut().push(*log),
                 word => return word,
             }
         }
     }
 
     /// The next last word, of whichever attempt.
-    pub(crate) fn last(&self) -> Word {
-        std::iter::repeat_with(|| self.word()).find(|word| word.ends().is_some()).expect("a last word")
+    pub(crate) fn last(&self) -> ExecutorReport {
+        std::iter::repeat_with(|| self.word())
+            .find(|word| word.ended_attempt().is_some())
+            .expect("a last word")
     }
 
     /// The progress of the next heartbeat.
     pub(crate) fn progress(&self) -> Option<String> {
         match self.word() {
-            Word::Says(_, Says::Heartbeat { progress }) => progress.map(|progress| progress.to_string()),
+            ExecutorReport::Report(_, Report::Heartbeat { progress }) => {
+                progress.map(|progress| progress.to_string())
+            }
             word => panic!("{word:?} instead of a heartbeat"),
         }
     }
@@ -166,13 +170,13 @@ impl Ear {
 }
 
 /// Executes one job, and returns the heartbeats' progress and the last word.
-pub(crate) fn outcome(executor: &mut impl Executor, job: Job) -> (Vec<Option<String>>, Word) {
+pub(crate) fn outcome(executor: &mut impl Executor, job: Job) -> (Vec<Option<String>>, ExecutorReport) {
     let ear = Ear::new();
     executor.execute(job, &ear.answers);
     let mut heartbeats = Vec::new();
     loop {
         match ear.word() {
-            Word::Says(_, Says::Heartbeat { progress }) => {
+            ExecutorReport::Report(_, Report::Heartbeat { progress }) => {
                 heartbeats.push(progress.map(|progress| progress.to_string()));
             }
             last => return (heartbeats, last),
@@ -181,33 +185,35 @@ pub(crate) fn outcome(executor: &mut impl Executor, job: Job) -> (Vec<Option<Str
 }
 
 /// The last word as one line, for tables: `completed 1`, `stalled boom`, `failed (data) boom`, `deferred 30s why`.
-pub(crate) fn line(word: &Word) -> String {
+pub(crate) fn line(word: &ExecutorReport) -> String {
     match word {
-        Word::Says(_, Says::Complete { output }) => format!("completed {output}"),
-        Word::Says(_, Says::Fail { error, fatal }) => {
+        ExecutorReport::Report(_, Report::Complete { output }) => format!("completed {output}"),
+        ExecutorReport::Report(_, Report::Fail { error, fatal }) => {
             let outcome = if *fatal { "failed" } else { "stalled" };
             match error.reason.word() {
                 "processing" => format!("{outcome} {}", error.cause),
                 reason => format!("{outcome} ({reason}) {}", error.cause),
             }
         }
-        Word::Says(_, Says::Defer { asked, lacking }) => {
+        ExecutorReport::Report(_, Report::Defer { asked, lacking }) => {
             let asked = asked.map_or_else(|| "-".to_owned(), |asked| asked.to_string());
             format!("deferred {asked} {}", lacking.as_deref().unwrap_or("-"))
         }
-        Word::Says(_, Says::Release) => "released".to_owned(),
-        Word::Says(_, Says::Log(_)) => "log".to_owned(),
-        Word::Says(_, Says::Start) => "started".to_owned(),
-        Word::Says(_, Says::Heartbeat { .. }) => "heartbeat".to_owned(),
-        Word::Lost(_) => "lost".to_owned(),
-        Word::Freed(_) => "freed".to_owned(),
+        ExecutorReport::Report(_, Report::Release) => "released".to_owned(),
+        ExecutorReport::Report(_, Report::Log(_)) => "log".to_owned(),
+        ExecutorReport::Report(_, Report::Start) => "started".to_owned(),
+        ExecutorReport::Report(_, Report::Heartbeat { .. }) => "heartbeat".to_owned(),
+        ExecutorReport::Lost(_) => "lost".to_owned(),
+        ExecutorReport::Freed(_) => "freed".to_owned(),
     }
 }
 
 /// The context of an error.
-pub(crate) fn context(word: &Word) -> String {
+pub(crate) fn context(word: &ExecutorReport) -> String {
     match word {
-        Word::Says(_, Says::Fail { error, .. }) => error.context.as_deref().unwrap_or_default().to_owned(),
+        ExecutorReport::Report(_, Report::Fail { error, .. }) => {
+            error.context.as_deref().unwrap_or_default().to_owned()
+        }
         word => panic!("{word:?} instead of an error"),
     }
 }

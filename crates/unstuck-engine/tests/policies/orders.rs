@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use unstuck_core::policy::{Criteria, Policy, PolicyDraft};
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::EngineError;
-use unstuck_store::contract::{PolicyAudit, PolicyDeed, Store};
+use unstuck_store::contract::{PolicyAudit, PolicyAuditKind, Store};
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::{BEGIN, Life, draft, load, user};
@@ -49,7 +49,7 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
     let good = || draft("good", "something", 60);
     let nothing = PolicyDraft { criteria: Criteria::default(), ..draft("nothing", "", 60) };
     let by = user;
-    let cases: Vec<(PolicyOrder, Vec<(usize, &str)>)> = vec![
+    let cases: Vec<(PolicyCommand, Vec<(usize, &str)>)> = vec![
         (load([good(), PolicyDraft::default()], false), vec![(1, "the policy has no name")]),
         (load([nothing, good()], false), vec![(0, "the policy would match every error")]),
         (load([good(), draft("a", "else", 60)], false), vec![(1, "the name `a` is taken by policy id-a")]),
@@ -65,11 +65,11 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
             vec![(0, "it has the id other, and the policy of that name is id-a")],
         ),
         (
-            PolicyOrder::Enable { names: names(&["a", "c", "d"]), by: by() },
+            PolicyCommand::Enable { names: names(&["a", "c", "d"]), by: by() },
             vec![(1, "there is no such policy"), (2, "there is no such policy")],
         ),
-        (PolicyOrder::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no such policy")]),
-        (PolicyOrder::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no such policy")]),
+        (PolicyCommand::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no such policy")]),
+        (PolicyCommand::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no such policy")]),
     ];
     let mut life = life();
     let before = kept(&mut life);
@@ -123,7 +123,8 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
         );
         assert_eq!(audit.len(), 2 + usize::from(is_changed), "{what}");
         if is_changed {
-            let deed = if what == "switched on" { PolicyDeed::Enabled } else { PolicyDeed::Changed };
+            let deed =
+                if what == "switched on" { PolicyAuditKind::Enabled } else { PolicyAuditKind::Changed };
             assert_eq!((audit[0].what, &audit[0].by, audit[0].at), (deed, &user(), BEGIN), "{what}");
             let told = (audit[0].before.as_ref(), audit[0].after.as_ref());
             assert_eq!(told, (Some(&before[place]), Some(policy)), "{what}");
@@ -135,16 +136,20 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
 fn policies_are_switched_and_deleted_by_name() {
     let mut life = life();
     let by = user;
-    let steps: [(PolicyOrder, &[PolicyDeed], &[&str]); 5] = [
-        (PolicyOrder::Enable { names: names(&["a", "b", "b"]), by: by() }, &[PolicyDeed::Enabled], &["a"]),
+    let steps: [(PolicyCommand, &[PolicyAuditKind], &[&str]); 5] = [
         (
-            PolicyOrder::Disable { names: names(&["b", "a"]), by: by() },
-            &[PolicyDeed::Disabled, PolicyDeed::Disabled],
+            PolicyCommand::Enable { names: names(&["a", "b", "b"]), by: by() },
+            &[PolicyAuditKind::Enabled],
+            &["a"],
+        ),
+        (
+            PolicyCommand::Disable { names: names(&["b", "a"]), by: by() },
+            &[PolicyAuditKind::Disabled, PolicyAuditKind::Disabled],
             &[],
         ),
-        (PolicyOrder::Disable { names: names(&["a"]), by: by() }, &[], &["a"]),
-        (PolicyOrder::Delete { names: names(&["a", "a"]), by: by() }, &[PolicyDeed::Deleted], &[]),
-        (load([draft("a", "reset", 60)], false), &[PolicyDeed::Added], &[]),
+        (PolicyCommand::Disable { names: names(&["a"]), by: by() }, &[], &["a"]),
+        (PolicyCommand::Delete { names: names(&["a", "a"]), by: by() }, &[PolicyAuditKind::Deleted], &[]),
+        (load([draft("a", "reset", 60)], false), &[PolicyAuditKind::Added], &[]),
     ];
     for (order, deeds, unchanged) in steps {
         let outcome = life.order(order.clone()).expect("is done");

@@ -3,8 +3,8 @@
 use unstuck_core::command::Command;
 use unstuck_core::id::RunId;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::Next;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::engine::NextStep;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_store::contract::Store;
 use unstuck_store::memory::MemoryStore;
 
@@ -12,12 +12,12 @@ use crate::support::{BEGIN, Life, draft, load, user};
 
 const MINUTE: Millis = Millis::seconds(60);
 
-fn pause() -> PolicyOrder {
-    PolicyOrder::Pause { reason: "the provider is down".into(), by: user() }
+fn pause() -> PolicyCommand {
+    PolicyCommand::Pause { reason: "the provider is down".into(), by: user() }
 }
 
-fn unpause(rate: u32) -> PolicyOrder {
-    PolicyOrder::Unpause { rate, by: user() }
+fn unpause(rate: u32) -> PolicyCommand {
+    PolicyCommand::Unpause { rate, by: user() }
 }
 
 /// So many runs in error, which a policy resumes in a minute, and automatic resumes are paused.
@@ -40,10 +40,10 @@ fn resumed_within(life: &mut Life, span: Millis) -> usize {
 
 /// Whether the engine has nothing to do soon; limits of attempts under way are hours away.
 fn is_asleep(life: &mut Life) -> bool {
-    match life.engine.what_next() {
-        Next::Idle => true,
-        Next::At(at) => at > life.now + Millis::hours(1),
-        Next::Now | Next::Settling => false,
+    match life.engine.next_step() {
+        NextStep::Idle => true,
+        NextStep::At(at) => at > life.now + Millis::hours(1),
+        NextStep::Now | NextStep::Settling => false,
     }
 }
 
@@ -52,7 +52,7 @@ fn while_paused_nothing_resumes_and_what_is_due_neither_spins_nor_is_in_the_way(
     let (mut life, runs) = paused(600);
     life.pass(MINUTE);
     assert_eq!(life.jobs.len(), 0);
-    assert_eq!(life.engine.what_next(), Next::Idle, "there is nothing to do, and nothing to wait for");
+    assert_eq!(life.engine.next_step(), NextStep::Idle, "there is nothing to do, and nothing to wait for");
     assert_eq!(life.engine.store().due(life.now, 9).expect("reads"), [], "the page of what is due is free");
     let shown = life.engine.store().timers(None, 9).expect("reads");
     assert!(shown.len() == 9 && shown.iter().all(|timer| timer.due <= life.now), "they are shown as due");
@@ -60,9 +60,9 @@ fn while_paused_nothing_resumes_and_what_is_due_neither_spins_nor_is_in_the_way(
     let due = life.now + MINUTE;
     let run = life.failed("connection reset");
     assert_eq!(life.scheduled().len(), 99, "as many as are asked for");
-    assert_eq!(life.engine.what_next(), Next::At(due));
+    assert_eq!(life.engine.next_step(), NextStep::At(due));
     life.pass(MINUTE);
-    assert_eq!((life.jobs.len(), life.engine.what_next()), (0, Next::Idle));
+    assert_eq!((life.jobs.len(), life.engine.next_step()), (0, NextStep::Idle));
     // Somebody may resume them all the time.
     let resume = Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() };
     for run in [runs[3], run] {
@@ -78,7 +78,7 @@ fn after_the_unpause_what_is_due_resumes_in_order_and_at_the_rate() {
     life.order(unpause(2)).expect("unpauses");
     life.go();
     assert_eq!(life.jobs.len(), 0, "not at once");
-    assert_eq!(life.engine.what_next(), Next::At(life.now + Millis(500)), "it wakes up for the first");
+    assert_eq!(life.engine.next_step(), NextStep::At(life.now + Millis(500)), "it wakes up for the first");
     for resumed in 1..=5 {
         assert_eq!(resumed_within(&mut life, Millis(490)), 0, "after {} runs", resumed - 1);
         assert_eq!(resumed_within(&mut life, Millis(10)), 1, "run {resumed}");
@@ -101,7 +101,7 @@ fn a_pause_and_an_unpause_survive_a_crash_and_the_rate_is_kept_over_it() {
     life.pass(MINUTE);
     let mut life = life.die_and_start();
     life.go();
-    assert_eq!((life.jobs.len(), life.engine.what_next()), (0, Next::Idle));
+    assert_eq!((life.jobs.len(), life.engine.next_step()), (0, NextStep::Idle));
     let since = life.engine.policies().switch().paused().map(|paused| paused.since);
     assert_eq!(since, Some(BEGIN));
     life.order(unpause(2)).expect("unpauses");
@@ -152,7 +152,7 @@ fn a_clock_that_is_set_does_not_let_everything_go_at_once() {
         life.go();
         assert_eq!(resumed_within(&mut life, Millis(1_000)), 1);
         let to = Time(life.now.0 + by);
-        life.engine.clock_was_set(unstuck_core::clock::Correction { from: life.now, to });
+        life.engine.record_correction(unstuck_core::clock::ClockCorrection { from: life.now, to });
         life.now = to;
         life.go();
         assert_eq!(resumed_within(&mut life, Millis(990)), 0, "{by}");

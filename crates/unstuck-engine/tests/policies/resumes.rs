@@ -5,9 +5,9 @@ use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::model::attempt::ResumedBy;
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
-use unstuck_engine::engine::Next;
-use unstuck_engine::policies::PolicyOrder;
-use unstuck_store::contract::{ErrorFilter, GroupFilter, OpenFilter, Store};
+use unstuck_engine::engine::NextStep;
+use unstuck_engine::policies::PolicyCommand;
+use unstuck_store::contract::{ErrorFilter, GroupFilter, OpenErrorFilter, Store};
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::{BEGIN, Life, draft, load, user};
@@ -61,8 +61,8 @@ fn policies_and_schedules_survive_a_restart() {
 
 #[test]
 fn a_change_leaves_schedules_until_they_are_due() {
-    let off = || PolicyOrder::Disable { names: vec!["p".into()], by: user() };
-    let gone = || PolicyOrder::Delete { names: vec!["p".into()], by: user() };
+    let off = || PolicyCommand::Disable { names: vec!["p".into()], by: user() };
+    let gone = || PolicyCommand::Delete { names: vec!["p".into()], by: user() };
     let sooner = || load([draft("p", "reset", 1)], true);
     // What is done meanwhile; whether it is resumed when it is due; what it waits for then.
     let cases = [
@@ -77,7 +77,7 @@ fn a_change_leaves_schedules_until_they_are_due() {
         ("changed", vec![sooner()], true, None),
         (
             "off and on again",
-            vec![off(), PolicyOrder::Enable { names: vec!["p".into()], by: user() }],
+            vec![off(), PolicyCommand::Enable { names: vec!["p".into()], by: user() }],
             true,
             None,
         ),
@@ -134,10 +134,10 @@ fn runs_from_before_open_errors_were_kept_are_looked_at() {
     assert_eq!(before.iter().map(|error| error.record.run).collect::<Vec<_>>(), [resting, both]);
     let mut store = life.engine.into_store().crash();
     store.lose_open_errors();
-    assert_eq!(store.unexamined(None, 9).expect("reads").len(), 3);
+    assert_eq!(store.needs_backfill(None, 9).expect("reads").len(), 3);
     let mut life = Life::new(store, BEGIN);
     assert_eq!(life.open(), before);
-    assert_eq!(life.engine.store().unexamined(None, 9), Ok(vec![]));
+    assert_eq!(life.engine.store().needs_backfill(None, 9), Ok(vec![]));
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn resumes_that_wait_for_another_home_keep_nothing_from_being_done() {
     life.go();
     let resumed: Vec<_> = life.jobs.iter().map(|job| job.attempt.run).collect();
     assert_eq!(resumed, [here], "what is due and behind all of them is done");
-    let next = life.engine.what_next();
-    assert!(matches!(next, Next::At(at) if at > life.now), "nothing is looked for in vain: {next:?}");
+    let next = life.engine.next_step();
+    assert!(matches!(next, NextStep::At(at) if at > life.now), "nothing is looked for in vain: {next:?}");
     let waits = |life: &mut Life| {
-        let open = life.engine.store().open_errors(&OpenFilter::default(), None, 9_999).expect("reads");
+        let open = life.engine.store().open_errors(&OpenErrorFilter::default(), None, 9_999).expect("reads");
         open.into_iter().filter(|error| error.resume.is_some()).count()
     };
     assert_eq!(waits(&mut life), AWAY, "they are in error, and scheduled");

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, OnDuplicate, Says};
+use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::errors::OpenError;
 use unstuck_core::event::Actor;
@@ -15,11 +15,11 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, DraftBackOff, PolicyDraft};
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next, Settings};
-use unstuck_engine::executor::{Job, Word};
-use unstuck_engine::policies::{PolicyOrder, PolicyOutcome};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::{ExecutorReport, Job};
+use unstuck_engine::policies::{PolicyCommand, PolicyOutcome};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
-use unstuck_store::contract::{FlowRecord, OpenFilter, Store};
+use unstuck_store::contract::{FlowRecord, OpenErrorFilter, Store};
 use unstuck_store::memory::MemoryStore;
 
 pub(crate) const BEGIN: Time = Time(1_800_000_000_000);
@@ -80,8 +80,8 @@ pub(crate) fn user() -> Actor {
 }
 
 /// An order that loads these.
-pub(crate) fn load(drafts: impl Into<Vec<PolicyDraft>>, replace: bool) -> PolicyOrder {
-    PolicyOrder::Load { drafts: drafts.into(), replace, by: user() }
+pub(crate) fn load(drafts: impl Into<Vec<PolicyDraft>>, replace: bool) -> PolicyCommand {
+    PolicyCommand::Load { drafts: drafts.into(), replace, by: user() }
 }
 
 /// An engine, its clock, and the jobs that were handed out.
@@ -134,8 +134,8 @@ impl Life {
     /// The oldest job fails.
     pub(crate) fn fail(&mut self, cause: &str) {
         let job = self.jobs.pop_front().expect("there is a job");
-        let says = Says::Fail { error: Box::new(Error::new(cause)), fatal: false };
-        self.engine.submit(Request::Word(Word::Says(job.attempt, says)));
+        let says = Report::Fail { error: Box::new(Error::new(cause)), fatal: false };
+        self.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
         self.go();
     }
 
@@ -146,7 +146,7 @@ impl Life {
         run
     }
 
-    pub(crate) fn order(&mut self, order: PolicyOrder) -> Result<PolicyOutcome, EngineError> {
+    pub(crate) fn order(&mut self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
         self.engine.change_policies(order, self.now)
     }
 
@@ -156,7 +156,7 @@ impl Life {
     }
 
     pub(crate) fn open(&mut self) -> Vec<OpenError> {
-        self.engine.store().open_errors(&OpenFilter::default(), None, 99).expect("reads")
+        self.engine.store().open_errors(&OpenErrorFilter::default(), None, 99).expect("reads")
     }
 
     /// What is in error, when it is resumed, and by whom.
@@ -177,9 +177,9 @@ impl Life {
                     Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
             }
-            match self.engine.what_next() {
-                Next::Now | Next::Settling => {}
-                Next::At(_) | Next::Idle => return,
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(_) | NextStep::Idle => return,
             }
         }
         panic!("the engine never rests");

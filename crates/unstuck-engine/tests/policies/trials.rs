@@ -10,11 +10,11 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::policy::{DraftBackOff, PolicyDraft};
 use unstuck_core::time::Time;
-use unstuck_engine::executor::function::{Failure, FunctionExecutor};
+use unstuck_engine::executor::function::{FunctionError, FunctionExecutor};
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
-use unstuck_engine::trials::{Applied, Tried, TryPolicy};
-use unstuck_store::contract::{ErrorFilter, OpenFilter};
+use unstuck_engine::trials::{ApplyResult, PolicyToTry, PolicyTrial};
+use unstuck_store::contract::{ErrorFilter, OpenErrorFilter};
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::{draft, engine, load, start, user};
@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
     let work = FunctionExecutor::new("work", 4).on("work", |call| {
         let cause = call.input.value().as_str().unwrap_or_default().to_owned();
         let is_fatal = cause.starts_with("fatal");
-        Err(if is_fatal { Failure::fatal(cause) } else { Failure::stalled(cause) })
+        Err(if is_fatal { FunctionError::fatal(cause) } else { FunctionError::stalled(cause) })
     });
     Runtime::start(engine(MemoryStore::new()), vec![Box::new(work)], None)
 }
@@ -54,7 +54,7 @@ fn errors(handle: &Handle) -> usize {
 }
 
 fn open(handle: &Handle) -> Vec<OpenError> {
-    let read = handle.read(|store, _| store.open_errors(&OpenFilter::default(), None, usize::MAX));
+    let read = handle.read(|store, _| store.open_errors(&OpenErrorFilter::default(), None, usize::MAX));
     read.expect("runs").expect("reads")
 }
 
@@ -65,8 +65,8 @@ fn schedule(handle: &Handle) -> BTreeMap<RunId, (Time, String)> {
     named.map(|(run, (due, policy))| (run, (due, policy.name.to_string()))).collect()
 }
 
-fn try_draft(draft: &PolicyDraft) -> TryPolicy {
-    TryPolicy::Draft(Box::new(draft.clone()))
+fn try_draft(draft: &PolicyDraft) -> PolicyToTry {
+    PolicyToTry::Draft(Box::new(draft.clone()))
 }
 
 const CAUSES: [&str; 5] =
@@ -90,7 +90,7 @@ fn a_preview_says_what_applying_does() {
         let runs = fail(&handle, "one", &CAUSES);
         let draft = PolicyDraft { back_off, ..draft("p", "reset", 0) };
         let before = open(&handle);
-        let Tried { policy, trial, .. } = handle.preview(try_draft(&draft)).expect("is tried");
+        let PolicyTrial { policy, trial, .. } = handle.preview(try_draft(&draft)).expect("is tried");
         assert_eq!((&*policy.name, trial.matched, trial.exhausted), ("p", 3, 0), "{what}");
         assert_eq!(open(&handle), before, "{what}: a preview changes nothing");
         assert_eq!(handle.policies().expect("runs").len(), 0, "{what}");
@@ -100,7 +100,7 @@ fn a_preview_says_what_applying_does() {
         let applied = handle.apply(None, 50, &user()).expect("applies");
         assert_eq!(
             applied,
-            Applied { moved: 3, unscheduled: 0, unchanged: 1, ..Applied::default() },
+            ApplyResult { moved: 3, unscheduled: 0, unchanged: 1, ..ApplyResult::default() },
             "{what}"
         );
         let after = schedule(&handle);
@@ -118,7 +118,7 @@ fn a_preview_says_what_applying_does() {
         let again = handle.apply(None, 50, &user()).expect("applies");
         assert_eq!(
             again,
-            Applied { moved: 0, unscheduled: 0, unchanged: 4, ..Applied::default() },
+            ApplyResult { moved: 0, unscheduled: 0, unchanged: 4, ..ApplyResult::default() },
             "{what}: all is where it belongs"
         );
     }
@@ -134,14 +134,15 @@ fn a_preview_among_others_says_whom_it_takes_from_and_who_is_before_it() {
     let off = PolicyDraft { enabled: Some(false), ..draft("off", "no such", hour) };
     handle.change_policies(load([first, later, off], false)).expect("loads");
     let runs = fail(&handle, "one", &CAUSES);
-    let Tried { trial, .. } = handle.preview(try_draft(&draft("new", "reset", hour))).expect("is tried");
+    let PolicyTrial { trial, .. } =
+        handle.preview(try_draft(&draft("new", "reset", hour))).expect("is tried");
     assert_eq!((trial.matched, trial.shadowed_by.get("first")), (2, Some(&1)));
     assert!(trial.errors.iter().all(|taken| taken.taken_from.as_deref() == Some("later")));
-    let Tried { trial, .. } = handle.preview(TryPolicy::Named("off".into())).expect("is tried");
+    let PolicyTrial { trial, .. } = handle.preview(PolicyToTry::Named("off".into())).expect("is tried");
     assert_eq!(trial.errors.iter().map(|taken| taken.record.run).collect::<Vec<_>>(), [runs[1]]);
     let spent = PolicyDraft { max_attempts: Some(2), ..draft("new", "file", hour) };
     assert_eq!(handle.preview(try_draft(&spent)).map(|tried| tried.trial.matched), Ok(1));
-    let unknown = handle.preview(TryPolicy::Named("nobody".into()));
+    let unknown = handle.preview(PolicyToTry::Named("nobody".into()));
     assert!(matches!(unknown, Err(EngineError::BadPolicies(_))), "{unknown:?}");
     let bad = handle.preview(try_draft(&PolicyDraft::default()));
     assert!(matches!(bad, Err(EngineError::BadPolicies(_))), "{bad:?}");
@@ -157,22 +158,22 @@ fn a_backtest_agrees_with_what_a_policy_did() {
     fail(&handle, "one", &CAUSES);
     let did = schedule(&handle);
     let far = Time(i64::MAX);
-    for tried in [TryPolicy::Named("p".into()), try_draft(&policy)] {
-        let Tried { trial, .. } = handle.backtest(tried, Time(0), None).expect("is tried");
+    for tried in [PolicyToTry::Named("p".into()), try_draft(&policy)] {
+        let PolicyTrial { trial, .. } = handle.backtest(tried, Time(0), None).expect("is tried");
         assert_eq!(trial.matched, 3);
         let would: BTreeMap<RunId, (Time, String)> =
             trial.errors.iter().map(|taken| (taken.record.run, (taken.resume_at, "p".to_owned()))).collect();
         assert_eq!(would, did);
     }
     let fatal = PolicyDraft { include_fatal: Some(true), ..draft("q", "fatal", hour) };
-    let Tried { trial, .. } = handle.backtest(try_draft(&fatal), Time(0), Some(far)).expect("is tried");
+    let PolicyTrial { trial, .. } = handle.backtest(try_draft(&fatal), Time(0), Some(far)).expect("is tried");
     assert_eq!(trial.matched, 1, "what has failed for good is of the past too");
     assert_eq!(handle.preview(try_draft(&fatal)).map(|tried| tried.trial.matched), Ok(0));
     let record = open(&handle)[0].record.clone();
     for (since, until, matched) in
         [(far, None, 0), (Time(0), Some(Time(1)), 0), (Time(0), Some(record.at), 0), (record.at, None, 3)]
     {
-        let tried = handle.backtest(TryPolicy::Named("p".into()), since, until).expect("is tried");
+        let tried = handle.backtest(PolicyToTry::Named("p".into()), since, until).expect("is tried");
         assert_eq!(tried.trial.matched, matched, "from {since} to {until:?}");
     }
     assert_eq!(schedule(&handle), did, "nothing is changed");
@@ -193,7 +194,7 @@ fn what_would_be_due_already_is_spread() {
     let begun = Instant::now();
     let applied = handle.apply(Some(vec!["p".into()]), 2, &user()).expect("applies");
     let took = i64::try_from(begun.elapsed().as_millis()).expect("moments") + 1;
-    assert_eq!(applied, Applied { moved: 40, unscheduled: 0, unchanged: 0, ..Applied::default() });
+    assert_eq!(applied, ApplyResult { moved: 40, unscheduled: 0, unchanged: 0, ..ApplyResult::default() });
     let dues: Vec<i64> = schedule(&handle).into_values().map(|(due, _)| due.0).collect();
     let spans: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // Each is due so long after it was decided, and that takes a moment.
@@ -210,17 +211,17 @@ fn apply_takes_back_what_nobody_takes_any_more() {
         .change_policies(load([draft("p", "reset", hour), draft("q", "no such", hour)], false))
         .expect("loads");
     let runs = fail(&handle, "one", &["reset", "no such file", "else"]);
-    let disable = unstuck_engine::policies::PolicyOrder::Disable { names: vec!["p".into()], by: user() };
+    let disable = unstuck_engine::policies::PolicyCommand::Disable { names: vec!["p".into()], by: user() };
     handle.change_policies(disable).expect("is done");
     let only = handle.apply(Some(vec!["q".into()]), 50, &user()).expect("applies");
     assert_eq!(
         only,
-        Applied { moved: 0, unscheduled: 0, unchanged: 3, ..Applied::default() },
+        ApplyResult { moved: 0, unscheduled: 0, unchanged: 3, ..ApplyResult::default() },
         "others are none of its business"
     );
     assert_eq!(schedule(&handle).len(), 2);
     let all = handle.apply(None, 50, &user()).expect("applies");
-    assert_eq!(all, Applied { moved: 0, unscheduled: 1, unchanged: 2, ..Applied::default() });
+    assert_eq!(all, ApplyResult { moved: 0, unscheduled: 1, unchanged: 2, ..ApplyResult::default() });
     assert!(schedule(&handle).keys().eq([&runs[1]]));
     let refused = handle.apply(Some(vec!["nobody".into()]), 50, &user());
     assert!(matches!(refused, Err(EngineError::BadPolicies(_))), "{refused:?}");

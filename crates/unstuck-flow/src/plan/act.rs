@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::json::Json;
-use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::model::error::Reason;
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
@@ -62,12 +62,12 @@ impl Act {
     }
 
     /// What an attempt does that does this, with what is said for all of them.
-    pub(super) fn turn(&self, shared: &Act, drag: Millis, random: &mut Random) -> Turn {
+    pub(super) fn turn(&self, shared: &Act, drag: Millis, random: &mut Random) -> EmulatedAttempt {
         let usual = match self.behaviour {
             Behaviour::Drag => Some(Range::fixed(drag)),
             _ => shared.after,
         };
-        Turn {
+        EmulatedAttempt {
             behaviour: self.behaviour,
             after: self.after.or(usual).map_or(Millis::ZERO, |range| range.draw(random)),
             cause: self.cause.clone().or_else(|| shared.cause.clone()),

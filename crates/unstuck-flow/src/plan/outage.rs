@@ -1,6 +1,6 @@
 //! Outages: what steps do between two times, whatever else the plan says of them.
 
-use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
@@ -71,7 +71,7 @@ impl Outage {
     }
 
     /// What an attempt does that it strikes.
-    pub fn turn(&self, random: &mut Random) -> Turn {
+    pub fn turn(&self, random: &mut Random) -> EmulatedAttempt {
         self.does.turn(&Act::of(Behaviour::Pass), DRAG, random)
     }
 }

@@ -1,6 +1,6 @@
 //! What a plan says of a step: a sequence over its attempts, or odds; how long they take and what they say.
 
-use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
 
@@ -41,7 +41,7 @@ impl Rule {
     }
 
     /// What an attempt does; the first is number 1.
-    pub fn turn(&self, attempt: u32, random: &mut Random) -> Turn {
+    pub fn turn(&self, attempt: u32, random: &mut Random) -> EmulatedAttempt {
         match &self.order {
             Order::Sequence(acts) => {
                 let place = (attempt.max(1) as usize - 1).min(acts.len().saturating_sub(1));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use unstuck_core::model::expression::Reads;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 
 use super::{compile, evaluate};
 
@@ -328,7 +328,7 @@ fn only_what_is_read_is_bound() {
         input,
         run,
         item,
-        steps: steps.iter().map(|place| StepIx(*place)).collect(),
+        steps: steps.iter().map(|place| StepIndex(*place)).collect(),
     };
     let cases = [
         ("1 + 1", reads(false, false, false, &[])),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use unstuck_core::model::expression::{Reads, Scope};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_flow::expression::{self, ExpressionError, Names};
 
 const STEP_IDS: [&str; 3] = ["fetch", "fetch-data", "skipped"];
@@ -21,7 +21,7 @@ const STEP_IDS: [&str; 3] = ["fetch", "fetch-data", "skipped"];
 fn with_names<T>(item: bool, test: impl FnOnce(&Names<'_>) -> T) -> T {
     let steps = |id: &str| {
         let place = STEP_IDS.iter().position(|known| *known == id)?;
-        u16::try_from(place).ok().map(StepIx)
+        u16::try_from(place).ok().map(StepIndex)
     };
     test(&Names { steps: &steps, step_ids: &STEP_IDS, item })
 }

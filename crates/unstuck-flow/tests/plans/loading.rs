@@ -1,6 +1,6 @@
 //! What plans become: which rule a step goes by, and what its attempts do.
 
-use unstuck_core::model::emulation::{Behaviour, Turn};
+use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::model::error::Reason;
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
@@ -13,17 +13,18 @@ fn plan(text: &str) -> Plan {
 }
 
 /// What the attempts of a step do, the first ones of them.
-fn turns(plan: &Plan, flow: &str, step: &str, item: Option<u32>, count: u32) -> Vec<Turn> {
+fn turns(plan: &Plan, flow: &str, step: &str, item: Option<u32>, count: u32) -> Vec<EmulatedAttempt> {
     let flows = flows();
     let flow = flows.iter().find(|known| &*known.name == flow).expect("there is such a flow");
-    let step = flow.step(flow.find(step).expect("there is such a step"));
+    let step = flow.step(flow.find_step(step).expect("there is such a step"));
     let rule = plan.rule(&flow.name, step, item);
-    let turn =
-        |attempt| rule.map_or(Turn::of(Behaviour::Pass), |rule| rule.turn(attempt, &mut Random::new(7)));
+    let turn = |attempt| {
+        rule.map_or(EmulatedAttempt::of(Behaviour::Pass), |rule| rule.turn(attempt, &mut Random::new(7)))
+    };
     (1..=count).map(turn).collect()
 }
 
-fn words(turns: &[Turn]) -> String {
+fn words(turns: &[EmulatedAttempt]) -> String {
     turns.iter().map(|turn| turn.behaviour.word()).collect::<Vec<_>>().join(" ")
 }
 
@@ -63,7 +64,7 @@ fn examples_of_outputs_are_matched_like_rules_and_a_signal_has_one_too() {
     let flows = flows();
     for (flow, step, item, wanted) in cases {
         let flow = flows.iter().find(|known| &*known.name == flow).expect("there is such a flow");
-        let step = flow.step(flow.find(step).expect("there is such a step"));
+        let step = flow.step(flow.find_step(step).expect("there is such a step"));
         let example = plan.example(&flow.name, step, item).expect("there is an example");
         assert_eq!((example.output.text(), &*example.from), (wanted, "f"), "{} {item:?}", step.id);
     }
@@ -132,14 +133,15 @@ fn an_attempt_says_what_its_entry_says_else_what_its_step_says() {
 fn odds_and_ranges_are_drawn_and_the_same_chance_draws_the_same() {
     let plan = plan("steps: {fetch: {odds: {stall: 1, pass: 3}, duration: [1s, 10s]}}");
     let flows = flows();
-    let rule =
-        plan.rule("publish", flows[0].step(flows[0].find("fetch").expect("a step")), None).expect("a rule");
+    let rule = plan
+        .rule("publish", flows[0].step(flows[0].find_step("fetch").expect("a step")), None)
+        .expect("a rule");
     let mut random = Random::new(1);
-    let drawn: Vec<Turn> = (1..=4_000).map(|attempt| rule.turn(attempt, &mut random)).collect();
+    let drawn: Vec<EmulatedAttempt> = (1..=4_000).map(|attempt| rule.turn(attempt, &mut random)).collect();
     let stalled = drawn.iter().filter(|turn| turn.behaviour == Behaviour::Stall).count();
     assert!((850..1_150).contains(&stalled), "{stalled} of 4000");
     assert!(drawn.iter().all(|turn| (1_000..=10_000).contains(&turn.after.0)));
-    let again: Vec<Turn> = {
+    let again: Vec<EmulatedAttempt> = {
         let mut random = Random::new(1);
         (1..=4_000).map(|attempt| rule.turn(attempt, &mut random)).collect()
     };

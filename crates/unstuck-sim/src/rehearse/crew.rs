@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::emulation::{Salt, Turn};
+use unstuck_core::model::emulation::{EmulatedAttempt, Salt};
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::model::unit::UnitRef;
@@ -14,8 +14,8 @@ use unstuck_core::offer::Offer;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::Engine;
-use unstuck_engine::executor::emulation::{self, Line, Script};
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::executor::emulation::{self, Script, ScriptLine};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::Request;
 use unstuck_flow::plan::Plan;
 use unstuck_store::contract::Store;
@@ -48,14 +48,14 @@ struct Part {
     /// The worker that has it; an executor beside the engine if none.
     worker: Option<usize>,
     began: Time,
-    next: Option<(Millis, Line)>,
+    next: Option<(Millis, ScriptLine)>,
     script: Script,
 }
 
 /// What comes of a line.
 pub(super) enum Said {
     /// Somebody says something to the engine.
-    Word(Word),
+    Word(ExecutorReport),
     /// A worker dies.
     Dies(usize),
     /// Nothing: the attempt is over already.
@@ -104,20 +104,25 @@ impl Crew {
     }
 
     /// Somebody is given an attempt: when its first line is due, and what is said at once.
-    pub(super) fn begin(&mut self, worker: &Worker, job: &Job, now: Time) -> (Option<Time>, Option<Word>) {
+    pub(super) fn begin(
+        &mut self,
+        worker: &Worker,
+        job: &Job,
+        now: Time,
+    ) -> (Option<Time>, Option<ExecutorReport>) {
         let tries = self.tries.entry((job.attempt.run, job.attempt.unit)).or_default();
         *tries += 1;
         let turn = turn(&self.plan, self.seed, job, *tries, now);
-        let mut script = emulation::play(&turn, job, now);
+        let mut script = emulation::script_of_attempt(&turn, job, now);
         let lease = job.step().limits.heartbeat_timeout;
         let lease = if worker.local { lease } else { lease.or(Some(Limits::HEARTBEAT_TIMEOUT)) };
         // As seldom as the lease allows: each sign of life takes its time to rehearse.
-        script = script.beating(lease.map_or(Millis(u64::MAX), |lease| Millis(lease.0 * 2 / 3)));
+        script = script.with_heartbeats(lease.map_or(Millis(u64::MAX), |lease| Millis(lease.0 * 2 / 3)));
         let next = script.next();
         let due = next.as_ref().map(|(after, _)| now + *after);
         let place = self.workers.iter().position(|emulated| emulated.worker == *worker);
         self.parts.insert(job.attempt, Part { worker: place, began: now, next, script });
-        (due, (!worker.local).then_some(Word::Says(job.attempt, Says::Start)))
+        (due, (!worker.local).then_some(ExecutorReport::Report(job.attempt, Report::Start)))
     }
 
     /// The next line of an attempt is due: what comes of it, and when the one after that is.
@@ -127,20 +132,20 @@ impl Crew {
         part.next = part.script.next();
         let (began, worker) = (part.began, part.worker);
         let due = part.next.as_ref().map(|(after, _)| began + *after);
-        if due.is_none() && !matches!((&line, worker), (Line::Lost, Some(_))) {
+        if due.is_none() && !matches!((&line, worker), (ScriptLine::Lost, Some(_))) {
             self.parts.remove(&attempt);
         }
         let said = match (line, worker) {
-            (Line::Says(says), _) => Said::Word(Word::Says(attempt, says)),
-            (Line::Lost, None) => Said::Word(Word::Lost(attempt)),
-            (Line::Lost, Some(worker)) => Said::Dies(worker),
+            (ScriptLine::Report(says), _) => Said::Word(ExecutorReport::Report(attempt, says)),
+            (ScriptLine::Lost, None) => Said::Word(ExecutorReport::Lost(attempt)),
+            (ScriptLine::Lost, Some(worker)) => Said::Dies(worker),
         };
         (said, due)
     }
 
     /// The attempt is nobody's any more.
-    pub(super) fn interrupt(&mut self, attempt: AttemptId) -> Option<Word> {
-        self.parts.remove(&attempt).map(|_| Word::Freed(attempt))
+    pub(super) fn interrupt(&mut self, attempt: AttemptId) -> Option<ExecutorReport> {
+        self.parts.remove(&attempt).map(|_| ExecutorReport::Freed(attempt))
     }
 
     /// A worker dies with all that it has. Gives its name and how much that was, unless it is dead already.
@@ -190,7 +195,7 @@ impl Crew {
 }
 
 /// What an attempt does that starts now: as the plan says, else as its step says, else it passes; unless something is down.
-fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> Turn {
+fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> EmulatedAttempt {
     let (step, item) = (job.step(), job.attempt.unit.item);
     // Runs of a rehearsal do not share their luck, which is the same every time all the same.
     let luck = emulation::salt(job.attempt).run ^ seed.rotate_left(17);
@@ -198,11 +203,11 @@ fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> Turn {
     let planned = match (plan.rule(&job.flow.name, step, item), &step.kind) {
         (Some(rule), _) => rule.turn(tries, &mut random),
         (None, Kind::Emulate(emulation)) => {
-            emulation.turn(job.attempt.attempt, Salt { unit: luck, run: luck })
+            emulation.attempt(job.attempt.attempt, Salt { unit: luck, run: luck })
         }
-        (None, _) => Turn::of(unstuck_core::model::emulation::Behaviour::Pass),
+        (None, _) => EmulatedAttempt::of(unstuck_core::model::emulation::Behaviour::Pass),
     };
-    let ends = emulation::play(&planned, job, now).ends_after().map(|after| now + after);
+    let ends = emulation::script_of_attempt(&planned, job, now).ends_after().map(|after| now + after);
     let struck = plan
         .outages
         .iter()
@@ -214,9 +219,9 @@ fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> Turn {
         None => planned,
         Some((window, outage)) => {
             let turn = outage.turn(&mut random);
-            Turn { after: turn.after.plus(window.from.since(now)), ..turn }
+            EmulatedAttempt { after: turn.after.plus(window.from.since(now)), ..turn }
         }
     };
     let example = || plan.example(&job.flow.name, step, item).map(|example| example.output.clone());
-    Turn { output: turn.output.clone().or_else(example), ..turn }
+    EmulatedAttempt { output: turn.output.clone().or_else(example), ..turn }
 }

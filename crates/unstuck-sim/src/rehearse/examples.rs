@@ -12,7 +12,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Outcome;
 use unstuck_core::model::error::{EXPRESSION_ACTION, Error};
 use unstuck_core::model::expression::{Expression, Template};
-use unstuck_core::model::flow::{Flow, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 use unstuck_flow::plan::outputs::takes_example;
 use unstuck_flow::plan::{Example, Order, Pattern, Plan, Rule, Target};
 
@@ -137,7 +137,7 @@ pub(super) fn missing(rehearsal: &Rehearsal) -> Result<Option<Missing>, Trouble>
 struct FailedExpression {
     flow: Arc<Flow>,
     /// Whose it is; the flow's `output` if none.
-    step: Option<StepIx>,
+    step: Option<StepIndex>,
     cause: String,
 }
 
@@ -173,7 +173,7 @@ fn failed_expressions(played: &Played) -> Vec<FailedExpression> {
 }
 
 /// The error of a step, or of the run itself.
-fn failed(fact: &Fact) -> Option<(Option<StepIx>, &Error)> {
+fn failed(fact: &Fact) -> Option<(Option<StepIndex>, &Error)> {
     match fact {
         Fact::Unit { unit, fact: UnitFact::Ended { outcome: Outcome::Failed(error), .. } } => {
             Some((Some(unit.step), error))
@@ -204,8 +204,8 @@ fn made_up<'a>(flows: &'a [Flow], failed: &FailedExpression) -> Vec<(&'a Flow, &
 fn follow<'a>(
     flows: &'a [Flow],
     flow: &'a Flow,
-    ix: StepIx,
-    seen: &mut BTreeSet<(Arc<str>, StepIx)>,
+    ix: StepIndex,
+    seen: &mut BTreeSet<(Arc<str>, StepIndex)>,
     found: &mut Vec<(&'a Flow, &'a Step)>,
 ) {
     if !seen.insert((flow.name.clone(), ix)) {
@@ -224,7 +224,7 @@ fn follow<'a>(
         }
         Kind::Child(name) => {
             let Some(child) = flows.iter().find(|flow| flow.name == *name) else { return };
-            let reads: Vec<StepIx> = match &child.output {
+            let reads: Vec<StepIndex> = match &child.output {
                 Some(output) => output.reads().into_iter().flat_map(|reads| &reads.steps).copied().collect(),
                 None => last_steps(child),
             };
@@ -237,9 +237,9 @@ fn follow<'a>(
 }
 
 /// The steps that no other needs: what a flow without an `output` puts out.
-fn last_steps(flow: &Flow) -> Vec<StepIx> {
-    let is_needed = |ix: &StepIx| flow.steps.iter().any(|step| step.needs.contains(ix));
-    (0..).map(StepIx).take(flow.steps.len()).filter(|ix| !is_needed(ix)).collect()
+fn last_steps(flow: &Flow) -> Vec<StepIndex> {
+    let is_needed = |ix: &StepIndex| flow.steps.iter().any(|step| step.needs.contains(ix));
+    (0..).map(StepIndex).take(flow.steps.len()).filter(|ix| !is_needed(ix)).collect()
 }
 
 /// Where it is said what a step puts out.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::Outcome;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::Origin;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
@@ -41,12 +41,12 @@ pub(super) enum Reached {
 pub(super) struct Ledger {
     pub(super) deaths: u64,
     pub(super) attempts: Attempts,
-    pub(super) reached: BTreeMap<(FlowId, StepIx, Reached), u64>,
+    pub(super) reached: BTreeMap<(FlowId, StepIndex, Reached), u64>,
     pub(super) policies: BTreeMap<Arc<str>, PolicyTally>,
     /// From a unit's first error to its completion.
     pub(super) recovered: Vec<Millis>,
     /// The longest that an attempt waited for somebody to take it, and where.
-    pub(super) longest_wait: Option<(Millis, FlowId, StepIx)>,
+    pub(super) longest_wait: Option<(Millis, FlowId, StepIndex)>,
     roots: BTreeMap<RunId, RunId>,
     families: BTreeMap<RunId, Vec<RunId>>,
     pub(super) flow_of: BTreeMap<RunId, FlowId>,
@@ -121,14 +121,14 @@ impl Ledger {
                 self.spent(run, unit);
                 self.reach(run, unit, Reached::Hold);
             }
-            UnitFact::WentOn => self.reach(run, unit, Reached::FailOnError),
-            UnitFact::Rested => {
+            UnitFact::Ignored => self.reach(run, unit, Reached::FailOnError),
+            UnitFact::LeftInError => {
                 self.spent(run, unit);
                 self.reach(run, unit, Reached::Rest);
             }
             UnitFact::Failed => self.spent(run, unit),
             UnitFact::Deferred { .. } => self.reach(run, unit, Reached::Deferral),
-            UnitFact::Anew { .. } => self.reach(run, unit, Reached::Stuck),
+            UnitFact::Requeued { .. } => self.reach(run, unit, Reached::Stuck),
             UnitFact::Scheduled { policy, rounds, max, .. } => {
                 self.spent(run, unit);
                 let root = self.root_of(run);

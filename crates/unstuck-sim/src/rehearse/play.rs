@@ -16,7 +16,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::Settings;
-use unstuck_engine::executor::Word;
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request, StartRun};
 use unstuck_flow::plan::{Plan, SignalPlan, Times, When};
 use unstuck_store::contract::{PolicyChange, Store, StoreError};
@@ -261,7 +261,7 @@ impl<'a> Stage<'a> {
                     self.agenda.put(next, Due::Line(attempt));
                 }
                 match said {
-                    Said::Word(word) => self.machine.engine.submit(Request::Word(word)),
+                    Said::Word(word) => self.machine.engine.submit(Request::Executor(word)),
                     Said::Dies(worker) => self.die(worker, self.plan.workers.restart_after),
                     Said::Nothing => {}
                 }
@@ -284,9 +284,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn say(&mut self, word: Option<Word>) {
+    fn say(&mut self, word: Option<ExecutorReport>) {
         if let Some(word) = word {
-            self.machine.engine.submit(Request::Word(word));
+            self.machine.engine.submit(Request::Executor(word));
         }
     }
 
@@ -381,7 +381,7 @@ impl<'a> Stage<'a> {
                     self.operate(run, *unit, Due::Choose { run, unit: *unit, choice });
                 }
             }
-            Fact::Unit { unit, fact: UnitFact::Rested }
+            Fact::Unit { unit, fact: UnitFact::LeftInError }
                 if self.plan.operator.is_some_and(|operator| operator.resume) =>
             {
                 self.operate(run, *unit, Due::Resume { run, unit: *unit });

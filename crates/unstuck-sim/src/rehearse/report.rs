@@ -6,7 +6,7 @@ use serde::Serialize;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::Outcome;
 use unstuck_core::model::flow::{Flow, Kind};
-use unstuck_core::model::run::{End, Phase, Run, RunState};
+use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Millis;
@@ -288,8 +288,8 @@ fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
         Phase::Ended(ended) => {
             let after = ended.at.since(run.created_at);
             match &ended.how {
-                End::Completed { .. } => (EndKind::Completed, after, None),
-                End::Failed { error, handler } => {
+                RunOutcome::Completed { .. } => (EndKind::Completed, after, None),
+                RunOutcome::Failed { error, handler } => {
                     let cause = &error.error.cause;
                     let why = match error.unit {
                         Some(unit) => format!("`{}`: {cause}", unit_name(flow, unit)),
@@ -302,7 +302,9 @@ fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
                     };
                     (EndKind::Failed, after, Some(why))
                 }
-                End::Cancelled { .. } | End::Superseded { .. } => (EndKind::Cancelled, after, None),
+                RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => {
+                    (EndKind::Cancelled, after, None)
+                }
             }
         }
         Phase::Going | Phase::Failing(_) => {
@@ -315,7 +317,7 @@ fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
 
 fn is_handled(run: &Run) -> bool {
     let Phase::Ended(ended) = &run.phase else { return false };
-    matches!(ended.how, End::Failed { handler: Some((_, None)), .. })
+    matches!(ended.how, RunOutcome::Failed { handler: Some((_, None)), .. })
 }
 
 fn where_it_rests(run: &Run, flow: Option<&Flow>, is_broken: bool) -> (EndKind, Option<String>) {
@@ -339,7 +341,7 @@ fn where_it_rests(run: &Run, flow: Option<&Flow>, is_broken: bool) -> (EndKind, 
             }
             UnitState::Active(live) => {
                 let state = match &live.doing {
-                    unstuck_core::model::unit::Doing::Child { state, .. } => state.word(),
+                    unstuck_core::model::unit::AttemptPhase::Child { state, .. } => state.word(),
                     _ => "active",
                 };
                 places.push(format!("`{}` is {state}", name()));

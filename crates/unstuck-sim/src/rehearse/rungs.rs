@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unstuck_core::id::FlowId;
-use unstuck_core::model::flow::{Step, StepIx};
+use unstuck_core::model::flow::{Step, StepIndex};
 use unstuck_core::model::recovery::RetryStrategy;
 
 use super::Rehearsal;
@@ -64,7 +64,7 @@ pub(super) fn used(played: &Played) -> Vec<RungUse> {
     uses.collect()
 }
 
-fn step_name(played: &Played, root: Option<FlowId>, flow: FlowId, step: StepIx) -> String {
+fn step_name(played: &Played, root: Option<FlowId>, flow: FlowId, step: StepIndex) -> String {
     match played.flows.get(&flow) {
         None => String::new(),
         Some(of) if Some(flow) == root => of.step(step).id.to_string(),
@@ -80,7 +80,7 @@ pub(super) fn never_reached(rehearsal: &Rehearsal, played: &Played) -> Vec<Strin
             let is_root = flow.name == rehearsal.flow;
             if is_root { format!("`{}`", step.id) } else { format!("`{}.{}`", flow.name, step.id) }
         };
-        for place in flow.places() {
+        for place in flow.step_indices() {
             let step = flow.step(place);
             let was = |reached| played.ledger.reached.contains_key(&(*id, place, reached));
             for (_, rule) in set_up(step).into_iter().filter(|(reached, _)| !was(*reached)) {

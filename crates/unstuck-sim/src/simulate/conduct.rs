@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
@@ -98,7 +98,7 @@ impl Conduct {
     }
 
     /// The last thing that it says, if it says anything.
-    pub(crate) fn last_word(&self, seed: u64, attempt: AttemptId) -> Option<Says> {
+    pub(crate) fn last_word(&self, seed: u64, attempt: AttemptId) -> Option<Report> {
         let mut chance = chance(seed, attempt, 2);
         let error = |chance: &mut Chance| {
             let reason = if chance.percent(25) { Reason::Data } else { Reason::Processing };
@@ -106,15 +106,15 @@ impl Conduct {
             Box::new(Error { reason, context, ..Error::new(*chance.one(&CAUSES)) })
         };
         match self.ending {
-            Ending::Pass => Some(Says::Complete { output: output(&mut chance) }),
-            Ending::TooLarge => Some(Says::Complete { output: too_large() }),
-            Ending::Stall => Some(Says::Fail { error: error(&mut chance), fatal: false }),
-            Ending::Fail => Some(Says::Fail { error: error(&mut chance), fatal: true }),
+            Ending::Pass => Some(Report::Complete { output: output(&mut chance) }),
+            Ending::TooLarge => Some(Report::Complete { output: too_large() }),
+            Ending::Stall => Some(Report::Fail { error: error(&mut chance), fatal: false }),
+            Ending::Fail => Some(Report::Fail { error: error(&mut chance), fatal: true }),
             Ending::Defer => {
                 let asked = chance.percent(50).then(|| Millis(chance.between(0, 30_000)));
-                Some(Says::Defer { asked, lacking: chance.percent(50).then(|| "licences".into()) })
+                Some(Report::Defer { asked, lacking: chance.percent(50).then(|| "licences".into()) })
             }
-            Ending::Release => Some(Says::Release),
+            Ending::Release => Some(Report::Release),
             Ending::Gone | Ending::Silent => None,
         }
     }

@@ -80,7 +80,7 @@ impl<S: TestStore> TestStore for Contended<S> {
 
 #[cfg(test)]
 mod tests {
-    use unstuck_core::clock::Correction;
+    use unstuck_core::clock::ClockCorrection;
     use unstuck_core::command::{Command, OnDuplicate};
     use unstuck_core::event::Actor;
     use unstuck_core::json::Json;
@@ -90,7 +90,7 @@ mod tests {
     use unstuck_core::time::{Millis, Time};
     use unstuck_engine::engine::Settings;
     use unstuck_engine::request::{Output, Request, StartRun};
-    use unstuck_store::contract::{Filter, FlowRecord, Store};
+    use unstuck_store::contract::{FlowRecord, RunFilter, Store};
     use unstuck_store::memory::MemoryStore;
 
     use super::*;
@@ -137,7 +137,7 @@ mod tests {
 
     /// The runs that there are, oldest first.
     fn runs(machine: &mut Machine<Contended<MemoryStore>>) -> Vec<Run> {
-        let mut runs = machine.engine.store().list(&Filter::default(), None, 10).expect("reads");
+        let mut runs = machine.engine.store().list(&RunFilter::default(), None, 10).expect("reads");
         runs.reverse();
         runs
     }
@@ -169,7 +169,7 @@ mod tests {
             let from = machine.now();
             let to = from.back(Millis::hours(9));
             machine.engine.store().make_busy(run, tries);
-            machine.engine.clock_was_set(Correction { from, to });
+            machine.engine.record_correction(ClockCorrection { from, to });
             machine.set_clock(to);
             machine.work();
             assert_eq!(machine.next_at(), Some(to + Millis::minutes(1)), "busy for {tries} tries");

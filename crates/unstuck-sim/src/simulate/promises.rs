@@ -43,8 +43,8 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::Policies;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::engine::{Engine, Next};
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::engine::{Engine, NextStep};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::contract::{Store, StoreError};
@@ -174,14 +174,14 @@ impl Promises {
     pub fn asked(&mut self, request: &Request, at: impl Into<Moment>) {
         let at = self.timeline.paced_at(at.into().uptime);
         match request {
-            Request::Word(word) => {
-                if let Some(attempt) = word.ends() {
+            Request::Executor(word) => {
+                if let Some(attempt) = word.ended_attempt() {
                     self.hands.let_go(attempt);
                 }
                 match word {
-                    Word::Says(attempt, says) => self.leases.said(*attempt, says, at),
-                    Word::Lost(attempt) => self.leases.lost(*attempt),
-                    Word::Freed(_) => {}
+                    ExecutorReport::Report(attempt, says) => self.leases.said(*attempt, says, at),
+                    ExecutorReport::Lost(attempt) => self.leases.lost(*attempt),
+                    ExecutorReport::Freed(_) => {}
                 }
             }
             Request::Lost { attempt, .. } => self.leases.lost(*attempt),
@@ -189,7 +189,8 @@ impl Promises {
                 self.leases.lost(*attempt);
             }
             Request::Command {
-                command: unstuck_core::command::Command::Answer { attempt, says }, ..
+                command: unstuck_core::command::Command::Report { attempt, report: says },
+                ..
             } => {
                 self.leases.said(*attempt, says, at);
             }
@@ -237,8 +238,8 @@ impl Promises {
         let is_quiet = is_quiet(engine);
         // A batch that the store has refused is tried again in a moment.
         let soon = self.timeline.clock() + STORE_RETRY;
-        let next = engine.what_next();
-        let is_at_rest = is_quiet && !matches!(next, Next::At(at) if at <= soon);
+        let next = engine.next_step();
+        let is_at_rest = is_quiet && !matches!(next, NextStep::At(at) if at <= soon);
         let (store, flows) = engine.reader();
         let result = self.look_at(store, flows);
         if is_quiet {
@@ -327,7 +328,7 @@ impl Promises {
     }
 
     /// An engine that sleeps wakes up for the first thing that anybody waits for.
-    fn check_sleep(&mut self, next: Next) -> Result<(), Broken> {
+    fn check_sleep(&mut self, next: NextStep) -> Result<(), Broken> {
         self.count(Promise::Time);
         let shift = self.timeline.shift();
         let now = self.timeline.paced();
@@ -335,7 +336,7 @@ impl Promises {
         let dues =
             self.books.iter().filter_map(|(id, book)| Some((dues::first_due(book, shift, &latest)?, *id)));
         let Some((due, run)) = dues.min() else { return Ok(()) };
-        if matches!(next, Next::At(at) if at <= due) {
+        if matches!(next, NextStep::At(at) if at <= due) {
             return Ok(());
         }
         let what = format!("something is due {due} by the clock of the engine, which sleeps: {next:?}");
@@ -597,7 +598,7 @@ fn unless_away(result: Result<(), Trouble>) -> Result<(), Broken> {
 
 /// Whether the engine has nothing to do at its own time, and everything is durable.
 fn is_quiet<S: Store>(engine: &mut Engine<S>) -> bool {
-    engine.trouble().is_none() && matches!(engine.what_next(), Next::At(_) | Next::Idle)
+    engine.trouble().is_none() && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
 }
 
 fn flow(store: &mut dyn Store, flows: &mut Flows, id: FlowId) -> Result<Arc<Flow>, Trouble> {

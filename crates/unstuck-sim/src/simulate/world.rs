@@ -20,7 +20,7 @@ use unstuck_engine::clock::Wake;
 use unstuck_engine::drive::{Drive, Rest};
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::flows::Compile;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::FlowRecord;
@@ -173,7 +173,7 @@ impl<'a, S: TestStore> World<'a, S> {
         if !self.plan.policies.is_empty() {
             let by = operators::somebody();
             let drafts = self.plan.policies.clone();
-            self.order(PolicyOrder::Load { drafts, replace: false, by });
+            self.order(PolicyCommand::Load { drafts, replace: false, by });
         }
         self.step()?;
         let last = self.plan.acts.last().map_or(BEGIN, |(at, _)| BEGIN + *at);
@@ -229,7 +229,7 @@ impl<'a, S: TestStore> World<'a, S> {
         let (now, moment) = (self.now, self.moment());
         let Process::Up(host) = &mut self.process else { return Ok(()) };
         self.promises.woke(moment);
-        let wake = host.keeper().wake();
+        let wake = host.timer().wake();
         if host.dozes_off(wake, now) {
             return Ok(());
         }
@@ -308,13 +308,13 @@ impl<'a, S: TestStore> World<'a, S> {
         let Process::Up(host) = &mut self.process else { return Ok(false) };
         self.promises.woke(moment);
         let outputs = match awake {
-            Some(wake) => host.turn_after(wake),
-            None => host.turn(),
+            Some(wake) => host.run_turn_after(wake),
+            None => host.run_turn(),
         };
         // Who was not asked speaks up by itself.
         host.speak_up();
         for word in std::mem::take(&mut host.passed_on) {
-            self.promises.asked(&Request::Word(word), moment);
+            self.promises.asked(&Request::Executor(word), moment);
         }
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
@@ -401,10 +401,10 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// A worker beside the engine has something to say: while the process is stopped, nobody passes it on.
-    fn say_here(&mut self, word: unstuck_engine::executor::Word) {
+    fn say_here(&mut self, word: unstuck_engine::executor::ExecutorReport) {
         let now = self.now;
         if self.frozen.is_none() {
-            self.ask(Request::Word(word));
+            self.ask(Request::Executor(word));
         } else if let Some(host) = self.up() {
             host.unsaid.push((now, word));
         }
@@ -432,12 +432,12 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// Orders something about policies. Gives whether that was done.
-    fn order(&mut self, order: PolicyOrder) -> bool {
+    fn order(&mut self, order: PolicyCommand) -> bool {
         if !self.is_up() {
             return false;
         }
         let Process::Up(machine) = &mut self.process else { return false };
-        let now = machine.keeper().now();
+        let now = machine.timer().now();
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
                 self.promises.policies(machine.engine.policies());

@@ -11,8 +11,8 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{ErrorId, StoreError};
 
 use crate::error::store_error;
-use crate::job::{Job, place};
-use crate::record::text_in;
+use crate::log_entry::to_text_in;
+use crate::pending_transaction::{PendingTransaction, unit_columns};
 use crate::writer::{number, prepare, put_number};
 
 /// What a stage changes about errors.
@@ -42,7 +42,7 @@ pub(crate) fn write(transaction: &Transaction<'_>, changes: &ErrorChanges) -> Re
 }
 
 /// Counts what these stages have recorded, all of it at once.
-pub(crate) fn count(transaction: &Transaction<'_>, group: &[Job]) -> Result<(), StoreError> {
+pub(crate) fn count(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     if let Some((last, _)) = group.iter().rev().find_map(|job| job.errors.recorded.last()) {
         count_groups(transaction, group)?;
         put_number(transaction, "last_error", last.0)?;
@@ -61,7 +61,7 @@ fn record(
     let sql = "INSERT INTO error (id, run, at, grp, flow, action, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut insert = prepare(transaction, sql)?;
     for (id, error) in recorded {
-        let body = text_in(buffer, error)?;
+        let body = to_text_in(buffer, error)?;
         let ErrorRecord { run, at, group, root_flow, action, .. } = error;
         insert
             .execute(params![number(id.0)?, number(run.0)?, at.0, &**group, &**root_flow, &**action, body])
@@ -77,7 +77,7 @@ fn set_open(
     error: Option<&OpenError>,
     buffer: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
-    let (step, item) = place(Some(unit));
+    let (step, item) = unit_columns(Some(unit));
     let run = number(run.0)?;
     let Some(error) = error else {
         let sql = "DELETE FROM open_error WHERE run = ?1 AND step = ?2 AND item = ?3";
@@ -87,7 +87,7 @@ fn set_open(
     let sql = "INSERT OR REPLACE INTO open_error
         (run, step, item, grp, flow, action, acknowledged, policy, policy_name, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    let body = text_in(buffer, error)?;
+    let body = to_text_in(buffer, error)?;
     let OpenError { record: ErrorRecord { group, root_flow, action, .. }, resume, acknowledged } = error;
     let policy = resume.as_ref().map(|(_, policy)| policy);
     let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
@@ -104,7 +104,7 @@ struct Counted<'a> {
     flows: HashMap<&'a str, u64>,
 }
 
-fn count_groups(transaction: &Transaction<'_>, group: &[Job]) -> Result<(), StoreError> {
+fn count_groups(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, Counted<'_>> = HashMap::new();
     for (_, error) in group.iter().flat_map(|job| &job.errors.recorded) {
         let entry = counted.entry(&error.group);
@@ -130,7 +130,7 @@ fn count_groups(transaction: &Transaction<'_>, group: &[Job]) -> Result<(), Stor
     Ok(())
 }
 
-fn count_hits(transaction: &Transaction<'_>, group: &[Job]) -> Result<(), StoreError> {
+fn count_hits(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, (u64, Time)> = HashMap::new();
     for (policy, at) in group.iter().flat_map(|job| &job.errors.hits) {
         let (hits, last) = counted.entry(policy).or_default();

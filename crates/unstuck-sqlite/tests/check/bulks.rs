@@ -1,6 +1,6 @@
 //! Each damage to a bulk action is found as what it is.
 
-use unstuck_sqlite::check::Promise;
+use unstuck_sqlite::verify::Promise;
 use unstuck_store::conformance::bulks::in_error;
 use unstuck_store::conformance::driver::Driver;
 

@@ -1,6 +1,6 @@
 //! Each damage to a store is found as what it is, and as nothing else.
 
-use unstuck_sqlite::check::{Promise, Report};
+use unstuck_sqlite::verify::{CheckReport, Promise};
 
 use crate::world::World;
 
@@ -8,7 +8,7 @@ use crate::world::World;
 type Damage = (&'static str, Promise, &'static str);
 
 /// Asserts that there are findings, all of this promise, and one that says this.
-fn assert_found(report: &Report, damage: &str, promise: Promise, said: &str) {
+fn assert_found(report: &CheckReport, damage: &str, promise: Promise, said: &str) {
     assert!(!report.is_clean(), "nothing is found after: {damage}");
     assert!(report.findings.iter().all(|finding| finding.promise == promise), "{damage}: {report:#?}");
     let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();

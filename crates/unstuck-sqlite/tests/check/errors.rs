@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::clock::{ClockRecord, Correction};
-use unstuck_core::command::{Command, Says};
+use unstuck_core::clock::{ClockCorrection, ClockRecord};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::FlowId;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{Criteria, Policy, PolicySwitch};
 use unstuck_core::time::{Millis, Time};
-use unstuck_sqlite::check::Promise;
+use unstuck_sqlite::verify::Promise;
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, sequence};
-use unstuck_store::contract::{PolicyAudit, PolicyChange, PolicyDeed};
+use unstuck_store::contract::{PolicyAudit, PolicyAuditKind, PolicyChange};
 
 use crate::fixture::{Closed, Temporary};
 
@@ -28,7 +28,7 @@ fn world(parks: bool) -> (Closed, BTreeMap<FlowId, Arc<Flow>>) {
         by: user(),
         policy: policy.id.clone(),
         name: policy.name.clone(),
-        what: PolicyDeed::Added,
+        what: PolicyAuditKind::Added,
         reason: None,
         before: None,
         after: Some(policy.clone()),
@@ -39,7 +39,7 @@ fn world(parks: bool) -> (Closed, BTreeMap<FlowId, Arc<Flow>>) {
         driver.pass(Millis(5));
         let run = driver.start(&flow);
         driver.work(run, 0);
-        driver.say(run, 0, Says::Fail { error: Box::new(Error::new(cause)), fatal: false });
+        driver.say(run, 0, Report::Fail { error: Box::new(Error::new(cause)), fatal: false });
         let (by, reason, unit) = (user(), None, None);
         match cause {
             "no such file" => drop(driver.act(run, Command::Acknowledge { unit, by, reason })),
@@ -139,7 +139,7 @@ fn errors_that_were_recorded_by_a_clock_that_was_ahead_are_as_promised_once_it_w
         connection.execute_batch(ahead).expect("done");
         if was_set_back {
             let mut clock = ClockRecord::default();
-            clock.add(Correction { from: Time(2_000), to: Time(1_000) });
+            clock.add(ClockCorrection { from: Time(2_000), to: Time(1_000) });
             let text = serde_json::to_string(&clock).expect("written");
             connection.execute("INSERT INTO meta (name, value) VALUES ('clock', ?1)", [text]).expect("done");
         }

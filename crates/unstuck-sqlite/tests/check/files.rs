@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use unstuck_sqlite::check::{MAX_FINDINGS_OF_A_PROMISE, Promise, check};
+use unstuck_sqlite::verify::{MAX_FINDINGS_OF_A_PROMISE, Promise, check};
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::contract::{FlowRecord, Store as _};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
-use unstuck_sqlite::check::{Report, check};
-use unstuck_sqlite::{Room, SqliteStore};
+use unstuck_sqlite::verify::{CheckReport, check};
+use unstuck_sqlite::{MemoryLimits, SqliteStore};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::FlowRecord;
 use unstuck_store::delegate_store;
@@ -16,7 +16,7 @@ use unstuck_store::delegate_store;
 /// A store in a folder that goes when it does.
 pub(crate) struct Temporary {
     store: Option<SqliteStore>,
-    room: Room,
+    room: MemoryLimits,
     closed: Closed,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct Closed {
 impl Temporary {
     /// One that keeps its runs in memory until they end.
     pub(crate) fn new() -> Temporary {
-        Temporary::with(Room::default())
+        Temporary::with(MemoryLimits::default())
     }
 
     /// One whose runs all park, as soon as they can.
     pub(crate) fn parking() -> Temporary {
-        Temporary::with(Room { max_runs: 0, max_tail: 0 })
+        Temporary::with(MemoryLimits { max_runs: 0, max_tail: 0 })
     }
 
-    pub(crate) fn with(room: Room) -> Temporary {
+    pub(crate) fn with(room: MemoryLimits) -> Temporary {
         let closed = Closed { folder: Arc::new(tempfile::tempdir().expect("a folder")) };
         let store = SqliteStore::open_with(closed.directory(), room).expect("opens");
         Temporary { store: Some(store), room, closed }
@@ -67,7 +67,7 @@ impl Closed {
     }
 
     /// Checks the store as it is now.
-    pub(crate) fn check(&self, flows: &BTreeMap<FlowId, Arc<Flow>>) -> Report {
+    pub(crate) fn check(&self, flows: &BTreeMap<FlowId, Arc<Flow>>) -> CheckReport {
         let mut compile = |record: &FlowRecord| {
             flows.get(&record.id).map(|flow| (**flow).clone()).ok_or_else(|| "nobody knows it".to_owned())
         };

@@ -1,15 +1,15 @@
 //! A store that Unstuck has written is as promised, at any moment of any life.
 
-use unstuck_core::command::{Command, Says, StartInput};
+use unstuck_core::command::{Command, Report, StartInput};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Kind, Step};
 use unstuck_core::random::Random;
-use unstuck_sqlite::Room;
-use unstuck_sqlite::check::{Progress, check};
+use unstuck_sqlite::MemoryLimits;
+use unstuck_sqlite::verify::{CheckProgress, check};
 use unstuck_store::conformance::driver::{Driver, large, user};
 use unstuck_store::conformance::flows::{action, limited, sequence, step};
-use unstuck_store::contract::{Filter, FlowRecord, Stage, Store as _};
-use unstuck_store::differential::agree;
+use unstuck_store::contract::{FlowRecord, RunFilter, Stage, Store as _};
+use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
 use crate::fixture::Temporary;
@@ -24,8 +24,9 @@ fn a_store_has_no_findings_at_any_moment_of_its_life() {
     for seed in seeds {
         let mut random = Random::new(seed);
         let mut one_of = |choices: [usize; 4]| choices[usize::try_from(random.between(0, 3)).unwrap_or(0)];
-        let room = Room { max_runs: one_of([0, 1, 4, 1_000]), max_tail: one_of([0, 5, 30, 1_000]) as u64 };
-        agree(MemoryStore::deferred, || Temporary::with(room), seed, 120);
+        let room =
+            MemoryLimits { max_runs: one_of([0, 1, 4, 1_000]), max_tail: one_of([0, 5, 30, 1_000]) as u64 };
+        check_stores_agree(MemoryStore::deferred, || Temporary::with(room), seed, 120);
     }
 }
 
@@ -42,7 +43,7 @@ fn an_engine_that_writes_while_a_check_reads_makes_no_findings() {
     driver.act(active[0], Command::Admit);
     while driver.store.settle(true).is_empty() {}
     let mut compile = |record: &FlowRecord| Ok((*flows[&record.id]).clone());
-    let mut meanwhile = |_: Progress| {
+    let mut meanwhile = |_: CheckProgress| {
         if active.len() < 20 {
             return;
         }
@@ -74,16 +75,16 @@ fn what_is_forgotten_leaves_nothing_behind() {
         (start.key, start.input) = (Some("k".into()), StartInput::New(large("input")));
     });
     let mut family = vec![parent];
-    for says in [Says::Complete { output: large("output") }, Says::Complete { output: large("output") }] {
+    for says in [Report::Complete { output: large("output") }, Report::Complete { output: large("output") }] {
         driver.deliver_all(9);
-        let newest = driver.store.list(&Filter::default(), None, 1).expect("lists")[0].id;
+        let newest = driver.store.list(&RunFilter::default(), None, 1).expect("lists")[0].id;
         family.push(newest);
         driver.work(newest, 0);
         driver.say(newest, 0, says);
         driver.deliver_all(9);
         if !driver.run(parent).is_final() {
             driver.work(parent, 1);
-            driver.say(parent, 1, Says::Fail { error: Box::new(Error::new("it broke")), fatal: true });
+            driver.say(parent, 1, Report::Fail { error: Box::new(Error::new("it broke")), fatal: true });
         }
     }
     assert!(family.iter().all(|run| driver.run(*run).is_final()));

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says, StartInput};
+use unstuck_core::command::{Command, Report, StartInput};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::{Flow, Kind, WaitFor};
 use unstuck_core::time::Millis;
-use unstuck_sqlite::check::Report;
+use unstuck_sqlite::verify::CheckReport;
 use unstuck_store::conformance::driver::{Driver, large, user};
 use unstuck_store::conformance::flows::{action, limited, sequence, step};
-use unstuck_store::contract::{Filter, Store as _};
+use unstuck_store::contract::{RunFilter, Store as _};
 
 use crate::fixture::{Closed, Temporary};
 
@@ -38,7 +38,7 @@ impl World {
         for step in 0..2 {
             driver.pass(Millis(5));
             driver.work(done, step);
-            driver.say(done, step, Says::Complete { output: large("output") });
+            driver.say(done, step, Report::Complete { output: large("output") });
         }
         call("done", done);
         call("queued", driver.start_with(&plain, |start| start.key = Some("second".into())));
@@ -57,7 +57,7 @@ impl World {
         for name in ["has", "wants"] {
             call(name, driver.start(&scarce));
         }
-        let first = driver.store.admissible(9).expect("reads");
+        let first = driver.store.admissible_runs(9).expect("reads");
         driver.act(first[0], Command::Admit);
         let Driver { store, flows, .. } = driver;
         World { closed: store.close(), flows, names }
@@ -85,7 +85,7 @@ impl World {
         connection.close().expect("closes");
     }
 
-    pub(crate) fn check(&self) -> Report {
+    pub(crate) fn check(&self) -> CheckReport {
         self.closed.check(&self.flows)
     }
 
@@ -97,5 +97,5 @@ impl World {
 
 /// The run that was made last.
 fn newest(driver: &mut Driver<Temporary>) -> RunId {
-    driver.store.list(&Filter::default(), None, 1).expect("lists")[0].id
+    driver.store.list(&RunFilter::default(), None, 1).expect("lists")[0].id
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unstuck_sqlite::{Hand, Options, SqliteStore};
+use unstuck_sqlite::{Options, SqliteStore, WriteMode};
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::contract::{Store as _, StoreError};
@@ -13,9 +13,9 @@ use crate::support::power::Power;
 /// Number 18, where no lock helps: nothing is locked on this disk.
 #[test]
 fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
-    let options = Options { hand: Hand::Caller, ..Options::default() };
+    let options = Options { hand: WriteMode::Caller, ..Options::default() };
     let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
-    driver.store.begin_life([1; 32]).expect("begins");
+    driver.store.open_session([1; 32]).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
     // Reading its history waits until it is durable.
@@ -30,7 +30,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     };
     driver.store.put_policies(policies.clone()).expect("it has the store still");
 
-    other.begin_life([1; 32]).expect("takes it over");
+    other.open_session([1; 32]).expect("takes it over");
     let process = std::process::id();
     let refused = driver.store.put_policies(policies).expect_err("refused");
     let wanted = format!("process {process} has taken it over while this process had it open");

@@ -1,8 +1,8 @@
 //! The embedded store keeps the contract, and agrees with the store in memory, whatever its limits.
 
 use unstuck_core::random::Random;
-use unstuck_sqlite::{Hand, Options, Room};
-use unstuck_store::differential::agree;
+use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
+use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::fixture::Fixture;
@@ -24,10 +24,10 @@ fn as_usual() -> Fixture {
 
 fn with_no_room_in_memory() -> Fixture {
     let options = Options {
-        room: Room { max_runs: 0, max_tail: 0 },
+        room: MemoryLimits { max_runs: 0, max_tail: 0 },
         payload_bytes: 0,
         checkpoint_pages: 1,
-        hand: Hand::Caller,
+        hand: WriteMode::Caller,
         ..Options::default()
     };
     Fixture::on_a_disk(options, Power::steady(1))
@@ -36,7 +36,7 @@ fn with_no_room_in_memory() -> Fixture {
 #[test]
 fn it_agrees_with_the_store_in_memory() {
     for seed in seeds(8) {
-        agree(MemoryStore::deferred, as_usual, seed, 120);
+        check_stores_agree(MemoryStore::deferred, as_usual, seed, 120);
     }
 }
 
@@ -45,15 +45,15 @@ fn it_agrees_with_small_limits() {
     for seed in seeds(40) {
         let options = small_limits(&mut Random::new(seed));
         let make = || Fixture::on_a_disk(options.clone(), Power::steady(seed));
-        agree(MemoryStore::deferred, make, seed, 150);
+        check_stores_agree(MemoryStore::deferred, make, seed, 150);
     }
 }
 
 #[test]
 fn it_agrees_with_small_limits_and_a_thread_that_writes() {
     for seed in seeds(20) {
-        let options = Options { hand: Hand::Thread, ..small_limits(&mut Random::new(seed)) };
+        let options = Options { hand: WriteMode::Thread, ..small_limits(&mut Random::new(seed)) };
         let make = || Fixture::on_a_disk(options.clone(), Power::steady(seed));
-        agree(MemoryStore::deferred, make, seed, 150);
+        check_stores_agree(MemoryStore::deferred, make, seed, 150);
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use unstuck_core::random::Random;
-use unstuck_sqlite::{Hand, Options};
-use unstuck_store::differential::agree;
+use unstuck_sqlite::{Options, WriteMode};
+use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::disk::Phase;
@@ -35,7 +35,7 @@ fn the_power_goes_at_any_moment() {
     for seed in &seeds {
         let options = small_limits(&mut Random::new(*seed));
         let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 60, &tally));
-        agree(MemoryStore::deferred, make, *seed, 60);
+        check_stores_agree(MemoryStore::deferred, make, *seed, 60);
     }
     let counts = tally.counts();
     let crashes: usize = counts.values().sum();
@@ -59,9 +59,9 @@ fn the_power_goes_while_a_thread_writes() {
     let tally = Tally::default();
     let seeds = seeds(30);
     for seed in &seeds {
-        let options = Options { hand: Hand::Thread, ..small_limits(&mut Random::new(*seed)) };
+        let options = Options { hand: WriteMode::Thread, ..small_limits(&mut Random::new(*seed)) };
         let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 60, &tally));
-        agree(MemoryStore::deferred, make, *seed, 60);
+        check_stores_agree(MemoryStore::deferred, make, *seed, 60);
     }
     let crashes: usize = tally.counts().values().sum();
     println!("{crashes} crashes");
@@ -78,7 +78,7 @@ fn syncs_fail_and_later_the_power_goes() {
         let options = small_limits(&mut Random::new(*seed));
         let power = || Power::failing(*seed, 200, &tally).with_failing_syncs();
         let make = || Fixture::on_a_disk(options.clone(), power());
-        agree(MemoryStore::deferred, make, *seed, 60);
+        check_stores_agree(MemoryStore::deferred, make, *seed, 60);
     }
     let failed = tally.failed_syncs();
     println!("{failed} syncs failed");

@@ -6,8 +6,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
-use unstuck_sqlite::{Hand, Options, Room, SqliteStore};
-use unstuck_store::contract::{Filter, Store as _, StoreError};
+use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, WriteMode};
+use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 use crate::support::fixture::Fixture;
 use crate::support::ledger::Ledger;
@@ -28,9 +28,9 @@ impl Sample {
     fn new() -> Sample {
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options {
-            room: Room { max_runs: 0, max_tail: 0 },
+            room: MemoryLimits { max_runs: 0, max_tail: 0 },
             checkpoint_pages: 1_000,
-            hand: Hand::Caller,
+            hand: WriteMode::Caller,
             ..Options::default()
         };
         let mut ledger = Ledger::new(Fixture::in_this_folder(folder.path(), options));
@@ -170,7 +170,7 @@ fn a_damaged_page_is_told_to_whoever_reads_it() {
 
 /// Every run with its history and its input, newest first.
 fn read_all(store: &mut SqliteStore) -> Result<Vec<Run>, StoreError> {
-    let runs = store.list(&Filter::default(), None, usize::MAX)?;
+    let runs = store.list(&RunFilter::default(), None, usize::MAX)?;
     for run in &runs {
         let history = store.history(run.id, 0, usize::MAX)?;
         assert_eq!(history.len() as u64, run.seq);

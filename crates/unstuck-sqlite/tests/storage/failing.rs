@@ -1,14 +1,14 @@
 //! A failing disk: it says which call failed, stops where going on could lose something, and nothing acknowledged is lost.
 
 use rusqlite::ffi;
-use unstuck_sqlite::{Hand, Options, Room};
-use unstuck_store::contract::{Filter, Store as _, StoreError};
+use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
+use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 use crate::support::faults::{Fault, Op, Which};
 use crate::support::ledger::Ledger;
 
 fn options() -> Options {
-    Options { hand: Hand::Caller, checkpoint_pages: 4, ..Options::default() }
+    Options { hand: WriteMode::Caller, checkpoint_pages: 4, ..Options::default() }
 }
 
 fn fault(op: Op, which: Option<Which>, after: usize, code: i32) -> Fault {
@@ -28,7 +28,7 @@ const WHILE_RUNNING: [(Op, Which, i32, &str); 6] = [
 #[test]
 fn a_call_that_fails_stops_it_and_nothing_is_lost() {
     for (op, which, code, says) in WHILE_RUNNING {
-        for hand in [Hand::Caller, Hand::Thread] {
+        for hand in [WriteMode::Caller, WriteMode::Thread] {
             let mut ledger = Ledger::on_a_disk(Options { hand, ..options() });
             ledger.start_all(5);
             ledger.fixture().disk().inner().add_fault(fault(op, Some(which), 0, code));
@@ -59,10 +59,10 @@ fn assert_stopped(ledger: &mut Ledger, error: &StoreError, case: &str) {
         store.begin().err(),
         store.run(run).err(),
         store.history(run, 0, 1).err(),
-        store.list(&Filter::default(), None, 1).err(),
+        store.list(&RunFilter::default(), None, 1).err(),
         store.run_of_key("f", "k").err(),
         store.next_due().err(),
-        store.begin_life([0; 32]).err(),
+        store.open_session([0; 32]).err(),
         store.begin().err(),
     ];
     for told in told {
@@ -73,7 +73,7 @@ fn assert_stopped(ledger: &mut Ledger, error: &StoreError, case: &str) {
 /// What a reader cannot read is the reader's trouble: nothing else is touched.
 #[test]
 fn a_read_that_fails_is_told_to_whoever_reads() {
-    let room = Room { max_runs: 0, max_tail: 0 };
+    let room = MemoryLimits { max_runs: 0, max_tail: 0 };
     let mut ledger = Ledger::on_a_disk(Options { room, ..options() });
     ledger.start_all(300);
     ledger.restart().expect("opens");

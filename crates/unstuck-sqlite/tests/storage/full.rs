@@ -1,13 +1,13 @@
 //! A full disk: new work is refused, reads go on, nothing is lost, and all goes on by itself once there is room.
 
 use rusqlite::ffi;
-use unstuck_sqlite::{Hand, Options};
+use unstuck_sqlite::{Options, WriteMode};
 use unstuck_store::contract::{NewFlow, PutFlowError, Store as _, StoreError};
 
 use crate::support::faults::{Fault, Op, Which};
 use crate::support::ledger::Ledger;
 
-fn options(hand: Hand) -> Options {
+fn options(hand: WriteMode) -> Options {
     Options { hand, checkpoint_pages: 16, ..Options::default() }
 }
 
@@ -22,7 +22,8 @@ fn another_flow() -> NewFlow {
 
 #[test]
 fn it_refuses_new_work_and_goes_on_by_itself() {
-    for (hand, more) in [Hand::Thread, Hand::Caller].into_iter().flat_map(|hand| [(hand, 0), (hand, 70_000)])
+    for (hand, more) in
+        [WriteMode::Thread, WriteMode::Caller].into_iter().flat_map(|hand| [(hand, 0), (hand, 70_000)])
     {
         let mut ledger = Ledger::on_a_disk(options(hand));
         ledger.start_all(20);
@@ -53,7 +54,7 @@ fn it_refuses_new_work_and_goes_on_by_itself() {
 /// Looking for room costs one small write, and memory is read again once, however often somebody asks.
 #[test]
 fn asking_again_does_not_read_everything_again() {
-    let mut ledger = Ledger::on_a_disk(options(Hand::Caller));
+    let mut ledger = Ledger::on_a_disk(options(WriteMode::Caller));
     ledger.start_all(200);
     ledger.fixture().disk().inner().faults.set_room(Some(0));
     ledger.start_until_it_fails();
@@ -77,7 +78,7 @@ fn asking_again_does_not_read_everything_again() {
 /// SQLite says it in other words when there is no room for the memory that connections share.
 #[test]
 fn no_room_for_shared_memory_is_a_full_disk() {
-    let mut ledger = Ledger::on_a_disk(options(Hand::Caller));
+    let mut ledger = Ledger::on_a_disk(options(WriteMode::Caller));
     ledger.start_all(3);
     let code = ffi::SQLITE_IOERR_SHMSIZE;
     ledger.fixture().disk().inner().add_fault(Fault { op: Op::Map, which: None, after: 0, times: 1, code });
@@ -88,7 +89,7 @@ fn no_room_for_shared_memory_is_a_full_disk() {
 
 #[test]
 fn opening_says_so_and_loses_nothing() {
-    let mut ledger = Ledger::on_a_disk(options(Hand::Caller));
+    let mut ledger = Ledger::on_a_disk(options(WriteMode::Caller));
     ledger.start_all(100);
     // The process dies with something in its log that the database has no room for.
     ledger.lose_process(false);

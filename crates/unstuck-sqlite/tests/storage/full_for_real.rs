@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use unstuck_sqlite::{Hand, Options};
+use unstuck_sqlite::{Options, WriteMode};
 use unstuck_store::contract::{Store as _, StoreError};
 
 use crate::support::fixture::Fixture;
@@ -74,7 +74,7 @@ fn a_limit_of_the_size_of_files_is_a_full_disk() {
 
 /// Fills the disk up, makes room, and goes on; then the same with a store that is opened when there is no room.
 fn fill_up(folder: &Path, make_room: impl FnOnce(&Path)) {
-    let options = Options { hand: Hand::Thread, checkpoint_pages: 30, ..Options::default() };
+    let options = Options { hand: WriteMode::Thread, checkpoint_pages: 30, ..Options::default() };
     let mut ledger = Ledger::new(Fixture::in_this_folder(&folder.join("store"), options));
     ledger.start_all(10);
     for _ in 0..3 {

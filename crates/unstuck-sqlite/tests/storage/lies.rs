@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use unstuck_core::random::Random;
-use unstuck_store::differential::agree;
+use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
 use crate::support::faults::{Lies, Which};
@@ -17,7 +17,7 @@ fn is_caught(lies: Lies) -> bool {
         let options = small_limits(&mut Random::new(seed));
         let power = || Power::failing(seed, 60, &Tally::default()).lying(lies);
         let make = || Fixture::on_a_disk(options.clone(), power());
-        catch_unwind(AssertUnwindSafe(|| agree(MemoryStore::deferred, make, seed, 60))).is_err()
+        catch_unwind(AssertUnwindSafe(|| check_stores_agree(MemoryStore::deferred, make, seed, 60))).is_err()
     })
 }
 

@@ -1,8 +1,8 @@
 //! What is over costs nothing: no memory, and no time when a store is opened.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::json::Json;
-use unstuck_sqlite::{Hand, Options, Room};
+use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, limited, sequence};
 use unstuck_store::conformance::settle;
@@ -12,14 +12,14 @@ use crate::support::power::Power;
 
 /// So many runs that are over, each with a slot that it had, and three that wait; then it is opened again.
 fn opened_with(over: usize) -> Driver<Fixture> {
-    let options = Options { hand: Hand::Caller, ..Options::default() };
+    let options = Options { hand: WriteMode::Caller, ..Options::default() };
     let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
     let flow = driver.keep(limited(sequence("f", vec![action("a")]), 5));
     for _ in 0..over {
         let run = driver.start(&flow);
         driver.act(run, Command::Admit);
         driver.work(run, 0);
-        driver.say(run, 0, Says::Complete { output: Json::NULL });
+        driver.say(run, 0, Report::Complete { output: Json::NULL });
         assert_eq!(settle(&mut driver.store, 5), []);
     }
     assert_eq!(driver.store.store().runs_in_memory(), 0, "what is over has left");
@@ -48,8 +48,8 @@ fn opening_reads_what_goes_on_and_not_what_is_over() {
 
 /// A store with this room, in which a run waits and is busy: each time one more has been started, and waits too, it is paused
 /// and goes on again.
-fn with_a_busy_run(room: Room, others: usize) -> Driver<Fixture> {
-    let options = Options { hand: Hand::Caller, room, ..Options::default() };
+fn with_a_busy_run(room: MemoryLimits, others: usize) -> Driver<Fixture> {
+    let options = Options { hand: WriteMode::Caller, room, ..Options::default() };
     let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let busy = driver.start(&flow);
@@ -66,7 +66,7 @@ fn with_a_busy_run(room: Room, others: usize) -> Driver<Fixture> {
 /// The row of a busy run is behind, and so the log since its start is read. What other runs have there is in their rows.
 #[test]
 fn opening_reads_no_run_whose_row_has_all_of_it() {
-    let mut driver = with_a_busy_run(Room { max_runs: 2, max_tail: 1_000 }, 50);
+    let mut driver = with_a_busy_run(MemoryLimits { max_runs: 2, max_tail: 1_000 }, 50);
     driver.store.close();
     driver.store.restart().expect("opens");
     let found = driver.store.store().runs_in_memory();
@@ -76,7 +76,7 @@ fn opening_reads_no_run_whose_row_has_all_of_it() {
 /// To make the state of a busy run again would cost all of its history.
 #[test]
 fn a_busy_run_stays_in_memory_while_the_rows_keep_up_with_the_log() {
-    let mut driver = with_a_busy_run(Room { max_runs: 1_000, max_tail: 10 }, 50);
+    let mut driver = with_a_busy_run(MemoryLimits { max_runs: 1_000, max_tail: 10 }, 50);
     assert_eq!(driver.store.store().runs_in_memory(), 51);
     driver.store.close();
     driver.store.restart().expect("opens");

@@ -5,22 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::errors::open_error;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::log::{AttemptLog, LogRecord, Tail};
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_core::wakeup::slot_use;
-use unstuck_sqlite::check::check;
-use unstuck_sqlite::{Options, Room, SqliteStore, StoredKind};
+use unstuck_core::wakeup::slot_claim;
+use unstuck_sqlite::verify::check;
+use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence};
 use unstuck_store::contract::{
-    ErrorFilter, Filter, FlowRecord, Locked, NewFlow, OpenFilter, RunChange, RunLogs, Stage, Store,
+    ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage, Store,
 };
 
 const SCHEMA_1: &str = include_str!("older/schema-1.sql");
@@ -62,15 +62,15 @@ fn assert_clean(folder: &Path, flows: &BTreeMap<FlowId, Arc<Flow>>) {
 
 /// What an engine does when it starts: it looks at the runs that nobody has looked at yet, here at most so many.
 fn examine(driver: &mut Driver<SqliteStore>, most: usize) {
-    let runs = driver.store.unexamined(None, most).expect("reads");
+    let runs = driver.store.needs_backfill(None, most).expect("reads");
     driver.store.begin().expect("begins");
-    let mut stage = Stage { at: driver.now, examined: runs.clone(), ..Stage::default() };
+    let mut stage = Stage { at: driver.now, backfilled: runs.clone(), ..Stage::default() };
     for locked in driver.store.lock(&runs).expect("locks") {
         let Locked::Here(run) = locked else { panic!("it is there") };
         let flow = driver.flow_of(&run).clone();
         let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
         stage.runs.push(RunChange {
-            slot: slot_use(&run, &flow),
+            slot: slot_claim(&run, &flow),
             open_errors: units.into_iter().map(|unit| (unit, open_error(&run, &flow, unit))).collect(),
             run,
             flow: flow.name.clone(),
@@ -85,13 +85,13 @@ fn examine(driver: &mut Driver<SqliteStore>, most: usize) {
 }
 
 fn open(driver: &mut Driver<SqliteStore>) -> Vec<(RunId, String)> {
-    let open = driver.store.open_errors(&OpenFilter::default(), None, 99).expect("reads");
+    let open = driver.store.open_errors(&OpenErrorFilter::default(), None, 99).expect("reads");
     open.into_iter().map(|error| (error.record.run, error.record.action.to_string())).collect()
 }
 
 #[test]
 fn what_was_in_error_before_is_found_once_somebody_has_looked() {
-    for room in [Room::default(), Room { max_runs: 0, max_tail: 0 }] {
+    for room in [MemoryLimits::default(), MemoryLimits { max_runs: 0, max_tail: 0 }] {
         let folder = old_store();
         let reopen = || SqliteStore::open_with(folder.path(), room).expect("opens");
         let mut store = reopen();
@@ -99,14 +99,14 @@ fn what_was_in_error_before_is_found_once_somebody_has_looked() {
         let mut driver = Driver::new(store);
         driver.flows.clone_from(&flows);
         driver.resume();
-        let all = driver.store.list(&Filter::default(), None, 99).expect("lists");
+        let all = driver.store.list(&RunFilter::default(), None, 99).expect("lists");
         assert_eq!(all.len(), 10);
         let switch = driver.store.policy_switch();
         assert_eq!(switch, Ok(unstuck_core::policy::PolicySwitch::default()), "nobody had paused there");
         let live: Vec<RunId> = all.iter().rev().filter(|run| !run.is_final()).map(|run| run.id).collect();
-        let unexamined = driver.store.unexamined(None, 99).expect("reads");
+        let unexamined = driver.store.needs_backfill(None, 99).expect("reads");
         assert!(live.iter().all(|run| unexamined.contains(run)), "{unexamined:?}");
-        assert_eq!(driver.store.unexamined(Some(unexamined[1]), 2), Ok(unexamined[2..4].to_vec()));
+        assert_eq!(driver.store.needs_backfill(Some(unexamined[1]), 2), Ok(unexamined[2..4].to_vec()));
         assert_eq!(open(&mut driver), []);
         assert_clean(folder.path(), &flows);
 
@@ -116,7 +116,7 @@ fn what_was_in_error_before_is_found_once_somebody_has_looked() {
             let (store, rest) = driver.split();
             drop(store);
             driver = rest.continue_with(reopen());
-            assert_eq!(driver.store.unexamined(None, 99).map(|runs| runs.len()), Ok(left));
+            assert_eq!(driver.store.needs_backfill(None, 99).map(|runs| runs.len()), Ok(left));
             assert_clean(folder.path(), &flows);
         }
         let in_error = |state: RunState| all.iter().rev().filter(move |run| run.state() == state);
@@ -137,7 +137,7 @@ fn what_was_in_error_before_is_found_once_somebody_has_looked() {
         driver.act(run, Command::Resume { unit: None, by, reason: None, changes });
         assert_eq!(open(&mut driver), expected[1..], "from now on it is as with any other run");
         driver.work(run, 0);
-        driver.say(run, 0, Says::Fail { error: Box::new(Error::new("connection reset")), fatal: false });
+        driver.say(run, 0, Report::Fail { error: Box::new(Error::new("connection reset")), fatal: false });
         assert_eq!(driver.store.errors(&ErrorFilter::default(), None, 9).map(|all| all.len()), Ok(1));
         drop(driver);
         assert_clean(folder.path(), &flows);
@@ -152,13 +152,13 @@ fn a_run_that_is_forgotten_need_not_be_looked_at() {
     let mut driver = Driver::new(store);
     driver.flows = flows;
     driver.resume();
-    let unexamined = driver.store.unexamined(None, 99).expect("reads");
+    let unexamined = driver.store.needs_backfill(None, 99).expect("reads");
     let run = unexamined[0];
     driver.act(run, Command::Cancel { by: user(), reason: None });
     driver.store.begin().expect("begins");
     driver.store.lock(&[run]).expect("locks");
     driver.store.stage(Stage { at: driver.now, forgotten: vec![run], ..Stage::default() }).expect("forgets");
-    assert_eq!(driver.store.unexamined(None, 99), Ok(unexamined[1..].to_vec()));
+    assert_eq!(driver.store.needs_backfill(None, 99), Ok(unexamined[1..].to_vec()));
 }
 
 fn compile(record: &FlowRecord) -> Result<Flow, String> {
@@ -178,7 +178,7 @@ fn sums(folder: &Path, table: &str) -> Vec<Option<i64>> {
 fn rows_from_before_checksums_are_read_and_those_after_have_one() {
     let folder = store_of(SCHEMA_3);
     let mut store = SqliteStore::open(folder.path()).expect("opens");
-    let all = store.list(&Filter::default(), None, 9).expect("lists");
+    let all = store.list(&RunFilter::default(), None, 9).expect("lists");
     assert_eq!(all.iter().map(|run| run.state().word()).collect::<Vec<_>>(), ["waiting", "completed"]);
     let mut payloads = Vec::new();
     for event in store.history(all[1].id, 0, 9).expect("reads") {
@@ -204,11 +204,11 @@ fn rows_from_before_checksums_are_read_and_those_after_have_one() {
 fn a_store_from_before_logs_keeps_them_from_now_on() {
     let folder = store_of(SCHEMA_3);
     let mut store = SqliteStore::open(folder.path()).expect("opens");
-    let run = store.list(&Filter::default(), None, 9).expect("lists")[1].id;
+    let run = store.list(&RunFilter::default(), None, 9).expect("lists")[1].id;
     assert_eq!(store.logs(run), Ok(RunLogs::default()));
     store.begin().expect("begins");
     let Some(Locked::Here(locked)) = store.lock(&[run]).expect("locks").pop() else { panic!("it is there") };
-    let unit = UnitRef::step(StepIx(0));
+    let unit = UnitRef::step(StepIndex(0));
     let attempt = AttemptId { run, generation: locked.generation, unit, attempt: 1 };
     let stdout = Tail { text: "printed".into(), bytes: 8, cut: false };
     let at = store.last_time().expect("reads").expect("there is one");
@@ -245,7 +245,7 @@ fn a_flow_from_before_the_order_of_steps_was_kept_gets_it_when_it_is_put_again()
 #[test]
 fn a_store_of_schema_5_still_lists_what_is_open() {
     let folder = tempfile::tempdir().expect("a folder");
-    let room = Room { max_runs: 0, max_tail: 0 };
+    let room = MemoryLimits { max_runs: 0, max_tail: 0 };
     let mut driver = Driver::new(SqliteStore::open_with(folder.path(), room).expect("opens"));
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
@@ -260,7 +260,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     drop(connection);
     let mut store = SqliteStore::open(folder.path()).expect("opens");
     let states = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
-    let open = store.list(&Filter { states, ..Filter::default() }, None, 9).expect("lists");
+    let open = store.list(&RunFilter { states, ..RunFilter::default() }, None, 9).expect("lists");
     assert_eq!(open.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
     drop(store);
     assert_clean(folder.path(), &flows);
@@ -270,7 +270,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
 fn a_store_of_schema_7_is_whole_and_shows_what_it_showed() {
     let folder = store_of(SCHEMA_7);
     let mut store = SqliteStore::open(folder.path()).expect("opens");
-    let runs = store.list(&Filter::default(), None, 99).expect("lists");
+    let runs = store.list(&RunFilter::default(), None, 99).expect("lists");
     let states: Vec<&str> = runs.iter().map(|run| run.state().word()).collect();
     let expected = [
         "running",
@@ -291,7 +291,7 @@ fn a_store_of_schema_7_is_whole_and_shows_what_it_showed() {
     assert_eq!(states, expected);
     let generations: u32 = runs.iter().map(|run| run.generation).sum();
     assert_eq!(generations, 15, "one of them was rerun");
-    let open = store.open_errors(&OpenFilter::default(), None, 99).expect("reads");
+    let open = store.open_errors(&OpenErrorFilter::default(), None, 99).expect("reads");
     assert_eq!(open.iter().filter(|error| error.resume.is_some()).count(), 1);
     assert_eq!(store.policies().expect("reads").len(), 2);
     assert!(store.policy_switch().expect("reads").paused().is_some());
@@ -307,7 +307,7 @@ fn rows_of_schema_7_are_read_and_written_as_they_were() {
         let (kind, text) = line.split_once('\t').expect("a kind and a text");
         let known =
             StoredKind::ALL.into_iter().find(|known| format!("{known:?}") == kind).expect("a known kind");
-        assert_eq!(known.written_again(text).as_deref(), Ok(text), "{kind}");
+        assert_eq!(known.read_and_write(text).as_deref(), Ok(text), "{kind}");
         seen.push(known);
     }
     assert!(StoredKind::ALL.iter().all(|kind| seen.contains(kind)), "{seen:?}");

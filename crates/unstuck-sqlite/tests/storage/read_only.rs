@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use unstuck_sqlite::{SqliteStore, check, copy, info, is_writable};
+use unstuck_sqlite::{SqliteStore, copy, info, is_writable, verify};
 use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
-use unstuck_store::contract::{Filter, Store as _, StoreError};
+use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 /// Names the folder, for the process that is started by somebody else than root, or with mounts of its own.
 const FOLDER: &str = "UNSTUCK_TEST_FOLDER";
@@ -23,7 +23,7 @@ fn is_root() -> bool {
 fn make(folder: &Path) {
     let open = folder.join("open");
     let mut driver = Driver::new(SqliteStore::open(&open).expect("opens"));
-    driver.store.begin_life([7; 32]).expect("begins");
+    driver.store.open_session([7; 32]).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     driver.work(runs[0], 0);
@@ -59,7 +59,7 @@ fn read_all(folder: &Path, backup: &Path) {
         assert!(SqliteStore::open(&store).is_err(), "{name} cannot be owned");
         let before = snapshot(&store);
         let mut opened = SqliteStore::open_for_reading(&store).expect("opens");
-        let runs = opened.list(&Filter::default(), None, 100).expect("listed");
+        let runs = opened.list(&RunFilter::default(), None, 100).expect("listed");
         assert_eq!(runs.len(), 50, "{name}");
         let mut events = |run: usize| opened.history(runs[run].id, 0, 10).expect("read").len();
         assert!(events(0) == 1 && events(49) > 1, "{name}: the first one has gone on");
@@ -68,12 +68,12 @@ fn read_all(folder: &Path, backup: &Path) {
         drop(opened);
         assert_eq!(info(&store).expect("told").runs.values().sum::<u64>(), 50, "{name}");
         let compile = &mut |_: &_| Err("unknown".to_owned());
-        let report = check::check(&store, compile, &mut |_| ()).expect("checked");
+        let report = verify::check(&store, compile, &mut |_| ()).expect("checked");
         assert_eq!(report.runs, 50, "{name}");
         let copied = backup.join(name);
         copy(&store, &copied).expect("copied");
         let mut copied = SqliteStore::open(&copied).expect("opens");
-        assert_eq!(copied.list(&Filter::default(), None, 100).expect("listed").len(), 50, "{name}");
+        assert_eq!(copied.list(&RunFilter::default(), None, 100).expect("listed").len(), 50, "{name}");
         assert_eq!(snapshot(&store), before, "{name} is as it was");
     }
 }

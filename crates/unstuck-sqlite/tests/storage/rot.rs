@@ -10,9 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use unstuck_core::id::PayloadId;
 use unstuck_core::random::Random;
-use unstuck_sqlite::check::check;
-use unstuck_sqlite::{Hand, Options, Room, SqliteStore, copy, info};
-use unstuck_store::contract::{Filter, FlowRecord, Store as _, StoreError};
+use unstuck_sqlite::verify::check;
+use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, WriteMode, copy, info};
+use unstuck_store::contract::{FlowRecord, RunFilter, Store as _, StoreError};
 
 use crate::support::fixture::Fixture;
 use crate::support::ledger::Ledger;
@@ -21,9 +21,9 @@ const DATABASE: &str = "unstuck.db";
 const LOG: &str = "unstuck.db-wal";
 
 /// The files of a store whose process has died: some runs in the database, some in the log.
-fn files(room: Room) -> (Vec<u8>, Vec<u8>) {
+fn files(room: MemoryLimits) -> (Vec<u8>, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { room, checkpoint_pages: 1_000, hand: Hand::Caller, ..Options::default() };
+    let options = Options { room, checkpoint_pages: 1_000, hand: WriteMode::Caller, ..Options::default() };
     let mut ledger = Ledger::new(Fixture::in_this_folder(folder.path(), options));
     ledger.start_all(20);
     ledger.restart().expect("opens");
@@ -63,13 +63,13 @@ fn copy_of(folder: &Path) -> Result<usize, StoreError> {
     let to = to.path().join("copy");
     copy(folder, &to)?;
     let mut store = SqliteStore::open(&to).expect("a copy that was made can be opened");
-    Ok(store.list(&Filter::default(), None, usize::MAX)?.len())
+    Ok(store.list(&RunFilter::default(), None, usize::MAX)?.len())
 }
 
 /// Opens a store and reads all that there is in it.
 fn open_and_read(folder: &Path) -> Result<(), StoreError> {
     let mut store = SqliteStore::open(folder)?;
-    let runs = store.list(&Filter::default(), None, usize::MAX)?;
+    let runs = store.list(&RunFilter::default(), None, usize::MAX)?;
     for run in &runs {
         let mut payloads = Vec::new();
         for event in store.history(run.id, 0, usize::MAX)? {
@@ -113,8 +113,8 @@ fn with_other_numbers(value: &Value) -> Vec<Value> {
 /// as a row from before checksums has none, whatever cannot be is refused with a sentence.
 #[test]
 fn damage_that_parses_is_a_sentence_and_never_a_panic() {
-    let room = Room { max_runs: 0, max_tail: 0 };
-    for (room, is_parked) in [(room, true), (Room::default(), false)] {
+    let room = MemoryLimits { max_runs: 0, max_tail: 0 };
+    for (room, is_parked) in [(room, true), (MemoryLimits::default(), false)] {
         let (database, log) = files(room);
         let folder = folder_with(&database, &log);
         drop(SqliteStore::open_with(folder.path(), room).expect("opens"));
@@ -160,7 +160,7 @@ fn damage_that_parses_is_a_sentence_and_never_a_panic() {
 /// too, unless the copy is whole all the same.
 #[test]
 fn whatever_opening_refuses_check_and_copy_refuse_too() {
-    let (database, log) = files(Room::default());
+    let (database, log) = files(MemoryLimits::default());
     let mut random = Random::new(14);
     let (mut refused, mut by_log) = (0, 0);
     for round in 0..150_u64 {
@@ -191,7 +191,7 @@ fn whatever_opening_refuses_check_and_copy_refuse_too() {
 /// Issue 10, number 15: a payload that is damaged is told with what it is, and everything else can be read.
 #[test]
 fn a_damaged_payload_is_told_with_what_it_is_and_harms_nothing_else() {
-    let (database, log) = files(Room::default());
+    let (database, log) = files(MemoryLimits::default());
     let folder = folder_with(&database, &log);
     drop(SqliteStore::open(folder.path()).expect("opens"));
     let connection = Connection::open(folder.path().join(DATABASE)).expect("opens");
@@ -212,7 +212,7 @@ fn a_damaged_payload_is_told_with_what_it_is_and_harms_nothing_else() {
     assert!(matches!(&error, StoreError::Damaged(what) if what.starts_with(&says)), "{error}");
     assert!(error.to_string().contains("cancel and forget this run and start it again"), "{error}");
     for other in
-        store.list(&Filter::default(), None, 99).expect("lists").iter().filter(|other| other.id != run)
+        store.list(&RunFilter::default(), None, 99).expect("lists").iter().filter(|other| other.id != run)
     {
         let mut payloads = Vec::new();
         for event in store.history(other.id, 0, 9).expect("reads") {

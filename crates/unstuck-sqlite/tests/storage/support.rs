@@ -10,7 +10,7 @@ pub(crate) mod power;
 pub(crate) mod vfs;
 
 use unstuck_core::random::Random;
-use unstuck_sqlite::{Hand, Options, Room};
+use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
 
 /// The seeds of a randomised test: so many, or the one that `UNSTUCK_SEED` names.
 pub(crate) fn seeds(count: u64) -> Vec<u64> {
@@ -23,12 +23,15 @@ pub(crate) fn seeds(count: u64) -> Vec<u64> {
 /// Limits so small that runs park, leave and come back all the time; everything happens in the same order every time.
 pub(crate) fn small_limits(random: &mut Random) -> Options {
     Options {
-        room: Room { max_runs: one_of(random, &[0, 1, 3, 8]), max_tail: one_of(random, &[0, 4, 20, 1_000]) },
+        room: MemoryLimits {
+            max_runs: one_of(random, &[0, 1, 3, 8]),
+            max_tail: one_of(random, &[0, 4, 20, 1_000]),
+        },
         max_parked: one_of(random, &[1, 2, 50]),
         max_group: one_of(random, &[1, 2, 5, 64]),
         payload_bytes: one_of(random, &[0, 500, 1_000_000]),
         checkpoint_pages: one_of(random, &[1, 4, 16, 64]),
-        hand: Hand::Caller,
+        hand: WriteMode::Caller,
         ..Options::default()
     }
 }

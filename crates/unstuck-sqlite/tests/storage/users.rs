@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use unstuck_sqlite::{SqliteStore, check, check_access, copy, info};
+use unstuck_sqlite::{SqliteStore, check_access, copy, info, verify};
 use unstuck_store::contract::Store as _;
 
 use crate::read_only::again;
@@ -38,7 +38,7 @@ fn refusals(store: &Path, folder: &Path) -> Vec<String> {
         SqliteStore::open(store).expect_err("refused").to_string(),
         SqliteStore::open_for_reading(store).expect_err("refused").to_string(),
         info(store).expect_err("refused").to_string(),
-        check::check(store, compile, &mut |_| ()).expect_err("refused").to_string(),
+        verify::check(store, compile, &mut |_| ()).expect_err("refused").to_string(),
         copy(store, &folder.join("copy")).expect_err("refused").to_string(),
     ]
 }
@@ -53,7 +53,7 @@ fn a_store_and_its_copies_are_for_their_user_alone_also_what_exists() {
         set_mode(path, 0o755);
     }
     let mut store = SqliteStore::open(&here).expect("opens");
-    store.begin_life([7; 32]).expect("begins");
+    store.open_session([7; 32]).expect("begins");
     assert_private(&here);
     copy(&here, &there).expect("copied");
     assert_private(&there);
@@ -67,7 +67,7 @@ fn a_store_and_its_copies_are_for_their_user_alone_also_what_exists() {
         set_mode(&here.join(name), 0o644);
     }
     let mut store = SqliteStore::open(&here).expect("opens");
-    store.begin_life([7; 32]).expect("begins");
+    store.open_session([7; 32]).expect("begins");
     assert_private(&here);
     for name in FILES {
         assert!(here.join(name).exists(), "{name} was looked at");

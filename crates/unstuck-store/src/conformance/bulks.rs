@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{
-    Bulk, BulkAction, BulkRerun, BulkState, Counts, Pace, ResultKind, Target, TargetResult,
+    Bulk, BulkAction, BulkCounts, BulkRerun, BulkState, Pace, ResultKind, Target, TargetResult,
 };
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::unit::UnitRef;
 
 use crate::conformance::contents::contents;
@@ -62,7 +62,7 @@ pub fn targets_without_a_bulk_action_are_gone_with_the_next_life<S: TestStore>(m
     let (bulk, targets) = resume_of(&mut driver, &[RunId(1), RunId(2)]);
     driver.store.put_targets(bulk.id, targets.clone()).expect("puts");
     let mut store = driver.store.reopen();
-    store.begin_life([1; 32]).expect("begins");
+    store.open_session([1; 32]).expect("begins");
     assert_eq!(store.bulks(false, None, 9), Ok(vec![]));
     is_conflict(&store.put_bulk(bulk.clone()));
     store.put_targets(bulk.id, targets).expect("they are put anew");
@@ -74,7 +74,7 @@ pub fn a_bulk_action_goes_on_with_the_runs<S: TestStore>(make: &mut dyn FnMut() 
     let (mut driver, bulk, runs) = in_error(make(), 3);
     driver.go_on(bulk, 2).expect("stages");
     let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
-    assert_eq!((found.next, found.counts), (2, Counts { under_way: 2, ..Counts::default() }));
+    assert_eq!((found.next, found.counts), (2, BulkCounts { under_way: 2, ..BulkCounts::default() }));
     assert_eq!(results(&mut driver, bulk), [ResultKind::Resumed, ResultKind::Resumed, ResultKind::Pending]);
     let next = driver.store.next_targets(bulk, found.next, 9).expect("reads");
     assert_eq!(next.iter().map(|target| target.run).collect::<Vec<_>>(), [runs[2]]);
@@ -237,7 +237,7 @@ pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() ->
     let (bulk, targets) = resume_of(&mut driver, &[run]);
     let id = put(&mut driver, Bulk { action: BulkAction::Forget, left_out: 4, ..bulk }, targets);
     let mut bulk = driver.bulks[&id].clone();
-    bulk.acted(&TargetResult::Forgotten, driver.now);
+    bulk.record_acted(&TargetResult::Forgotten, driver.now);
     driver.store.begin().expect("begins");
     driver.store.lock(&[run]).expect("locks");
     let bulks = vec![BulkChange { bulk, results: vec![(0, TargetResult::Forgotten)] }];
@@ -275,7 +275,7 @@ pub fn every_result_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
 fn one_that_ends<S: TestStore>(driver: &mut Driver<S>, flow: &Arc<Flow>) -> RunId {
     let run = driver.start(flow);
     driver.work(run, 0);
-    driver.say(run, 0, Says::Fail { error: Box::new(Error::new("it broke")), fatal: true });
+    driver.say(run, 0, Report::Fail { error: Box::new(Error::new("it broke")), fatal: true });
     run
 }
 
@@ -299,7 +299,7 @@ fn one_in_error<S: TestStore>(driver: &mut Driver<S>, flow: &Arc<Flow>) -> RunId
 /// A bulk action that resumes the first steps of these runs, which need not be there.
 fn resume_of<S: Store>(driver: &mut Driver<S>, runs: &[RunId]) -> (Bulk, Vec<Target>) {
     let id = BulkId(driver.new_id().0);
-    let unit = Some(UnitRef::step(StepIx(0)));
+    let unit = Some(UnitRef::step(StepIndex(0)));
     let target = |(place, run): (u64, &RunId)| {
         let result = TargetResult::Pending;
         Target { place, run: *run, unit, result }
@@ -324,16 +324,16 @@ fn results<S: Store>(driver: &mut Driver<S>, bulk: BulkId) -> Vec<ResultKind> {
     targets.iter().map(|target| target.result.kind()).collect()
 }
 
-fn counts(passed: u64, failed: u64) -> Counts {
-    Counts { passed, failed, ..Counts::default() }
+fn counts(passed: u64, failed: u64) -> BulkCounts {
+    BulkCounts { passed, failed, ..BulkCounts::default() }
 }
 
-fn done() -> Says {
-    Says::Complete { output: Json::NULL }
+fn done() -> Report {
+    Report::Complete { output: Json::NULL }
 }
 
-fn broken(cause: &str) -> Says {
-    Says::Fail { error: Box::new(Error::new(cause)), fatal: false }
+fn broken(cause: &str) -> Report {
+    Report::Fail { error: Box::new(Error::new(cause)), fatal: false }
 }
 
 fn is_conflict(result: &Result<(), StoreError>) {

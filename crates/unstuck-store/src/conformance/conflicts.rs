@@ -4,7 +4,7 @@ use unstuck_core::command::StartInput;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
-use unstuck_core::model::run::{End, Phase};
+use unstuck_core::model::run::{Phase, RunOutcome};
 
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
@@ -58,7 +58,7 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
             payloads: vec![],
             wakeups: vec![],
             replaces_all: false,
-            slot: unstuck_core::wakeup::SlotUse::None,
+            slot: unstuck_core::wakeup::SlotClaim::None,
             leases: vec![],
             open_errors: vec![],
         };
@@ -94,7 +94,7 @@ pub fn a_payload_is_written_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     refuses(make, "a payload that is there", |driver| {
         let done = driver.store.run_of_key("busy", "done").expect("reads").expect("is there");
         let Phase::Ended(ended) = driver.run(done).phase else { panic!("the run is final") };
-        let End::Completed { output: Payload::Stored(taken) } = ended.how else {
+        let RunOutcome::Completed { output: Payload::Stored(taken) } = ended.how else {
             panic!("it has a stored output")
         };
         let mut stage = paused(driver);

@@ -4,7 +4,7 @@ mod errors;
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkRef, CountedAs, Counts, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkCounts, BulkRef, CountedAs, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
@@ -16,12 +16,12 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::Ready;
+use unstuck_core::wakeup::ReadyAttempt;
 
 use crate::conformance::contents::errors::ErrorContents;
 use crate::conformance::driver::offer;
 use crate::conformance::flows::queues;
-use crate::contract::{Due, Filter, FlowRecord, RunLogs, Store};
+use crate::contract::{Due, FlowRecord, RunFilter, RunLogs, Store};
 
 /// All that can be seen of a store.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Contents {
     runs: Vec<(Run, Vec<Event>)>,
     keys: Vec<(Arc<str>, Arc<str>, Option<RunId>)>,
     payloads: Vec<(PayloadId, Option<Json>)>,
-    ready: Vec<Ready>,
+    ready: Vec<ReadyAttempt>,
     highest_waiting: Vec<Option<i32>>,
     due: Vec<Due>,
     notices: Vec<Notice>,
@@ -67,7 +67,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
     let stored: Vec<PayloadId> = runs.iter().flat_map(|(_, history)| payloads_of(history)).collect();
     let texts = store.payloads(&stored).expect("payloads can be read");
     let queues: Vec<Arc<str>> = flows.iter().flat_map(|flow| queues(flow)).collect();
-    let waiting = queues.iter().map(|queue| store.highest_waiting(std::slice::from_ref(queue)));
+    let waiting = queues.iter().map(|queue| store.highest_waiting_priority(std::slice::from_ref(queue)));
     Contents {
         keys,
         payloads: stored.into_iter().zip(texts).collect(),
@@ -75,7 +75,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         ready: ready(store, &queues),
         due: store.due(Time(i64::MAX), usize::MAX).expect("timers can be read"),
         notices: notices(store),
-        admissible: store.admissible(usize::MAX).expect("slots can be read"),
+        admissible: store.admissible_runs(usize::MAX).expect("slots can be read"),
         flows: flows.iter().filter_map(|flow| store.flow(flow.id).expect("flows can be read")).collect(),
         last_time: store.last_time().expect("the time can be read"),
         last_id: store.last_id().expect("the last id can be read"),
@@ -119,7 +119,7 @@ impl Contents {
 
     /// What a bulk action has counted is what its targets say, and whatever is under way will come out.
     fn check_bulk(&self, bulk: &Bulk, targets: &[Target]) {
-        let mut counts = Counts::default();
+        let mut counts = BulkCounts::default();
         for target in targets {
             match target.result.kind().counts_as() {
                 None => assert!(target.place >= bulk.next, "{target:?} of {bulk:?}"),
@@ -173,7 +173,7 @@ fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     loop {
         let before = runs.last().map(|run| run.id);
-        let page = store.list(&Filter::default(), before, 7).expect("runs can be listed");
+        let page = store.list(&RunFilter::default(), before, 7).expect("runs can be listed");
         if page.is_empty() {
             return runs;
         }
@@ -186,7 +186,7 @@ fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
 }
 
 /// What waits, in an order that does not depend on turns.
-fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<Ready> {
+fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<ReadyAttempt> {
     store.begin().expect("a transaction begins");
     let everybody = [offer(queues.iter().map(|queue| &**queue), u32::MAX)];
     let mut found = Vec::new();
@@ -207,7 +207,7 @@ fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<Ready> {
 /// Every bulk action with its targets.
 fn bulks<S: Store>(store: &mut S) -> Vec<(Bulk, Vec<Target>)> {
     let all = store.bulks(false, None, usize::MAX).expect("bulk actions can be listed");
-    let open: Vec<Bulk> = all.iter().filter(|bulk| !bulk.is_over()).cloned().collect();
+    let open: Vec<Bulk> = all.iter().filter(|bulk| !bulk.is_settled()).cloned().collect();
     assert_eq!(store.bulks(true, None, usize::MAX), Ok(open), "those that are not over are found");
     let with_targets = all.into_iter().map(|bulk| {
         let targets = store.targets(bulk.id, None, 0, usize::MAX).expect("targets can be read");

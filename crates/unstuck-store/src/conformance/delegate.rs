@@ -1,7 +1,7 @@
 //! A store inside of something else, such as one in a folder that goes when it does, is asked through this.
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
-/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive, with
+/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was record_alive, with
 /// `but locks { .. }` what a lock gives. A type with parameters names them first: `delegate_store!([<S: Store>] Outer<S>, ..)`.
 #[macro_export]
 macro_rules! delegate_store {
@@ -12,8 +12,8 @@ macro_rules! delegate_store {
                     self.$inner().settle(wait)
                 }
 
-                fn alive(&mut self, now: Time) {
-                    self.$inner().alive(now);
+                fn record_alive(&mut self, now: Time) {
+                    self.$inner().record_alive(now);
                 }
 
                 fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
@@ -54,22 +54,22 @@ macro_rules! delegate_store {
             run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
             payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
             candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
-            highest_waiting(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
-            admissible(limit: usize) -> Result<Vec<RunId>, StoreError>;
+            highest_waiting_priority(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
+            admissible_runs(limit: usize) -> Result<Vec<RunId>, StoreError>;
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
             slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
             withhold(due: &Due, until: Withheld) -> ();
-            give_turns(limit: usize) -> usize;
+            release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
-            why_aside(run: RunId) -> Option<SetAside>;
+            set_aside_record(run: RunId) -> Option<SetAside>;
             release_reserve() -> bool;
             stage(stage: Stage) -> Result<StageId, StoreError>;
             abandon(locked: Vec<Run>) -> ();
             rollback() -> ();
-            begin_life(fresh_key: [u8; 32]) -> Result<Life, StoreError>;
+            open_session(fresh_key: [u8; 32]) -> Result<Session, StoreError>;
             local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
             downtimes() -> Result<Vec<Downtime>, StoreError>;
             clock() -> Result<ClockRecord, StoreError>;
@@ -78,7 +78,7 @@ macro_rules! delegate_store {
             last_id() -> Result<u64, StoreError>;
             run(run: RunId) -> Result<Option<Run>, StoreError>;
             history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
-            list(filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+            list(filter: &RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
             count_runs(since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
             put_flow(flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
             flow(flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
@@ -91,10 +91,10 @@ macro_rules! delegate_store {
             policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
             errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize)
                 -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
-            open_errors(filter: &OpenFilter, after: Option<(RunId, UnitRef)>, limit: usize)
+            open_errors(filter: &OpenErrorFilter, after: Option<(RunId, UnitRef)>, limit: usize)
                 -> Result<Vec<OpenError>, StoreError>;
             error_groups(filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
-            unexamined(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+            needs_backfill(after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
             logs(run: RunId) -> Result<RunLogs, StoreError>;
             put_targets(bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
             put_bulk(bulk: Bulk) -> Result<(), StoreError>;
@@ -141,8 +141,8 @@ pub mod names {
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
-        AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life,
-        Locked, NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs,
-        SetAside, Settled, Stage, StageId, Store, StoreError,
+        AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
+        NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
+        Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     };
 }

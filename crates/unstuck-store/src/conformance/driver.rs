@@ -6,26 +6,26 @@ use std::sync::Arc;
 use unstuck_core::bulk::{
     Bulk, BulkAction, BulkOutcome, BulkRef, BulkRerun, BulkState, Target, TargetResult,
 };
-use unstuck_core::clock::{ClockRecord, Correction};
-use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Rerun, Says, Start, StartInput};
-use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, refuse_child};
+use unstuck_core::clock::{ClockCorrection, ClockRecord};
+use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput};
+use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, notice_of_refused_child};
 use unstuck_core::errors::open_errors;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::home::Homes;
 use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::needs::needs;
 use unstuck_core::offer::{Offer, Offers};
-use unstuck_core::policy::{Policies, Turns};
+use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{slot_use, wakeup, wakeups};
+use unstuck_core::wakeup::{slot_claim, wakeup, wakeups};
 
 use crate::contract::{
     BulkChange, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage, StageId, Store, StoreError,
@@ -133,7 +133,7 @@ impl<S: Store> Driver<S> {
     /// Somebody sets the clock by so many milliseconds, forward or (negative) back. Runs take it in with what is asked of
     /// them next.
     pub fn set_clock(&mut self, by: i64) {
-        let correction = Correction { from: self.now, to: self.now.shifted(by) };
+        let correction = ClockCorrection { from: self.now, to: self.now.shifted(by) };
         self.clock.add(correction);
         self.now = correction.to;
         self.store.begin().expect("begins");
@@ -222,7 +222,7 @@ impl<S: Store> Driver<S> {
         let bulks: Vec<Bulk> = stage.bulks.iter().map(|change| change.bulk.clone()).collect();
         let id = self.store.stage(stage)?;
         for bulk in bulks {
-            if bulk.is_over() {
+            if bulk.is_settled() {
                 self.bulks.remove(&bulk.id);
             } else {
                 self.bulks.insert(bulk.id, bulk);
@@ -244,10 +244,10 @@ impl<S: Store> Driver<S> {
         let mut results = Vec::new();
         for (target, answer) in targets.iter().zip(&batch.answers) {
             let result = match answer {
-                Ok(_) => bulk.action.acted(),
+                Ok(_) => bulk.action.result_of_acting(),
                 Err(refusal) => TargetResult::Refused { why: refusal.to_string().into() },
             };
-            bulk.acted(&result, self.now);
+            bulk.record_acted(&result, self.now);
             results.push((target.place, result));
         }
         batch.stage.bulks.push(BulkChange { bulk, results });
@@ -257,20 +257,20 @@ impl<S: Store> Driver<S> {
 
     /// Hands the queued attempt of a step to a worker of another process.
     pub fn claim(&mut self, run: RunId, step: u16) {
-        let unit = UnitRef::step(StepIx(step));
+        let unit = UnitRef::step(StepIndex(step));
         self.act(run, Command::Claim { unit, worker: worker("w") });
     }
 
     /// Hands the queued attempt of a step to a worker, who starts.
     pub fn work(&mut self, run: RunId, step: u16) {
         self.claim(run, step);
-        self.say(run, step, Says::Start);
+        self.say(run, step, Report::Start);
     }
 
     /// The worker of a step says something.
-    pub fn say(&mut self, run: RunId, step: u16, says: Says) {
-        let attempt = self.attempt(run, UnitRef::step(StepIx(step)));
-        self.act(run, Command::Answer { attempt, says });
+    pub fn say(&mut self, run: RunId, step: u16, says: Report) {
+        let attempt = self.attempt(run, UnitRef::step(StepIndex(step)));
+        self.act(run, Command::Report { attempt, report: says });
     }
 
     /// The attempt under way of a unit.
@@ -310,7 +310,7 @@ impl<S: Store> Driver<S> {
                 NoticeBody::StartChild(child) => {
                     let known = self.newest.get(&child.flow).map(|id| self.flows[id].clone());
                     if known.is_none() {
-                        refused.extend(refuse_child(notice.to, child, "there is no such flow"));
+                        refused.extend(notice_of_refused_child(notice.to, child, "there is no such flow"));
                         continue;
                     }
                     known
@@ -346,7 +346,7 @@ impl<S: Store> Driver<S> {
                 bulks.push(BulkChange { bulk: self.bulks[&id].clone(), results: Vec::new() });
                 bulks.len() - 1
             });
-            bulks[known].bulk.settled(&result);
+            bulks[known].bulk.record_result(&result);
             bulks[known].results.push((place, result));
         }
     }
@@ -408,7 +408,7 @@ impl<S: Store> Driver<S> {
             downtimes: &[],
             clock: self.clock.shift,
             policies: &self.policies,
-            turns: &mut Turns::default(),
+            turns: &mut ResumePacer::default(),
             max_nesting: MAX_NESTING,
             homes: &Homes::default(),
         };
@@ -446,7 +446,7 @@ impl Working {
             }
             Command::Due { unit: None, .. } | Command::Admit => self.touched_run = true,
             Command::Start(_)
-            | Command::Answer { .. }
+            | Command::Report { .. }
             | Command::Lost { .. }
             | Command::Choose { .. }
             | Command::Resume { .. }
@@ -499,7 +499,7 @@ impl Working {
             places.map(|place| (place, wakeup(&run, &flow, place))).collect()
         };
         stage.runs.push(RunChange {
-            slot: slot_use(&run, &flow),
+            slot: slot_claim(&run, &flow),
             open_errors: open_errors(&events, &run, &flow),
             run: Box::new(run),
             flow: flow.name.clone(),
@@ -519,7 +519,7 @@ fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     let changes = |input: &Option<Json>, step_input: &Option<Json>| {
         Box::new(Changes { input: input.clone(), step_input: step_input.clone(), bulk: own })
     };
-    let of_step = unit.unwrap_or(UnitRef::step(StepIx(0)));
+    let of_step = unit.unwrap_or(UnitRef::step(StepIndex(0)));
     let command = match &bulk.action {
         BulkAction::Resume { input, step_input } => {
             Command::Resume { unit, by, reason, changes: changes(input, step_input) }

@@ -1,11 +1,11 @@
 //! What is due: in order of time, until a stage changes it; and how signs of life move it.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Withheld;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
-use unstuck_core::model::flow::{Deadline, Flow, Kind, Step, StepIx, WaitFor};
+use unstuck_core::model::flow::{Deadline, Flow, Kind, Step, StepIndex, WaitFor};
 use unstuck_core::model::recovery::Limits;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
@@ -72,7 +72,7 @@ pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(found, [withheld, expected[1], expected[2]]);
     settle_all(&mut driver);
     let mut store = driver.split().0.reopen();
-    store.begin_life([7; 32]).expect("begins");
+    store.open_session([7; 32]).expect("begins");
     let found = store.due(start + Millis(99), 9).expect("reads");
     assert_eq!(found, [withheld, expected[0], expected[1], expected[2]]);
 }
@@ -96,21 +96,21 @@ pub fn what_waits_for_a_turn_comes_back_in_order<S: TestStore>(make: &mut dyn Fn
     assert_eq!(driver.store.due(start + Millis(99), 9).expect("reads"), all[4..]);
     assert_eq!(driver.store.next_due(), Ok(Some(start + Millis(30))));
     assert_eq!(driver.store.timers(None, 9).expect("reads"), all, "they are listed all the same");
-    assert_eq!(driver.store.give_turns(0), 0);
-    assert_eq!(driver.store.give_turns(1), 1);
+    assert_eq!(driver.store.release_withheld(0), 0);
+    assert_eq!(driver.store.release_withheld(1), 1);
     let found = driver.store.due(start + Millis(99), 9).expect("reads");
     assert_eq!(found, [all[0], all[4], all[5]]);
     // What is over waits for nothing.
     driver.act(second, Command::Cancel { by: user(), reason: None });
-    assert_eq!(driver.store.give_turns(9), 1);
+    assert_eq!(driver.store.release_withheld(9), 1);
     let found = driver.store.due(start + Millis(99), 9).expect("reads");
     assert_eq!(found, [all[0], all[2], all[4]]);
     driver.store.withhold(&all[0], Withheld::ForTurn);
     settle_all(&mut driver);
     let mut store = driver.split().0.reopen();
-    store.begin_life([7; 32]).expect("begins");
+    store.open_session([7; 32]).expect("begins");
     assert_eq!(store.due(start + Millis(99), 9).expect("reads"), [all[0], all[2], all[4]]);
-    assert_eq!(store.give_turns(9), 0);
+    assert_eq!(store.release_withheld(9), 0);
 }
 
 /// An entry stays until its run has done something about it.
@@ -146,9 +146,9 @@ pub fn a_timer_is_replaced_and_removed<S: TestStore>(make: &mut dyn FnMut() -> S
     driver.claim(run, 0);
     assert_eq!(due(&mut driver), [due_at(start, 207, run, 0)]);
     driver.pass(Millis(7));
-    driver.say(run, 0, Says::Start);
+    driver.say(run, 0, Report::Start);
     assert_eq!(due(&mut driver), [due_at(start, 314, run, 0)]);
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
     assert_eq!(due(&mut driver), []);
     assert_eq!(driver.store.next_due(), Ok(None));
 }
@@ -163,7 +163,7 @@ pub fn a_lease_moves_with_signs_of_life<S: TestStore>(make: &mut dyn FnMut() -> 
     for beat in [100, 350] {
         driver.now = start + Millis(beat);
         let before = driver.run(run);
-        driver.say(run, 0, Says::Heartbeat { progress: None });
+        driver.say(run, 0, Report::Heartbeat { progress: None });
         assert_eq!(driver.run(run), before, "a heartbeat is no event");
         let heard = Some(driver.now);
         let expected = [Due { heard, ..due_at(start, beat + 1_000, run, 0) }];
@@ -187,11 +187,11 @@ pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut()
     let run = driver.start(&flow);
     driver.work(run, 0);
     driver.pass(Millis(700));
-    driver.say(run, 0, Says::Heartbeat { progress: None });
+    driver.say(run, 0, Report::Heartbeat { progress: None });
     let moved = Due {
         due: driver.now + Millis(1_000),
         run,
-        unit: Some(UnitRef::step(StepIx(0))),
+        unit: Some(UnitRef::step(StepIndex(0))),
         heard: Some(driver.now),
     };
     driver.pass(Millis(100));
@@ -200,7 +200,7 @@ pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut()
     driver.act(run, Command::Unpause { by: user() });
     driver.act(run, Command::Due { unit: moved.unit, heard: moved.heard });
     assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![moved]));
-    driver.say(run, 0, Says::Heartbeat { progress: Some(Json::NULL) });
+    driver.say(run, 0, Report::Heartbeat { progress: Some(Json::NULL) });
     let due = driver.store.due(Time(i64::MAX), 9).expect("reads")[0];
     assert_eq!(
         (due.due, due.heard),
@@ -220,7 +220,7 @@ pub fn a_clock_that_is_set_moves_leases<S: TestStore>(make: &mut dyn FnMut() -> 
         driver.work(run, 0);
         driver.work(run, 1);
         driver.pass(Millis(700));
-        driver.say(run, 0, Says::Heartbeat { progress: None });
+        driver.say(run, 0, Report::Heartbeat { progress: None });
         driver.set_clock(by);
         let lease = |driver: &Driver<S>, step: u16, left: u64, heard: bool| Due {
             heard: heard.then_some(driver.now),
@@ -231,7 +231,7 @@ pub fn a_clock_that_is_set_moves_leases<S: TestStore>(make: &mut dyn FnMut() -> 
         let moved = [lease(&driver, 1, 300, false), lease(&driver, 0, 1_000, true)];
         assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(moved.to_vec()), "by {by}");
         driver.pass(Millis(100));
-        driver.say(run, 0, Says::Heartbeat { progress: None });
+        driver.say(run, 0, Report::Heartbeat { progress: None });
         let moved = [moved[0], lease(&driver, 0, 1_000, true)];
         assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(moved.to_vec()), "by {by}: a sign of life");
         settle_all(&mut driver);
@@ -247,12 +247,12 @@ pub fn a_lease_begins_with_the_start<S: TestStore>(make: &mut dyn FnMut() -> S) 
     let run = driver.start(&flow);
     driver.claim(run, 0);
     driver.pass(Millis(10));
-    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
-    let says = |says| Ask { run, command: Command::Answer { attempt, says }, flow: None };
-    driver.all(vec![says(Says::Start), says(Says::Heartbeat { progress: None })]);
+    let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
+    let says = |says| Ask { run, command: Command::Report { attempt, report: says }, flow: None };
+    driver.all(vec![says(Report::Start), says(Report::Heartbeat { progress: None })]);
     assert_eq!(driver.store.next_due(), Ok(Some(driver.now + Millis(1_000))));
     driver.pass(Millis(500));
-    driver.say(run, 0, Says::Heartbeat { progress: None });
+    driver.say(run, 0, Report::Heartbeat { progress: None });
     driver.act(run, pause());
     let due = driver.store.due(Time(i64::MAX), 9).expect("reads");
     assert_eq!(
@@ -268,10 +268,10 @@ pub fn a_lease_ends_with_its_attempt<S: TestStore>(make: &mut dyn FnMut() -> S) 
     let run = driver.start(&flow);
     driver.work(run, 0);
     driver.pass(Millis(10));
-    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
-    let says = |says| Ask { run, command: Command::Answer { attempt, says }, flow: None };
-    let beat = says(Says::Heartbeat { progress: None });
-    driver.all(vec![beat.clone(), says(Says::Defer { asked: Some(Millis(5)), lacking: None })]);
+    let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
+    let says = |says| Ask { run, command: Command::Report { attempt, report: says }, flow: None };
+    let beat = says(Report::Heartbeat { progress: None });
+    driver.all(vec![beat.clone(), says(Report::Defer { asked: Some(Millis(5)), lacking: None })]);
     let due = driver.store.due(Time(i64::MAX), 9).expect("reads");
     assert_eq!(due.len(), 1);
     assert_eq!(due[0].heard, None, "it waits to be tried again: {due:?}");
@@ -302,7 +302,7 @@ pub fn what_is_not_listed_is_removed<S: TestStore>(make: &mut dyn FnMut() -> S) 
     let flow = driver.keep(graph("f", vec![waits(100), each("q", 3), waits(200)]));
     let run = driver.start(&flow);
     for item in [0, 2] {
-        let unit = UnitRef::item(StepIx(1), item);
+        let unit = UnitRef::item(StepIndex(1), item);
         driver.act(run, Command::Claim { unit, worker: local.clone() });
     }
     let units = |driver: &mut Driver<S>| -> Vec<(u16, Option<u32>)> {
@@ -328,8 +328,8 @@ pub fn an_attempt_inherits_no_sign_of_life<S: TestStore>(make: &mut dyn FnMut() 
     let flow = driver.keep(sequence("f", vec![leased(1_000)]));
     let run = driver.start(&flow);
     driver.work(run, 0);
-    driver.say(run, 0, Says::Heartbeat { progress: None });
-    driver.say(run, 0, Says::Release);
+    driver.say(run, 0, Report::Heartbeat { progress: None });
+    driver.say(run, 0, Report::Release);
     driver.work(run, 0);
     let start = driver.now;
     assert_eq!(driver.store.due(Time(i64::MAX), 9), Ok(vec![due_at(start, 1_000, run, 0)]));
@@ -344,5 +344,5 @@ fn leased(millis: u64) -> Step {
 }
 
 fn due_at(start: Time, due: u64, run: RunId, step: u16) -> Due {
-    Due { due: start + Millis(due), run, unit: Some(UnitRef::step(StepIx(step))), heard: None }
+    Due { due: start + Millis(due), run, unit: Some(UnitRef::step(StepIndex(step))), heard: None }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::id::RunId;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::{Flow, Step, StepIx};
+use unstuck_core::model::flow::{Flow, Step, StepIndex};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::PolicySwitch;
 use unstuck_core::time::{Millis, Time};
@@ -18,7 +18,7 @@ use crate::conformance::policies::{complete, fail, policy};
 use crate::conformance::restarts::settle_all;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{
-    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, OpenFilter, PolicyChange, Stage, StoreError,
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, OpenErrorFilter, PolicyChange, Stage, StoreError,
 };
 
 /// Every error, oldest first, by any filter, in pages of any size, also after a restart.
@@ -116,11 +116,11 @@ pub fn what_is_in_error_is_open<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.act(run, resume());
     complete(&mut driver, run);
     assert_eq!(open(&mut driver), []);
-    let unit = UnitRef::step(StepIx(1));
+    let unit = UnitRef::step(StepIndex(1));
     driver.work(run, 1);
     let attempt = driver.attempt(run, unit);
-    let says = Says::Fail { error: Box::new(Error::new("broke")), fatal: false };
-    driver.act(run, Command::Answer { attempt, says });
+    let says = Report::Fail { error: Box::new(Error::new("broke")), fatal: false };
+    driver.act(run, Command::Report { attempt, report: says });
     assert_eq!(open(&mut driver).len(), 1);
     driver.act(run, Command::Cancel { by: by(), reason: None });
     assert_eq!(open(&mut driver), [], "it is over");
@@ -135,8 +135,8 @@ pub fn open_errors_are_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) 
     for unit in driver.run(run).units_where(|_| true) {
         driver.act(run, Command::Claim { unit, worker: worker("w") });
         let attempt = driver.attempt(run, unit);
-        let says = Says::Fail { error: Box::new(Error::new("connection reset")), fatal: false };
-        driver.act(run, Command::Answer { attempt, says });
+        let says = Report::Fail { error: Box::new(Error::new("connection reset")), fatal: false };
+        driver.act(run, Command::Report { attempt, report: says });
     }
     let all = open(&mut driver);
     let place = |error: &OpenError| (error.record.run, error.record.unit);
@@ -173,13 +173,13 @@ pub fn open_errors_are_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) 
     }
 }
 
-fn open_filters(all: &[OpenError]) -> Vec<OpenFilter> {
-    let none = OpenFilter::default;
+fn open_filters(all: &[OpenError]) -> Vec<OpenErrorFilter> {
+    let none = OpenErrorFilter::default;
     let mut filters = vec![
         none(),
-        OpenFilter { group: Some("nothing".into()), ..none() },
-        OpenFilter { policy: Some("nobody".into()), ..none() },
-        OpenFilter { run: Some(RunId(1)), ..none() },
+        OpenErrorFilter { group: Some("nothing".into()), ..none() },
+        OpenErrorFilter { policy: Some("nobody".into()), ..none() },
+        OpenErrorFilter { run: Some(RunId(1)), ..none() },
     ];
     for OpenError { record, resume, .. } in all {
         let (group, flow, action) =
@@ -187,12 +187,12 @@ fn open_filters(all: &[OpenError]) -> Vec<OpenFilter> {
         let policy = resume.as_ref().map(|(_, policy)| policy.id.clone());
         let run = Some(record.run);
         filters.extend([
-            OpenFilter { group: group.clone(), ..none() },
-            OpenFilter { flow: flow.clone(), ..none() },
-            OpenFilter { action: action.clone(), ..none() },
-            OpenFilter { policy: policy.clone(), ..none() },
-            OpenFilter { run, ..none() },
-            OpenFilter { group, flow, action, policy, run },
+            OpenErrorFilter { group: group.clone(), ..none() },
+            OpenErrorFilter { flow: flow.clone(), ..none() },
+            OpenErrorFilter { action: action.clone(), ..none() },
+            OpenErrorFilter { policy: policy.clone(), ..none() },
+            OpenErrorFilter { run, ..none() },
+            OpenErrorFilter { group, flow, action, policy, run },
         ]);
     }
     filters
@@ -263,8 +263,8 @@ pub fn a_group_shows_some_of_many<S: TestStore>(make: &mut dyn FnMut() -> S) {
         driver.act(run, Command::Claim { unit, worker: worker("w") });
         let attempt = driver.attempt(run, unit);
         let cause = format!("{} is wrong", attempt.unit.item.unwrap_or(0));
-        let says = Says::Fail { error: Box::new(Error::new(cause)), fatal: false };
-        driver.act(run, Command::Answer { attempt, says });
+        let says = Report::Fail { error: Box::new(Error::new(cause)), fatal: false };
+        driver.act(run, Command::Report { attempt, report: says });
     }
     let groups = driver.store.error_groups(&GroupFilter::default(), 9).expect("reads");
     let causes: Vec<&str> = groups[0].examples.iter().map(|error| &*error.cause).collect();
@@ -307,9 +307,9 @@ pub fn errors_come_with_their_stage<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.work(run, 0);
     settle_all(&mut driver);
     let before = contents(&mut driver.store, driver.flows.values());
-    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
-    let says = Says::Fail { error: Box::new(Error::new("connection reset")), fatal: false };
-    let ask = Ask { run, command: Command::Answer { attempt, says }, flow: None };
+    let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
+    let says = Report::Fail { error: Box::new(Error::new("connection reset")), fatal: false };
+    let ask = Ask { run, command: Command::Report { attempt, report: says }, flow: None };
     driver.store.begin().expect("begins");
     let mut stage = driver.decide(vec![ask.clone()]).expect("decides").stage;
     stage.errors[0].run = other;
@@ -327,11 +327,11 @@ pub fn errors_come_with_their_stage<S: TestStore>(make: &mut dyn FnMut() -> S) {
 /// Nothing is unexamined in a store that has always kept open errors.
 pub fn nothing_is_unexamined<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = busy(make());
-    assert_eq!(driver.store.unexamined(None, 9), Ok(vec![]));
+    assert_eq!(driver.store.needs_backfill(None, 9), Ok(vec![]));
 }
 
 fn open<S: TestStore>(driver: &mut Driver<S>) -> Vec<OpenError> {
-    driver.store.open_errors(&OpenFilter::default(), None, usize::MAX).expect("reads")
+    driver.store.open_errors(&OpenErrorFilter::default(), None, usize::MAX).expect("reads")
 }
 
 /// A store with two flows, four runs in error (one of them acknowledged, one scheduled) and one that is done.

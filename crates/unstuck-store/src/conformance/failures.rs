@@ -1,6 +1,6 @@
 //! Failures: a stage that does not become durable takes all that was staged on top of it with it.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::model::run::RunState;
 
 use crate::conformance::contents::contents;
@@ -22,7 +22,7 @@ pub fn a_failed_stage_takes_what_is_on_top_with_it<S: TestStore>(make: &mut dyn 
     driver.act(run, Command::Admit);
     driver.act(other, Command::Admit);
     driver.work(run, 0);
-    driver.say(run, 0, Says::Complete { output: crate::conformance::driver::large("lost") });
+    driver.say(run, 0, Report::Complete { output: crate::conformance::driver::large("lost") });
     driver.start_with(&flow, |start| start.key = Some("k".into()));
     let error = StoreError::Away("the disk".into());
     let failed = driver.store.fail_next(&error);

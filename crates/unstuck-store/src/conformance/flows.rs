@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Concurrency, Flow, ForEach, Kind, Step, StepIx};
+use unstuck_core::model::flow::{Concurrency, Flow, ForEach, Kind, Step, StepIndex};
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 
 /// Steps one after the other.
@@ -98,6 +98,6 @@ pub fn queues(flow: &Flow) -> impl Iterator<Item = Arc<str>> {
     flow.steps.iter().map(|step| step.queue.clone()).filter(|queue| !queue.is_empty())
 }
 
-fn ix(place: usize) -> StepIx {
-    StepIx(u16::try_from(place).unwrap_or(u16::MAX))
+fn ix(place: usize) -> StepIndex {
+    StepIndex(u16::try_from(place).unwrap_or(u16::MAX))
 }

@@ -1,6 +1,6 @@
 //! Forgetting: a final run is removed for good, with all that is its own, and nothing else is touched.
 
-use unstuck_core::command::{Command, Says, StartInput};
+use unstuck_core::command::{Command, Report, StartInput};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::time::Millis;
@@ -10,7 +10,7 @@ use crate::conformance::contents::contents;
 use crate::conformance::driver::{Driver, large, user};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
-use crate::contract::{Filter, Stage, StoreError};
+use crate::contract::{RunFilter, Stage, StoreError};
 
 /// Its state, history, payloads and key are gone, at once and after a restart; its neighbours are as they were.
 pub fn a_forgotten_run_is_gone<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -30,7 +30,7 @@ pub fn a_forgotten_run_is_gone<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before);
     assert_gone(&mut driver, run, payload);
     driver.work(other, 0);
-    driver.say(other, 0, Says::Complete { output: Json::NULL });
+    driver.say(other, 0, Report::Complete { output: Json::NULL });
     settle_all(&mut driver);
 }
 
@@ -47,7 +47,7 @@ pub fn a_forgotten_key_is_free<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(driver.store.run_of_key("f", "k"), Ok(Some(next)));
     assert_eq!(driver.run(next).id, next);
     driver.work(next, 0);
-    driver.say(next, 0, Says::Complete { output: Json::NULL });
+    driver.say(next, 0, Report::Complete { output: Json::NULL });
     assert!(driver.run(next).is_final());
     settle_all(&mut driver);
 }
@@ -89,7 +89,7 @@ fn ended<S: TestStore>(store: S) -> (Driver<S>, RunId) {
     });
     driver.pass(Millis(5));
     driver.work(run, 0);
-    driver.say(run, 0, Says::Complete { output: large("output") });
+    driver.say(run, 0, Report::Complete { output: large("output") });
     (driver, run)
 }
 
@@ -105,6 +105,6 @@ fn assert_gone<S: TestStore>(driver: &mut Driver<S>, run: RunId, payload: Payloa
     assert_eq!(driver.store.history(run, 0, 9), Ok(Vec::new()));
     assert_eq!(driver.store.payloads(&[payload]), Ok(vec![None]));
     assert_eq!(driver.store.run_of_key("f", "k"), Ok(None));
-    let listed = driver.store.list(&Filter::default(), None, 9).expect("lists");
+    let listed = driver.store.list(&RunFilter::default(), None, 9).expect("lists");
     assert!(listed.iter().all(|listed| listed.id != run));
 }

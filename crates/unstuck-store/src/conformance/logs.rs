@@ -1,10 +1,10 @@
 //! Logs: what attempts printed comes with its stage, is kept within bounds, and goes with its run.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::log::{AttemptLog, IgnoredLine, LogRecord, Tail};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
@@ -23,11 +23,11 @@ pub fn what_an_attempt_printed_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S
     let ignored = vec![IgnoredLine { line: 3, text: "progress".into(), why: "no JSON".into() }];
     let first = AttemptLog { stderr: tail("err \u{1F600}\n\"x\""), ignored, ..AttemptLog::default() };
     let second = AttemptLog { stdout: tail("out"), ..AttemptLog::default() };
-    let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
-    driver.say(run, 0, Says::Log(Box::new(first.clone())));
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
+    driver.say(run, 0, Report::Log(Box::new(first.clone())));
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
     assert!(driver.run(run).is_final());
-    driver.act(run, Command::Answer { attempt, says: Says::Log(Box::new(second.clone())) });
+    driver.act(run, Command::Report { attempt, report: Report::Log(Box::new(second.clone())) });
     settle_all(&mut driver);
     let logs = |driver: &mut Driver<S>| driver.store.logs(run).expect("reads");
     let kept: Vec<AttemptLog> = logs(&mut driver).kept.into_iter().map(|record| record.log).collect();
@@ -74,7 +74,7 @@ pub fn a_forgotten_run_takes_its_logs_with_it<S: TestStore>(make: &mut dyn FnMut
     driver.work(other, 0);
     driver.say(run, 0, log("mine"));
     driver.say(other, 0, log("theirs"));
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
     driver.store.begin().expect("begins");
     driver.store.lock(&[run]).expect("locks");
     let stage = Stage { at: driver.now, forgotten: vec![run], ..Stage::default() };
@@ -92,14 +92,14 @@ pub fn a_forgotten_run_takes_its_logs_with_it<S: TestStore>(make: &mut dyn FnMut
 pub fn a_log_comes_with_its_stage<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let (mut driver, run) = working(make());
     settle_all(&mut driver);
-    let unit = UnitRef::step(StepIx(0));
+    let unit = UnitRef::step(StepIndex(0));
     let attempt = AttemptId { run, generation: 1, unit, attempt: 1 };
     driver.store.begin().expect("begins");
     let record = LogRecord { attempt, at: Time(1), log: AttemptLog::default() };
     let result = driver.store.stage(Stage { at: driver.now, logs: vec![record], ..Stage::default() });
     assert!(matches!(result, Err(StoreError::Conflict(_))), "its run was not locked: {result:?}");
     assert_eq!(driver.store.logs(run), Ok(RunLogs::default()));
-    let command = Command::Answer { attempt, says: log("lost") };
+    let command = Command::Report { attempt, report: log("lost") };
     driver.store.begin().expect("begins");
     let batch = driver.decide(vec![Ask { run, command, flow: None }]).expect("decides");
     driver.store.stage(batch.stage).expect("is staged");
@@ -122,6 +122,6 @@ fn tail(text: &str) -> Tail {
     Tail { text: text.into(), bytes: text.len() as u64, cut: false }
 }
 
-fn log(text: &str) -> Says {
-    Says::Log(Box::new(AttemptLog { stdout: tail(text), ..AttemptLog::default() }))
+fn log(text: &str) -> Report {
+    Report::Log(Box::new(AttemptLog { stdout: tail(text), ..AttemptLog::default() }))
 }

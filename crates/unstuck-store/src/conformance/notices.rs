@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Notice, NoticeBody, Says};
+use unstuck_core::command::{Command, Notice, NoticeBody, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, Kind};
@@ -83,7 +83,7 @@ pub fn a_family_comes_to_its_end<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.act(cancelled, Command::Cancel { by: user(), reason: None });
     for child in children(&mut driver, run) {
         driver.work(child, 0);
-        driver.say(child, 0, Says::Complete { output: Json::NULL });
+        driver.say(child, 0, Report::Complete { output: Json::NULL });
     }
     driver.deliver_all(1);
     assert_eq!(driver.run(run).state(), RunState::Completed);
@@ -102,7 +102,7 @@ pub(crate) fn family<S: TestStore>(store: S) -> (Driver<S>, Arc<Flow>) {
 }
 
 pub(crate) fn children<S: TestStore>(driver: &mut Driver<S>, parent: RunId) -> Vec<RunId> {
-    let filter = crate::contract::Filter { parent: Some(parent), ..Default::default() };
+    let filter = crate::contract::RunFilter { parent: Some(parent), ..Default::default() };
     driver.store.list(&filter, None, usize::MAX).expect("lists").into_iter().map(|run| run.id).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
@@ -14,7 +14,7 @@ use crate::conformance::driver::{Driver, user};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
 use crate::conformance::{TestStore, settle};
-use crate::contract::{AuditId, PolicyAudit, PolicyChange, PolicyDeed, PolicyHits, StoreError};
+use crate::contract::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits, StoreError};
 
 /// What was put last is there, the oldest first, and every change is remembered, newest first, in pages of any size.
 pub fn policies_are_kept_with_their_changes<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -22,17 +22,20 @@ pub fn policies_are_kept_with_their_changes<S: TestStore>(make: &mut dyn FnMut()
     assert_eq!(driver.store.policies(), Ok(vec![]));
     assert_eq!(driver.store.policy_audit(None, 9), Ok(vec![]));
     let (old, new) = (policy("old", 1, "reset"), policy("new", 2, "timeout"));
-    put(&mut driver, vec![new.clone(), old.clone()], &[PolicyDeed::Added, PolicyDeed::Added]);
+    put(&mut driver, vec![new.clone(), old.clone()], &[PolicyAuditKind::Added, PolicyAuditKind::Added]);
     assert_eq!(driver.store.policies(), Ok(vec![old.clone(), new.clone()]));
     let off = Policy { enabled: false, version: 2, ..new };
-    put(&mut driver, vec![old, off.clone()], &[PolicyDeed::Disabled]);
-    put(&mut driver, vec![off.clone()], &[PolicyDeed::Deleted]);
+    put(&mut driver, vec![old, off.clone()], &[PolicyAuditKind::Disabled]);
+    put(&mut driver, vec![off.clone()], &[PolicyAuditKind::Deleted]);
     let (store, driver) = driver.split();
     let mut driver = driver.continue_with(store.reopen());
     assert_eq!(driver.store.policies(), Ok(vec![off]), "also after a restart");
     let all = driver.store.policy_audit(None, 9).expect("reads");
-    let deeds: Vec<PolicyDeed> = all.iter().map(|(_, audit)| audit.what).collect();
-    assert_eq!(deeds, [PolicyDeed::Deleted, PolicyDeed::Disabled, PolicyDeed::Added, PolicyDeed::Added]);
+    let deeds: Vec<PolicyAuditKind> = all.iter().map(|(_, audit)| audit.what).collect();
+    assert_eq!(
+        deeds,
+        [PolicyAuditKind::Deleted, PolicyAuditKind::Disabled, PolicyAuditKind::Added, PolicyAuditKind::Added]
+    );
     assert!(all.is_sorted_by(|(newer, _), (older, _)| newer > older));
     for limit in 0..5 {
         let mut before = None;
@@ -55,14 +58,14 @@ pub fn policies_are_kept_with_their_changes<S: TestStore>(make: &mut dyn FnMut()
 pub fn what_does_not_go_together_is_refused<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let kept = policy("a", 1, "reset");
-    put(&mut driver, vec![kept.clone()], &[PolicyDeed::Added]);
+    put(&mut driver, vec![kept.clone()], &[PolicyAuditKind::Added]);
     let other = policy("b", 2, "timeout");
     let cases = [
         ("the same id", Policy { id: kept.id.clone(), ..other.clone() }),
         ("the same name", Policy { name: kept.name.clone(), ..other.clone() }),
     ];
     for (what, other) in cases {
-        let changes = vec![audit(&driver, &other, PolicyDeed::Added)];
+        let changes = vec![audit(&driver, &other, PolicyAuditKind::Added)];
         let refused = driver.store.put_policies(PolicyChange {
             policies: vec![kept.clone(), other],
             switch: PolicySwitch::default(),
@@ -88,7 +91,7 @@ pub fn policies_are_durable_at_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let flow = driver.keep(sequence("f", vec![action("q")]));
     let run = driver.start(&flow);
     let kept = policy("a", 1, "reset");
-    put(&mut driver, vec![kept.clone()], &[PolicyDeed::Added]);
+    put(&mut driver, vec![kept.clone()], &[PolicyAuditKind::Added]);
     if driver.store.fail_next(&StoreError::Away("the disk".into())) > 0 {
         assert_eq!(driver.store.run(run), Ok(None));
     }
@@ -105,7 +108,7 @@ pub fn the_switch_is_of_the_same_snapshot_as_the_policies<S: TestStore>(make: &m
     let mut driver = Driver::new(make());
     assert_eq!(driver.store.policy_switch(), Ok(PolicySwitch::default()), "nobody has ever paused");
     let kept = policy("a", 1, "reset");
-    put(&mut driver, vec![kept.clone()], &[PolicyDeed::Added]);
+    put(&mut driver, vec![kept.clone()], &[PolicyAuditKind::Added]);
     let (since, reason): (_, Arc<str>) = (driver.now, "the provider is down".into());
     let paused = PoliciesPaused { since, by: user(), reason: reason.clone() };
     let switch = PolicySwitch { version: 1, state: SwitchState::Paused(paused) };
@@ -114,7 +117,7 @@ pub fn the_switch_is_of_the_same_snapshot_as_the_policies<S: TestStore>(make: &m
         name: "".into(),
         reason: Some(reason),
         after: None,
-        ..audit(&driver, &kept, PolicyDeed::Paused)
+        ..audit(&driver, &kept, PolicyAuditKind::Paused)
     };
     let refused = vec![kept.clone(), Policy { name: "b".into(), ..kept.clone() }];
     let change = PolicyChange { policies: refused, switch: switch.clone(), changes: vec![audit.clone()] };
@@ -138,7 +141,7 @@ pub fn hits_are_counted<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("q")]));
     let (first, second) = (policy("first", 1, "reset"), policy("second", 2, "broke"));
-    put(&mut driver, vec![first, second], &[PolicyDeed::Added, PolicyDeed::Added]);
+    put(&mut driver, vec![first, second], &[PolicyAuditKind::Added, PolicyAuditKind::Added]);
     assert_eq!(driver.store.policy_hits(), Ok(vec![]));
     let runs: Vec<RunId> = (0..3).map(|_| driver.start(&flow)).collect();
     fail(&mut driver, runs[0], "connection reset");
@@ -178,11 +181,11 @@ pub fn hits_are_counted<S: TestStore>(make: &mut dyn FnMut() -> S) {
 pub fn hits_of_a_failed_stage_do_not_count<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("q")]));
-    put(&mut driver, vec![policy("first", 1, "reset")], &[PolicyDeed::Added]);
+    put(&mut driver, vec![policy("first", 1, "reset")], &[PolicyAuditKind::Added]);
     let run = driver.start(&flow);
     driver.work(run, 0);
     driver.store.make_durable(3);
-    driver.say(run, 0, Says::Fail { error: Box::new(Error::new("connection reset")), fatal: false });
+    driver.say(run, 0, Report::Fail { error: Box::new(Error::new("connection reset")), fatal: false });
     let failed = driver.store.fail_next(&StoreError::Away("the disk".into()));
     if failed == 0 {
         return;
@@ -192,14 +195,14 @@ pub fn hits_of_a_failed_stage_do_not_count<S: TestStore>(make: &mut dyn FnMut() 
 }
 
 /// Puts policies, and notes that so much was done to the first of them.
-fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, deeds: &[PolicyDeed]) {
+fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, deeds: &[PolicyAuditKind]) {
     let changes = deeds.iter().map(|deed| audit(driver, &policies[0], *deed)).collect();
     driver
         .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes })
         .expect("they are kept");
 }
 
-fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyDeed) -> PolicyAudit {
+fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyAuditKind) -> PolicyAudit {
     PolicyAudit {
         at: driver.now,
         by: user(),
@@ -215,7 +218,7 @@ fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyDeed) -> PolicyAudi
 /// The first step of a run fails.
 pub(crate) fn fail<S: TestStore>(driver: &mut Driver<S>, run: RunId, cause: &str) {
     driver.work(run, 0);
-    driver.say(run, 0, Says::Fail { error: Box::new(Error::new(cause)), fatal: false });
+    driver.say(run, 0, Report::Fail { error: Box::new(Error::new(cause)), fatal: false });
 }
 
 /// A policy for errors with this text, that resumes after a minute.
@@ -238,5 +241,5 @@ pub(crate) fn policy(name: &str, age: u64, text: &str) -> Policy {
 /// A run is done.
 pub(crate) fn complete<S: TestStore>(driver: &mut Driver<S>, run: RunId) {
     driver.work(run, 0);
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::command::{Command, Says, StartInput};
+use unstuck_core::command::{Command, Report, StartInput};
 use unstuck_core::evolve::replay;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
@@ -17,18 +17,18 @@ use crate::conformance::flows::{action, graph, sequence};
 use crate::conformance::notices::{children, family};
 use crate::conformance::policies::fail;
 use crate::conformance::restarts::settle_all;
-use crate::contract::{ErrorFilter, Filter};
+use crate::contract::{ErrorFilter, RunFilter};
 
 /// What is not there is not there.
 pub fn an_empty_store_is_empty<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut store = make();
     assert_eq!(store.run(RunId(1)), Ok(None));
     assert_eq!(store.history(RunId(1), 0, 9), Ok(vec![]));
-    assert_eq!(store.list(&Filter::default(), None, 9), Ok(vec![]));
+    assert_eq!(store.list(&RunFilter::default(), None, 9), Ok(vec![]));
     assert_eq!(store.payloads(&[PayloadId(1)]), Ok(vec![None]));
     assert_eq!(store.payloads(&[]), Ok(vec![]));
     assert_eq!(store.notices(9), Ok(vec![]));
-    assert_eq!(store.admissible(9), Ok(vec![]));
+    assert_eq!(store.admissible_runs(9), Ok(vec![]));
     assert_eq!(store.next_due(), Ok(None));
     assert!(store.settle(true).is_empty());
 }
@@ -41,7 +41,7 @@ pub fn a_history_is_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.start(&flow);
     for step in 0..2 {
         driver.work(run, step);
-        driver.say(run, step, Says::Complete { output: large("output") });
+        driver.say(run, step, Report::Complete { output: large("output") });
     }
     driver.act(run, Command::rerun(unstuck_core::command::Rerun::All, user()));
     let all = driver.store.history(run, 0, usize::MAX).expect("reads");
@@ -93,25 +93,25 @@ pub fn runs_are_listed_newest_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let first = all[0];
     let born = children(&mut driver, first);
     assert_eq!(born.len(), 2);
-    let everything = list(&mut driver, &Filter::default(), None, 99);
+    let everything = list(&mut driver, &RunFilter::default(), None, 99);
     assert_eq!(everything.len(), 12);
     assert!(everything.is_sorted_by(|newer, older| newer > older), "{everything:?}");
 
-    let by_flow = Filter { flow: Some("other".into()), ..Filter::default() };
+    let by_flow = RunFilter { flow: Some("other".into()), ..RunFilter::default() };
     assert_eq!(list(&mut driver, &by_flow, None, 99), [all[5], all[3], all[1]]);
-    let by_state = Filter { states: vec![RunState::Paused], ..Filter::default() };
+    let by_state = RunFilter { states: vec![RunState::Paused], ..RunFilter::default() };
     assert_eq!(list(&mut driver, &by_state, None, 99), [paused]);
-    let by_parent = Filter { parent: Some(first), ..Filter::default() };
+    let by_parent = RunFilter { parent: Some(first), ..RunFilter::default() };
     assert_eq!(list(&mut driver, &by_parent, None, 99), born);
-    let roots = Filter { roots_only: true, ..Filter::default() };
+    let roots = RunFilter { roots_only: true, ..RunFilter::default() };
     let oldest_last: Vec<RunId> = all.iter().rev().copied().collect();
     assert_eq!(list(&mut driver, &roots, None, 99), oldest_last);
     pages(&mut driver, &roots, &oldest_last);
-    let both = Filter { states: vec![RunState::Running], ..by_flow };
+    let both = RunFilter { states: vec![RunState::Running], ..by_flow };
     assert_eq!(list(&mut driver, &both, None, 99), [all[5], all[3]]);
-    let nobody = Filter { flow: Some("nobody's".into()), ..Filter::default() };
+    let nobody = RunFilter { flow: Some("nobody's".into()), ..RunFilter::default() };
     assert_eq!(list(&mut driver, &nobody, None, 99), []);
-    pages(&mut driver, &Filter::default(), &everything);
+    pages(&mut driver, &RunFilter::default(), &everything);
     pages(&mut driver, &both, &[all[5], all[3]]);
 }
 
@@ -122,7 +122,7 @@ pub fn versions_are_listed_together<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let first = driver.start(&old);
     let new = driver.keep(sequence("f", vec![action("b")]));
     let second = driver.start(&new);
-    let filter = Filter { flow: Some("f".into()), ..Filter::default() };
+    let filter = RunFilter { flow: Some("f".into()), ..RunFilter::default() };
     assert_eq!(list(&mut driver, &filter, None, 9), [second, first]);
 }
 
@@ -149,11 +149,11 @@ pub fn runs_are_found_by_what_they_have<S: TestStore>(make: &mut dyn FnMut() -> 
     driver.act(ended, Command::Cancel { by: user(), reason: None });
     let group = driver.store.errors(&ErrorFilter::default(), None, 1).expect("reads")[0].1.group.clone();
 
-    let all = Filter::default;
-    let states = |states: &[RunState]| Filter { states: states.to_vec(), ..Filter::default() };
-    let cause = |cause: &str| Filter { cause: Some(cause.into()), ..Filter::default() };
-    let both = Filter { group: Some(group.clone()), ..cause("no such") };
-    let cases: Vec<(Filter, Vec<RunId>)> = vec![
+    let all = RunFilter::default;
+    let states = |states: &[RunState]| RunFilter { states: states.to_vec(), ..RunFilter::default() };
+    let cause = |cause: &str| RunFilter { cause: Some(cause.into()), ..RunFilter::default() };
+    let both = RunFilter { group: Some(group.clone()), ..cause("no such") };
+    let cases: Vec<(RunFilter, Vec<RunId>)> = vec![
         (states(&[RunState::Error]), vec![erring]),
         (states(&[RunState::Held]), vec![holds]),
         (states(&[RunState::Running]), vec![other, holds, erring]),
@@ -161,18 +161,18 @@ pub fn runs_are_found_by_what_they_have<S: TestStore>(make: &mut dyn FnMut() -> 
         (states(&[RunState::Cancelled, RunState::Error]), vec![ended, erring]),
         (states(&[RunState::Cancelled, RunState::Completed]), vec![ended]),
         (states(&[RunState::Paused, RunState::Waiting]), vec![]),
-        (Filter { key: Some("k0".into()), ..all() }, vec![holds, erring]),
-        (Filter { key: Some("k0".into()), until: Some(times[1]), ..all() }, vec![erring]),
-        (Filter { key: Some("k9".into()), ..all() }, vec![]),
-        (Filter { versions: Some(vec![holding.id]), ..all() }, vec![holds]),
-        (Filter { versions: Some(vec![]), ..all() }, vec![]),
-        (Filter { since: Some(times[2]), ..all() }, vec![other, ended]),
-        (Filter { until: Some(times[2]), ..all() }, vec![holds, erring]),
-        (Filter { since: Some(times[1]), until: Some(times[3]), ..all() }, vec![ended, holds]),
-        (Filter { group: Some(group), ..all() }, vec![erring]),
+        (RunFilter { key: Some("k0".into()), ..all() }, vec![holds, erring]),
+        (RunFilter { key: Some("k0".into()), until: Some(times[1]), ..all() }, vec![erring]),
+        (RunFilter { key: Some("k9".into()), ..all() }, vec![]),
+        (RunFilter { versions: Some(vec![holding.id]), ..all() }, vec![holds]),
+        (RunFilter { versions: Some(vec![]), ..all() }, vec![]),
+        (RunFilter { since: Some(times[2]), ..all() }, vec![other, ended]),
+        (RunFilter { until: Some(times[2]), ..all() }, vec![holds, erring]),
+        (RunFilter { since: Some(times[1]), until: Some(times[3]), ..all() }, vec![ended, holds]),
+        (RunFilter { group: Some(group), ..all() }, vec![erring]),
         (both, vec![]),
         (cause("connection"), vec![holds, erring]),
-        (Filter { states: vec![RunState::Held], ..cause("connection") }, vec![holds]),
+        (RunFilter { states: vec![RunState::Held], ..cause("connection") }, vec![holds]),
         (cause("no such file /a"), vec![ended]),
         (cause("Connection"), vec![]),
     ];
@@ -193,7 +193,7 @@ pub fn runs_are_found_by_what_they_have<S: TestStore>(make: &mut dyn FnMut() -> 
     }
 }
 
-fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &Filter, expected: &[RunId]) {
+fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &RunFilter, expected: &[RunId]) {
     for size in 1..=expected.len() + 1 {
         let mut found: Vec<RunId> = Vec::new();
         loop {
@@ -212,7 +212,7 @@ fn pages<S: TestStore>(driver: &mut Driver<S>, filter: &Filter, expected: &[RunI
 
 fn list<S: TestStore>(
     driver: &mut Driver<S>,
-    filter: &Filter,
+    filter: &RunFilter,
     before: Option<RunId>,
     limit: usize,
 ) -> Vec<RunId> {

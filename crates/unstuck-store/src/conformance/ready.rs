@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
-use unstuck_core::model::flow::{Flow, Step, StepIx};
+use unstuck_core::model::flow::{Flow, Step, StepIndex};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::Millis;
@@ -90,7 +90,7 @@ pub fn the_front_comes_first_then_age<S: TestStore>(make: &mut dyn FnMut() -> S)
     for run in [started[3], started[2]] {
         driver.pass(Millis(10));
         driver.work(run, 0);
-        driver.say(run, 0, Says::Release);
+        driver.say(run, 0, Report::Release);
     }
     let found = pick(&mut driver, &[offer(["q"], 10)], 10);
     assert_eq!(runs(&found), [started[3], started[2], started[0], started[1]]);
@@ -105,8 +105,8 @@ pub fn ties_go_by_run_and_unit<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let (one, two) = (first.run, second.run);
     driver.all(vec![second, first]);
     let found = pick(&mut driver, &[offer(["q"], 10)], 10);
-    let item = |item| UnitRef::item(StepIx(0), item);
-    let units = [item(0), item(1), item(2), UnitRef::step(StepIx(1))];
+    let item = |item| UnitRef::item(StepIndex(0), item);
+    let units = [item(0), item(1), item(2), UnitRef::step(StepIndex(1))];
     let expected: Vec<(RunId, UnitRef)> =
         [one, two].into_iter().flat_map(|run| units.map(|unit| (run, unit))).collect();
     let found: Vec<(RunId, UnitRef)> =
@@ -188,7 +188,7 @@ pub fn what_must_be_alone_gets_an_idle_worker<S: TestStore>(make: &mut dyn FnMut
     let run = driver.start(&flow);
     for _ in 0..2 {
         driver.work(run, 0);
-        let attempt = driver.attempt(run, UnitRef::step(StepIx(0)));
+        let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
         driver.act(run, Command::Lost { attempt, with_others: true });
         driver.pass(Millis(1_000));
         driver.act(run, Command::Due { unit: Some(attempt.unit), heard: None });
@@ -214,9 +214,9 @@ pub fn an_entry_is_given_until_it_is_claimed<S: TestStore>(make: &mut dyn FnMut(
     assert_eq!(runs(&driver.store.candidates(&offers, 1).expect("reads")), [first]);
     assert_eq!(runs(&driver.store.candidates(&offers, 1).expect("reads")), [second]);
     assert!(driver.store.candidates(&offers, 1).expect("reads").is_empty());
-    assert_eq!(driver.store.highest_waiting(&["q".into()]), Ok(None), "they no longer wait");
+    assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(None), "they no longer wait");
     driver.store.rollback();
-    assert_eq!(driver.store.highest_waiting(&["q".into()]), Ok(Some(0)));
+    assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(Some(0)));
 
     driver.store.begin().expect("begins");
     let found = driver.store.candidates(&[offer(["q"], 2)], 10).expect("reads");
@@ -224,11 +224,11 @@ pub fn an_entry_is_given_until_it_is_claimed<S: TestStore>(make: &mut dyn FnMut(
     let claim = Command::Claim { unit: found[0].ready.unit, worker: worker("w") };
     let batch = driver.decide(vec![Ask { run: first, command: claim, flow: None }]).expect("decides");
     driver.store.stage(batch.stage).expect("stages");
-    assert_eq!(driver.store.highest_waiting(&["q".into()]), Ok(Some(0)));
+    assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(Some(0)));
     assert_eq!(runs(&pick(&mut driver, &[offer(["q"], 9)], 9)), [second], "what was not claimed waits again");
 
     driver.pass(Millis(1));
-    driver.say(first, 0, Says::Complete { output: Json::NULL });
+    driver.say(first, 0, Report::Complete { output: Json::NULL });
     let found = pick(&mut driver, &[offer(["q"], 9)], 9);
     assert_eq!(
         found.iter().map(|found| (found.ready.run, found.ready.unit.step.0)).collect::<Vec<_>>(),
@@ -266,7 +266,7 @@ pub fn the_highest_priority_that_waits_is_known<S: TestStore>(make: &mut dyn FnM
     ));
     let highest = |driver: &mut Driver<S>, queues: &[&str]| {
         let queues: Vec<Arc<str>> = queues.iter().map(|queue| Arc::from(*queue)).collect();
-        driver.store.highest_waiting(&queues).expect("reads")
+        driver.store.highest_waiting_priority(&queues).expect("reads")
     };
     assert_eq!(highest(&mut driver, &["a", "b", "c"]), None);
     let run = driver.start(&flow);

@@ -1,6 +1,6 @@
 //! Restarts: what was durable is found again, with everything that will move it.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::time::Millis;
 
 use crate::conformance::TestStore;
@@ -20,7 +20,7 @@ pub fn what_is_durable_is_found_again<S: TestStore>(make: &mut dyn FnMut() -> S)
         driver.pass(Millis(3));
         driver.start_with(&scarce, |start| start.priority = priority);
     }
-    let first = driver.store.admissible(1).expect("reads")[0];
+    let first = driver.store.admissible_runs(1).expect("reads")[0];
     driver.act(first, Command::Admit);
     settle_all(&mut driver);
     let before = contents(&mut driver.store, driver.flows.values());
@@ -60,7 +60,7 @@ pub fn nothing_stays_locked<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = driver.continue_with(store.reopen());
     assert_eq!(driver.run(run), before);
     driver.work(run, 0);
-    driver.say(run, 0, Says::Release);
+    driver.say(run, 0, Report::Release);
 }
 
 /// What was staged and not durable is there as a whole or not at all, and nothing without what it was built on.
@@ -112,7 +112,7 @@ pub fn work_goes_on_after_a_restart<S: TestStore>(make: &mut dyn FnMut() -> S) {
         settle_all(&mut driver);
         let (store, rest) = driver.split();
         driver = rest.continue_with(store.reopen());
-        driver.say(run, step, Says::Complete { output: unstuck_core::json::Json::NULL });
+        driver.say(run, step, Report::Complete { output: unstuck_core::json::Json::NULL });
     }
     assert!(driver.run(run).is_final());
     let other = driver.start(&flow);

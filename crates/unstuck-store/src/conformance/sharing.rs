@@ -21,7 +21,7 @@ pub trait SharedTestStore: TestStore {
 
 impl SharedTestStore for SharedStore {
     fn another(&mut self) -> SharedStore {
-        SharedStore::another(self)
+        SharedStore::new_handle(self)
     }
 }
 
@@ -76,7 +76,7 @@ pub fn a_busy_run_is_read_as_it_was<S: SharedTestStore>(make: &mut dyn FnMut() -
     other.begin().expect("begins");
     let theirs = other.lock(&[run]).expect("locks");
     assert_eq!(driver.run(run), before);
-    assert_eq!(driver.store.list(&crate::contract::Filter::default(), None, 9), Ok(vec![before]));
+    assert_eq!(driver.store.list(&crate::contract::RunFilter::default(), None, 9), Ok(vec![before]));
     other.abandon(runs_of(theirs));
 }
 

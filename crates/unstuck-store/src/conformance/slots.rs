@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
@@ -21,15 +21,15 @@ pub fn no_more_than_there_is_room_for<S: TestStore>(make: &mut dyn FnMut() -> S)
     assert_eq!(admissible(&mut driver), []);
     let runs: Vec<RunId> = (0..4).map(|_| start(&mut driver, &flow, 0)).collect();
     assert_eq!(admissible(&mut driver), runs[..2]);
-    assert_eq!(driver.store.admissible(1), Ok(runs[..1].to_vec()));
-    assert_eq!(driver.store.admissible(0), Ok(vec![]));
+    assert_eq!(driver.store.admissible_runs(1), Ok(runs[..1].to_vec()));
+    assert_eq!(driver.store.admissible_runs(0), Ok(vec![]));
     driver.act(runs[0], Command::Admit);
     assert_eq!(admissible(&mut driver), [runs[1]]);
     driver.act(runs[1], Command::Admit);
     assert_eq!(admissible(&mut driver), []);
     driver.act(runs[3], Command::Cancel { by: user(), reason: None });
     driver.work(runs[0], 0);
-    driver.say(runs[0], 0, Says::Complete { output: Json::NULL });
+    driver.say(runs[0], 0, Report::Complete { output: Json::NULL });
     assert_eq!(admissible(&mut driver), [runs[2]], "one has ended, so there is room for one");
 }
 
@@ -87,7 +87,7 @@ pub fn a_slot_is_given_back<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.act(first, Command::Admit);
     driver.work(first, 0);
     assert_eq!(admissible(&mut driver), []);
-    driver.say(first, 0, Says::Fail { error: Box::new(Error::new("no")), fatal: false });
+    driver.say(first, 0, Report::Fail { error: Box::new(Error::new("no")), fatal: false });
     assert_eq!(admissible(&mut driver), [second]);
     driver.pass(Millis(10));
     driver.act(first, Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() });
@@ -108,7 +108,7 @@ pub fn each_limit_counts_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let of_one: Vec<RunId> = (0..3).map(|_| start(&mut driver, &one, 0)).collect();
     let of_two: Vec<RunId> = (0..3).map(|_| start(&mut driver, &two, 1)).collect();
     assert_eq!(admissible(&mut driver), [of_two[0], of_two[1], of_one[0]]);
-    assert_eq!(driver.store.admissible(2), Ok(vec![of_two[0], of_two[1]]));
+    assert_eq!(driver.store.admissible_runs(2), Ok(vec![of_two[0], of_two[1]]));
     driver.act(of_one[0], Command::Admit);
     assert_eq!(admissible(&mut driver), [of_two[0], of_two[1]]);
 }
@@ -136,5 +136,5 @@ fn start<S: TestStore>(driver: &mut Driver<S>, flow: &Arc<Flow>, priority: i32) 
 }
 
 fn admissible<S: TestStore>(driver: &mut Driver<S>) -> Vec<RunId> {
-    driver.store.admissible(usize::MAX).expect("reads")
+    driver.store.admissible_runs(usize::MAX).expect("reads")
 }

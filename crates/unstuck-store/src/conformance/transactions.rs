@@ -1,10 +1,10 @@
 //! Transactions: what is locked comes back, what is staged is seen at once, what goes wrong leaves nothing.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 
@@ -32,7 +32,7 @@ pub fn a_staged_batch_is_seen_at_once<S: TestStore>(make: &mut dyn FnMut() -> S)
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
     driver.work(run, 0);
-    driver.say(run, 0, Says::Complete { output: Json::NULL });
+    driver.say(run, 0, Report::Complete { output: Json::NULL });
     assert_eq!(driver.run(run).state(), RunState::Completed);
     assert_eq!(driver.run(run).seq, 4);
 }
@@ -173,17 +173,17 @@ pub(crate) fn busy_store<S: TestStore>(store: S) -> Driver<S> {
     let active = driver.start(&flow);
     driver.work(active, 0);
     driver.pass(unstuck_core::time::Millis(1_500));
-    driver.say(active, 0, Says::Heartbeat { progress: None });
+    driver.say(active, 0, Report::Heartbeat { progress: None });
     let waiting = driver.start(&flow);
     driver.work(waiting, 0);
-    driver.say(waiting, 0, Says::Defer { asked: None, lacking: None });
+    driver.say(waiting, 0, Report::Defer { asked: None, lacking: None });
     let done = driver.start_with(&flow, |start| start.key = Some("done".into()));
     for step in 0..2 {
-        let unit = UnitRef::step(StepIx(step));
+        let unit = UnitRef::step(StepIndex(step));
         driver.act(done, Command::Claim { unit, worker: worker("w") });
         let attempt = AttemptId { run: done, generation: 1, unit, attempt: 1 };
         let output = crate::conformance::driver::large("output");
-        driver.act(done, Command::Answer { attempt, says: Says::Complete { output } });
+        driver.act(done, Command::Report { attempt, report: Report::Complete { output } });
     }
     driver
 }

@@ -27,7 +27,7 @@ pub struct ErrorFilter {
 
 /// Which open errors to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpenFilter {
+pub struct OpenErrorFilter {
     /// Of this group.
     pub group: Option<Arc<str>>,
     /// Of this flow.

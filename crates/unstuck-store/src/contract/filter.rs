@@ -9,7 +9,7 @@ use unstuck_core::time::Time;
 
 /// Which runs to list: all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct RunFilter {
     /// In one of these states, or, where there are none, in any. A run that is not final and has a step in `error` or `held`
     /// is found by that state too.
     pub states: Vec<RunState>,
@@ -33,10 +33,10 @@ pub struct Filter {
     pub cause: Option<Arc<str>>,
 }
 
-impl Filter {
+impl RunFilter {
     /// Whether a run of a flow of this name fits, its errors apart.
-    pub fn fits(&self, run: &Run, flow: &str) -> bool {
-        (self.states.is_empty() || self.states.iter().any(|state| run.has_state(*state)))
+    pub fn matches(&self, run: &Run, flow: &str) -> bool {
+        (self.states.is_empty() || self.states.iter().any(|state| run.matches_state(*state)))
             && self.flow.as_ref().is_none_or(|wanted| **wanted == *flow)
             && self.versions.as_ref().is_none_or(|versions| versions.contains(&run.flow))
             && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
@@ -47,12 +47,12 @@ impl Filter {
     }
 
     /// Whether it asks for errors.
-    pub fn asks_for_errors(&self) -> bool {
+    pub fn has_error_criteria(&self) -> bool {
         self.group.is_some() || self.cause.is_some()
     }
 
     /// Whether this error is one that it asks for.
-    pub fn fits_error(&self, error: &ErrorRecord) -> bool {
+    pub fn matches_error(&self, error: &ErrorRecord) -> bool {
         self.group.as_ref().is_none_or(|group| *group == error.group)
             && self.cause.as_ref().is_none_or(|cause| error.cause.contains(&**cause))
     }

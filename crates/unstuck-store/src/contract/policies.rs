@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
-pub use unstuck_core::policy::{PolicyAudit, PolicyDeed};
+pub use unstuck_core::policy::{PolicyAudit, PolicyAuditKind};
 
 /// A change of the policies.
 #[derive(Clone, Debug, PartialEq)]

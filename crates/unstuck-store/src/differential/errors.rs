@@ -15,16 +15,16 @@ use unstuck_core::time::{Millis, Time};
 use crate::conformance::TestStore;
 use crate::conformance::driver::user;
 use crate::contract::{
-    AuditId, ErrorFilter, ErrorId, GroupFilter, OpenFilter, PolicyAudit, PolicyChange, PolicyDeed, Store,
-    StoreError,
+    AuditId, ErrorFilter, ErrorId, GroupFilter, OpenErrorFilter, PolicyAudit, PolicyAuditKind, PolicyChange,
+    Store, StoreError,
 };
-use crate::differential::life::Life;
+use crate::differential::session::RandomSession;
 
 /// What policies look for: all of it happens.
 const TEXTS: [&str; 4] = ["broke", "it broke", "for good", "nothing that happens"];
 const ACTIONS: [&str; 4] = ["steps.a", "parallel.x", "parallel.y", "family.own"];
 
-impl<A: TestStore, B: TestStore> Life<'_, A, B> {
+impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
     /// Somebody changes the policies; sometimes in a way that does not go together.
     pub(super) fn change_policies(&mut self) {
         let mut policies = self.driver.store.policies().expect("reads");
@@ -32,21 +32,26 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
         let before = policies.get(place).cloned();
         let age = policies.iter().map(|policy| policy.age).max().unwrap_or(0) + 1;
         let (what, after) = match (self.below(10), before.clone()) {
-            (0, Some(_)) => (PolicyDeed::Deleted, None),
+            (0, Some(_)) => (PolicyAuditKind::Deleted, None),
             (1, Some(before)) => {
                 let enabled = !before.enabled;
-                let what = if enabled { PolicyDeed::Enabled } else { PolicyDeed::Disabled };
+                let what = if enabled { PolicyAuditKind::Enabled } else { PolicyAuditKind::Disabled };
                 (what, Some(Policy { enabled, version: before.version + 1, ..before }))
             }
             (2, Some(before)) => {
                 let changed = self.some_policy(before.age);
                 let Policy { id, name, age, .. } = before;
-                (PolicyDeed::Changed, Some(Policy { id, name, age, version: before.version + 1, ..changed }))
+                (
+                    PolicyAuditKind::Changed,
+                    Some(Policy { id, name, age, version: before.version + 1, ..changed }),
+                )
             }
-            (3, Some(before)) => (PolicyDeed::Added, Some(Policy { id: before.id, ..self.some_policy(age) })),
-            (_, _) => (PolicyDeed::Added, Some(self.some_policy(age))),
+            (3, Some(before)) => {
+                (PolicyAuditKind::Added, Some(Policy { id: before.id, ..self.some_policy(age) }))
+            }
+            (_, _) => (PolicyAuditKind::Added, Some(self.some_policy(age))),
         };
-        let is_new = what == PolicyDeed::Added;
+        let is_new = what == PolicyAuditKind::Added;
         if before.is_some() && !is_new {
             policies.remove(place);
         }
@@ -146,7 +151,7 @@ impl<A: TestStore, B: TestStore> Life<'_, A, B> {
         let policy = self.chance(3).then(|| error.policy.map(|policy| policy.id)).flatten();
         let run = self.chance(4).then_some(error.run);
         let after = self.chance(2).then_some((error.run, error.unit));
-        let filter = OpenFilter { group, flow, action, policy, run };
+        let filter = OpenErrorFilter { group, flow, action, policy, run };
         self.driver.store.open_errors(&filter, after, limit).expect("reads");
         let before = self.chance(2).then(|| AuditId(self.random.between(1, 9)));
         self.driver.store.policy_audit(before, limit).expect("reads");

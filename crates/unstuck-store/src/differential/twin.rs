@@ -227,10 +227,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
         for key in &self.lives {
-            self.oracle.begin_life(*key).expect("the life was begun before");
+            self.oracle.open_session(*key).expect("the life was begun before");
         }
         if let Some(seen) = self.seen {
-            self.oracle.alive(seen);
+            self.oracle.record_alive(seen);
         }
         for flow in &self.flows {
             self.oracle.put_flow(flow.clone()).expect("the flow was kept before");

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::id::BulkId;
 
-use crate::check::{check_bulk, check_bulks, check_targets, put_twice};
 use crate::contract::{BulkChange, Stage, StoreError};
+use crate::invariants::{check_bulk, check_bulks, check_targets, duplicate_bulk};
 
 /// What is kept of bulk actions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bulks {
-    all: BTreeMap<BulkId, Kept>,
+    all: BTreeMap<BulkId, StoredBulk>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct StoredBulk {
     /// `None` until all of its targets are there.
     bulk: Option<Bulk>,
     targets: Vec<Target>,
@@ -25,7 +25,7 @@ impl Bulks {
     pub(super) fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         let kept = self.all.entry(bulk).or_default();
         if kept.bulk.is_some() {
-            return Err(put_twice(bulk));
+            return Err(duplicate_bulk(bulk));
         }
         check_targets(bulk, kept.targets.len() as u64, &targets)?;
         kept.targets.extend(targets);
@@ -35,7 +35,7 @@ impl Bulks {
     pub(super) fn put(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         let known = self.all.get(&bulk.id);
         if known.is_some_and(|kept| kept.bulk.is_some()) {
-            return Err(put_twice(bulk.id));
+            return Err(duplicate_bulk(bulk.id));
         }
         check_bulk(&bulk, known.map_or(0, |kept| kept.targets.len() as u64))?;
         let kept = self.all.entry(bulk.id).or_default();
@@ -69,7 +69,7 @@ impl Bulks {
     pub(super) fn list(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Vec<Bulk> {
         let found = self.all.iter().rev().filter_map(|(_, kept)| kept.bulk.as_ref());
         let wanted = found
-            .filter(|bulk| before.is_none_or(|before| bulk.id < before) && !(open_only && bulk.is_over()));
+            .filter(|bulk| before.is_none_or(|before| bulk.id < before) && !(open_only && bulk.is_settled()));
         wanted.take(limit).cloned().collect()
     }
 

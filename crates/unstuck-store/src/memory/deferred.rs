@@ -8,13 +8,13 @@ use unstuck_core::id::{BulkId, RunId};
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
 use crate::memory::policies::Policies;
-use crate::memory::state::State;
-use crate::memory::{MemoryStore, Side, Transaction};
+use crate::memory::state::MemoryState;
+use crate::memory::{HandleState, MemoryStore, Transaction};
 
 /// What is durable, and what waits to be.
 #[derive(Debug)]
 pub(super) struct Deferred {
-    durable: State,
+    durable: MemoryState,
     outstanding: VecDeque<Outstanding>,
 }
 
@@ -41,7 +41,7 @@ impl MemoryStore {
             let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
                 return;
             };
-            let result = deferred.durable.take_over(stage, last_notice);
+            let result = deferred.durable.make_stage_durable(stage, last_notice);
             let settled = Settled { stage: id, result };
             settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
@@ -98,7 +98,7 @@ impl MemoryStore {
 fn settled_of<'a>(
     current: &'a mut Vec<Settled>,
     is_current: usize,
-    others: &'a mut BTreeMap<usize, Side>,
+    others: &'a mut BTreeMap<usize, HandleState>,
     by: usize,
 ) -> &'a mut Vec<Settled> {
     match others.get_mut(&by) {
@@ -110,10 +110,10 @@ fn settled_of<'a>(
 
 impl Deferred {
     pub(super) fn new() -> Deferred {
-        Deferred { durable: State::new(true), outstanding: VecDeque::new() }
+        Deferred { durable: MemoryState::new(true), outstanding: VecDeque::new() }
     }
 
-    pub(super) fn hold(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
+    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
     }
 
@@ -141,9 +141,9 @@ impl Deferred {
     }
 }
 
-impl State {
+impl MemoryState {
     /// Takes over a stage that was accepted before, in a transaction of its own.
-    fn take_over(&mut self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
+    fn make_stage_durable(&mut self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
         let changed = stage.runs.iter().map(|change| change.run.id);
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();

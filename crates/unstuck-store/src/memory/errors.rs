@@ -10,7 +10,8 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    ErrorFilter, ErrorGroup, ErrorId, Filter, GroupFilter, MAX_EXAMPLES, OpenFilter, PolicyHits, RunChange,
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter, PolicyHits, RunChange,
+    RunFilter,
 };
 use crate::tally::{HitTally, OpenTally, hits_of, most_frequent_first};
 
@@ -90,8 +91,8 @@ impl Errors {
     }
 
     /// The runs that have had an error as the filter asks for.
-    pub(super) fn runs_with(&self, filter: &Filter) -> BTreeSet<RunId> {
-        self.records.values().filter(|error| filter.fits_error(error)).map(|error| error.run).collect()
+    pub(super) fn runs_with(&self, filter: &RunFilter) -> BTreeSet<RunId> {
+        self.records.values().filter(|error| filter.matches_error(error)).map(|error| error.run).collect()
     }
 
     pub(super) fn list(
@@ -104,8 +105,8 @@ impl Errors {
             let ErrorFilter { since, until, group, flow, action } = filter;
             since.is_none_or(|since| record.at >= since)
                 && until.is_none_or(|until| record.at < until)
-                && is(group.as_ref(), &record.group)
-                && is(flow.as_ref(), &record.root_flow)
+                && matches_text(group.as_ref(), &record.group)
+                && matches_text(flow.as_ref(), &record.root_flow)
                 && action.as_ref().is_none_or(|action| record.is_of_action(action))
         };
         let found = self.records.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
@@ -115,15 +116,15 @@ impl Errors {
 
     pub(super) fn open(
         &self,
-        filter: &OpenFilter,
+        filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Vec<OpenError> {
         let wanted = |error: &OpenError| {
-            let OpenFilter { group, flow, action, policy, run } = filter;
+            let OpenErrorFilter { group, flow, action, policy, run } = filter;
             let scheduled = error.resume.as_ref().map(|(_, policy)| &policy.id);
-            is(group.as_ref(), &error.record.group)
-                && is(flow.as_ref(), &error.record.root_flow)
+            matches_text(group.as_ref(), &error.record.group)
+                && matches_text(flow.as_ref(), &error.record.root_flow)
                 && action.as_ref().is_none_or(|action| error.record.is_of_action(action))
                 && policy.as_ref().is_none_or(|policy| Some(policy) == scheduled)
                 && run.is_none_or(|run| error.record.run == run)
@@ -136,7 +137,7 @@ impl Errors {
         let GroupFilter { group, flow, action, since } = filter;
         let mut found: Vec<(&Arc<str>, &Group)> = self.groups.iter().collect();
         found.retain(|(name, found)| {
-            is(group.as_ref(), name)
+            matches_text(group.as_ref(), name)
                 && action.as_ref().is_none_or(|action| self.is_of_action(name, found, action))
                 && flow.as_ref().is_none_or(|flow| found.flows.contains_key(flow))
                 && since.is_none_or(|since| found.last >= since)
@@ -201,6 +202,6 @@ impl Group {
     }
 }
 
-fn is(wanted: Option<&Arc<str>>, found: &Arc<str>) -> bool {
+fn matches_text(wanted: Option<&Arc<str>>, found: &Arc<str>) -> bool {
     wanted.is_none_or(|wanted| wanted == found)
 }

@@ -2,8 +2,8 @@
 
 use unstuck_core::policy::{Policy, PolicySwitch};
 
-use crate::check::check_policies;
 use crate::contract::{AuditId, PolicyAudit, PolicyChange, StoreError};
+use crate::invariants::check_policies;
 
 /// The policies and their changes.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::memory::{MemoryStore, Side, Transaction};
+use crate::memory::{HandleState, MemoryStore, Transaction};
 
 /// A handle on a store in memory that others have handles on too.
 ///
@@ -23,18 +23,18 @@ impl SharedStore {
 
     /// One more handle.
     #[must_use]
-    pub fn another(&self) -> SharedStore {
+    pub fn new_handle(&self) -> SharedStore {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = store.others.keys().next_back().copied().unwrap_or(0).max(store.current);
         let side = taken + 1;
-        store.others.insert(side, Side::new());
+        store.others.insert(side, HandleState::new());
         SharedStore { store: self.store.clone(), side }
     }
 
     /// The store, as this handle sees it.
     pub fn store(&mut self) -> MutexGuard<'_, MemoryStore> {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        store.turn_to(self.side);
+        store.switch_handle(self.side);
         store
     }
 
@@ -49,17 +49,17 @@ impl SharedStore {
 impl Drop for SharedStore {
     /// What this handle has locked is free again.
     fn drop(&mut self) {
-        self.store().take_back();
+        self.store().undo_transaction();
     }
 }
 
 impl MemoryStore {
     /// It is this one's turn.
-    fn turn_to(&mut self, side: usize) {
+    fn switch_handle(&mut self, side: usize) {
         if side == self.current {
             return;
         }
-        let mut next = self.others.remove(&side).unwrap_or_else(Side::new);
+        let mut next = self.others.remove(&side).unwrap_or_else(HandleState::new);
         std::mem::swap(&mut self.transaction, &mut next.transaction);
         std::mem::swap(&mut self.settled, &mut next.settled);
         std::mem::swap(&mut self.state.locked, &mut next.locked);
@@ -68,9 +68,9 @@ impl MemoryStore {
     }
 }
 
-impl Side {
-    fn new() -> Side {
-        Side { transaction: Transaction::None, settled: Vec::new(), locked: Vec::new() }
+impl HandleState {
+    fn new() -> HandleState {
+        HandleState { transaction: Transaction::None, settled: Vec::new(), locked: Vec::new() }
     }
 }
 

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::clock::ClockRecord;
-use unstuck_core::downtime::{Downtime, correct_clock, remember};
+use unstuck_core::downtime::{Downtime, correct_clock, record_downtime};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotUse;
+use unstuck_core::wakeup::SlotClaim;
 
-use crate::check::{Mark, NOT_YET, check_errors, check_events, check_logs};
-use crate::contract::{Filter, Locked, NoticeId, RunChange, RunLogs, Stage, StoreError};
+use crate::contract::{Locked, NoticeId, RunChange, RunFilter, RunLogs, Stage, StoreError};
 use crate::flows::Flows;
+use crate::invariants::{NOT_YET, RunPosition, check_errors, check_events, check_logs};
 use crate::memory::bulks::Bulks;
 use crate::memory::errors::Errors;
 use crate::memory::history::History;
@@ -32,9 +32,9 @@ use crate::timers::Timers;
 /// All that a store keeps. Ids are ours and grow, so their hash need not withstand anybody; keys are the users', and
 /// theirs must.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct MemoryState {
     keeps_history: bool,
-    runs: FxHashMap<RunId, Kept>,
+    runs: FxHashMap<RunId, StoredRun>,
     /// The runs in order of id. Ids grow, so a new one belongs at the end, or close to it.
     order: Vec<RunId>,
     /// By flow, then by key.
@@ -59,18 +59,18 @@ pub(super) struct State {
 
 /// One run.
 #[derive(Clone, Debug)]
-struct Kept {
-    run: Whereabouts,
+struct StoredRun {
+    run: Residency,
     flow: Arc<str>,
     history: History,
 }
 
 /// Where a run is.
 #[derive(Clone, Debug)]
-enum Whereabouts {
+enum Residency {
     Here(Box<Run>),
     /// Locked, or about to be made.
-    Out(Mark),
+    Out(RunPosition),
     /// On its way back in a stage that is being looked at.
     Returning,
 }
@@ -83,9 +83,9 @@ struct Undo {
     payloads: Vec<PayloadId>,
 }
 
-impl State {
-    pub(super) fn new(keeps_history: bool) -> State {
-        State {
+impl MemoryState {
+    pub(super) fn new(keeps_history: bool) -> MemoryState {
+        MemoryState {
             keeps_history,
             runs: FxHashMap::default(),
             order: Vec::new(),
@@ -115,16 +115,16 @@ impl State {
                 given.push(Locked::Absent);
                 continue;
             };
-            let Whereabouts::Here(run) = &kept.run else {
+            let Residency::Here(run) = &kept.run else {
                 if !self.locked.contains(id) {
                     given.push(Locked::Busy);
                     continue;
                 }
                 return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
             };
-            let mark = Mark { seq: run.seq, generation: run.generation, is_final: run.is_final() };
+            let mark = RunPosition { seq: run.seq, generation: run.generation, is_final: run.is_final() };
             self.locked.push(*id);
-            if let Whereabouts::Here(run) = std::mem::replace(&mut kept.run, Whereabouts::Out(mark)) {
+            if let Residency::Here(run) = std::mem::replace(&mut kept.run, Residency::Out(mark)) {
                 given.push(Locked::Here(run));
             }
         }
@@ -140,13 +140,13 @@ impl State {
         }
         self.locked.clear();
         self.errors.record(stage.errors);
-        self.errors.examined(&stage.examined);
+        self.errors.examined(&stage.backfilled);
         for change in stage.runs {
             self.change(change, stage.at);
         }
         for run in stage.unchanged {
             if let Some(kept) = self.runs.get_mut(&run.id) {
-                kept.run = Whereabouts::Here(Box::new(run));
+                kept.run = Residency::Here(Box::new(run));
             }
         }
         for record in stage.logs {
@@ -163,7 +163,7 @@ impl State {
             self.clock = clock;
         }
         if let Some(down) = stage.downtime {
-            remember(&mut self.downtimes, down);
+            record_downtime(&mut self.downtimes, down);
         }
         for (number, notice) in (last_notice + 1..).zip(stage.notices) {
             self.notices.insert(NoticeId(number), notice);
@@ -184,9 +184,9 @@ impl State {
     pub(super) fn give_back(&mut self, runs: Vec<Run>) {
         for run in runs {
             if let Some(kept) = self.runs.get_mut(&run.id)
-                && matches!(kept.run, Whereabouts::Out(mark) if mark.seq == run.seq)
+                && matches!(kept.run, Residency::Out(mark) if mark.seq == run.seq)
             {
-                kept.run = Whereabouts::Here(Box::new(run));
+                kept.run = Residency::Here(Box::new(run));
             }
         }
     }
@@ -196,7 +196,7 @@ impl State {
         self.ready.put_back();
         for id in std::mem::take(&mut self.locked) {
             let Some(kept) = self.runs.get_mut(&id) else { continue };
-            if matches!(kept.run, Whereabouts::Here(_)) {
+            if matches!(kept.run, Residency::Here(_)) {
                 continue;
             }
             let Some(run) = kept.history.replay() else {
@@ -204,7 +204,7 @@ impl State {
                     "{id} was changed in a transaction that went wrong, and there is no history to make it again from"
                 )));
             };
-            kept.run = Whereabouts::Here(Box::new(run));
+            kept.run = Residency::Here(Box::new(run));
         }
         Ok(())
     }
@@ -230,12 +230,12 @@ impl State {
 
     pub(super) fn list(
         &self,
-        filter: &Filter,
+        filter: &RunFilter,
         before: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
-        let with_error = filter.asks_for_errors().then(|| self.errors.runs_with(filter));
+        let with_error = filter.has_error_criteria().then(|| self.errors.runs_with(filter));
         let mut found = Vec::new();
         for id in self.order[..end].iter().rev() {
             if found.len() >= limit {
@@ -244,7 +244,7 @@ impl State {
             let Some(kept) = self.runs.get(id) else { continue };
             let run = self.seen(*id, kept)?;
             let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
-            if has_error && filter.fits(&run, &kept.flow) {
+            if has_error && filter.matches(&run, &kept.flow) {
                 found.push(run.into_owned());
             }
         }
@@ -292,7 +292,7 @@ impl State {
         if returned == self.locked.len() {
             return Ok(());
         }
-        let out = self.locked.iter().find(|id| matches!(self.runs[*id].run, Whereabouts::Out(_)));
+        let out = self.locked.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
         let id = out.map(ToString::to_string).unwrap_or_default();
         Err(StoreError::Conflict(format!("{id} was locked and has not come back with the stage")))
     }
@@ -307,16 +307,16 @@ impl State {
             Entry::Occupied(mut occupied) => {
                 let kept = occupied.get_mut();
                 let mark = match &kept.run {
-                    Whereabouts::Out(mark) => *mark,
-                    Whereabouts::Here(_) if is_start => return Err(conflict(id, "is there already")),
-                    Whereabouts::Here(_) => return Err(conflict(id, "was not locked")),
-                    Whereabouts::Returning => return Err(conflict(id, "comes back twice in one stage")),
+                    Residency::Out(mark) => *mark,
+                    Residency::Here(_) if is_start => return Err(conflict(id, "is there already")),
+                    Residency::Here(_) => return Err(conflict(id, "was not locked")),
+                    Residency::Returning => return Err(conflict(id, "comes back twice in one stage")),
                 };
                 if kept.flow != change.flow {
                     return Err(conflict(id, &format!("is of flow `{}`, not `{}`", kept.flow, change.flow)));
                 }
                 check_events(mark, change)?;
-                kept.run = Whereabouts::Returning;
+                kept.run = Residency::Returning;
                 return Ok(true);
             }
         };
@@ -324,8 +324,8 @@ impl State {
             return Err(conflict(id, "is not there, and does not begin with its start"));
         }
         check_events(NOT_YET, change)?;
-        vacant.insert(Kept {
-            run: Whereabouts::Returning,
+        vacant.insert(StoredRun {
+            run: Residency::Returning,
             flow: change.flow.clone(),
             history: History::default(),
         });
@@ -340,26 +340,26 @@ impl State {
     fn check_unchanged(&mut self, run: &Run) -> Result<(), StoreError> {
         let kept = self.runs.get_mut(&run.id).ok_or_else(|| conflict(run.id, "is not there"))?;
         match &kept.run {
-            Whereabouts::Out(mark) if mark.seq == run.seq => {
-                kept.run = Whereabouts::Returning;
+            Residency::Out(mark) if mark.seq == run.seq => {
+                kept.run = Residency::Returning;
                 Ok(())
             }
-            Whereabouts::Out(_) => Err(conflict(run.id, "is said to be unchanged, and has changed")),
-            Whereabouts::Here(_) => Err(conflict(run.id, "was not locked")),
-            Whereabouts::Returning => Err(conflict(run.id, "comes back twice in one stage")),
+            Residency::Out(_) => Err(conflict(run.id, "is said to be unchanged, and has changed")),
+            Residency::Here(_) => Err(conflict(run.id, "was not locked")),
+            Residency::Returning => Err(conflict(run.id, "comes back twice in one stage")),
         }
     }
 
     fn check_forgotten(&mut self, id: RunId) -> Result<(), StoreError> {
         let kept = self.runs.get_mut(&id).ok_or_else(|| conflict(id, "is not there"))?;
         match &kept.run {
-            Whereabouts::Out(mark) if mark.is_final => {
-                kept.run = Whereabouts::Returning;
+            Residency::Out(mark) if mark.is_final => {
+                kept.run = Residency::Returning;
                 Ok(())
             }
-            Whereabouts::Out(_) => Err(conflict(id, "is not final: it cannot be forgotten")),
-            Whereabouts::Here(_) => Err(conflict(id, "was not locked")),
-            Whereabouts::Returning => Err(conflict(id, "comes back twice in one stage")),
+            Residency::Out(_) => Err(conflict(id, "is not final: it cannot be forgotten")),
+            Residency::Here(_) => Err(conflict(id, "was not locked")),
+            Residency::Returning => Err(conflict(id, "comes back twice in one stage")),
         }
     }
 
@@ -377,17 +377,17 @@ impl State {
         }
         self.timers.set_all(id, std::iter::empty());
         self.ready.set_all(id, std::iter::empty());
-        self.slots.set(id, &SlotUse::None, Time::default());
+        self.slots.set(id, &SlotClaim::None, Time::default());
         self.errors.forget(id);
         self.logs.remove(&id);
     }
 
     /// A run as it is for those who read: one that somebody else has locked is as it was before that.
-    fn seen<'a>(&self, id: RunId, kept: &'a Kept) -> Result<Cow<'a, Run>, StoreError> {
+    fn seen<'a>(&self, id: RunId, kept: &'a StoredRun) -> Result<Cow<'a, Run>, StoreError> {
         let before = match &kept.run {
-            Whereabouts::Here(run) => return Ok(Cow::Borrowed(run)),
-            Whereabouts::Out(_) if !self.locked.contains(&id) => kept.history.replay(),
-            Whereabouts::Out(_) | Whereabouts::Returning => None,
+            Residency::Here(run) => return Ok(Cow::Borrowed(run)),
+            Residency::Out(_) if !self.locked.contains(&id) => kept.history.replay(),
+            Residency::Out(_) | Residency::Returning => None,
         };
         let refused = || conflict(id, "is locked: it can be read when the transaction has ended");
         before.map(Cow::Owned).ok_or_else(refused)
@@ -482,7 +482,7 @@ impl State {
             if self.keeps_history {
                 kept.history.append(change.events);
             }
-            kept.run = Whereabouts::Here(change.run);
+            kept.run = Residency::Here(change.run);
         }
     }
 

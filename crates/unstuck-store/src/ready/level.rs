@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::Ready;
+use unstuck_core::wakeup::ReadyAttempt;
 
 /// So many empty levels or classes are kept, as most will be needed again at once.
 pub(super) const KEPT_EMPTY: usize = 4;
@@ -75,7 +75,7 @@ impl Level {
     }
 
     /// Adds an entry. A flow that had none waits its turn behind those that are here.
-    pub(super) fn insert(&mut self, ready: &Ready, turn: u64) {
+    pub(super) fn insert(&mut self, ready: &ReadyAttempt, turn: u64) {
         let turns = self.flows.entry(ready.flow).or_insert(Turns { last: turn, waiting: 0 });
         turns.waiting += 1;
         let lane = (turns.last, ready.flow);
@@ -88,7 +88,7 @@ impl Level {
     }
 
     /// Removes an entry; whether it was there.
-    pub(super) fn remove(&mut self, ready: &Ready) -> bool {
+    pub(super) fn remove(&mut self, ready: &ReadyAttempt) -> bool {
         let fit = Fit { load: ready.load, alone: ready.alone };
         let Some(class) = self.classes.iter().position(|class| class.fit == fit) else { return false };
         let was_there = self.remove_from(class, ready.flow, Spot::of(ready));
@@ -166,15 +166,15 @@ impl Level {
 
 impl Entry {
     /// All that there is to know about it, in this queue and of this priority.
-    pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> Ready {
+    pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> ReadyAttempt {
         let Entry { fit: Fit { load, alone }, flow, spot: Spot { back, since, run, unit } } = self;
         let queue = queue.clone();
-        Ready { run, unit, flow, queue, priority, front: !back, since, load, alone }
+        ReadyAttempt { run, unit, flow, queue, priority, front: !back, since, load, alone }
     }
 }
 
 impl Spot {
-    fn of(ready: &Ready) -> Spot {
+    fn of(ready: &ReadyAttempt) -> Spot {
         Spot { back: !ready.front, since: ready.since, run: ready.run, unit: ready.unit }
     }
 }

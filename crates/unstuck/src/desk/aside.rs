@@ -21,7 +21,7 @@ pub(crate) fn set_aside(
     if run.is_final() {
         return Ok(None);
     }
-    if let Some(aside) = store.why_aside(run.id) {
+    if let Some(aside) = store.set_aside_record(run.id) {
         return Ok(Some(api::SetAside {
             since: Some(aside.since.timestamp()),
             why: aside.why.to_string(),
@@ -189,7 +189,7 @@ mod tests {
     fn set_aside_is_in_the_documents_of_runs_show_and_explain_with_since_and_why() {
         let (mut store, _) = unusable();
         let mut flows = crate::engine::flows();
-        let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
+        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
         let (since, next_try) = (Time(1_800_000_000_000), Some(Time(1_800_000_060_000)));
         let desk = Desk::default();
         let mut read = |store: &mut MemoryStore| {
@@ -218,7 +218,7 @@ mod tests {
     fn a_run_that_the_engine_has_set_aside_says_why_with_its_flow() {
         let (mut store, _) = unusable();
         let mut flows = crate::engine::flows();
-        let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
+        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
         let why = "deciding about it failed 3 times (a bug). Please report this".into();
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let desk = Desk::default();

@@ -13,7 +13,7 @@ use unstuck_core::event::Actor;
 use unstuck_core::fingerprint::pattern;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
@@ -135,9 +135,9 @@ pub(super) fn carry_out(desk: &Desk, handle: &Handle, wish: BulkWish) -> Result<
     let BulkWish { by, what } = wish;
     let (bulk, deed) = match what {
         BulkWhat::Begin(begin) => return json(&begin::begin(handle, *begin, Actor::User(by.into()))?),
-        BulkWhat::Pause { bulk } => (bulk, BulkDeed::Pause),
-        BulkWhat::Unpause { bulk } => (bulk, BulkDeed::Unpause),
-        BulkWhat::Cancel { bulk } => (bulk, BulkDeed::Cancel),
+        BulkWhat::Pause { bulk } => (bulk, BulkCommand::Pause),
+        BulkWhat::Unpause { bulk } => (bulk, BulkCommand::Unpause),
+        BulkWhat::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
     let id = handle.read(move |store, _| find(store, &bulk))??.id;
     let answer = handle.change_bulk(id, deed)?;
@@ -229,7 +229,7 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, Unanswered> {
 
 /// The result of targets whose runs may have something to do now, and how many there are.
 fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
-    let acted = bulk.action.acted();
+    let acted = bulk.action.result_of_acting();
     let count = match &bulk.action {
         BulkAction::Acknowledge | BulkAction::Cancel | BulkAction::Forget => 0,
         _ if acted.is_under_way() => bulk.counts.under_way,
@@ -239,7 +239,7 @@ fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
 }
 
 fn page(bulk: &Bulk) -> BulkPage {
-    let acted = bulk.action.acted();
+    let acted = bulk.action.result_of_acting();
     let passed = if acted.is_under_way() { ResultKind::Passed } else { acted.kind() };
     let counts = [
         (passed, bulk.counts.passed),
@@ -274,7 +274,7 @@ fn page(bulk: &Bulk) -> BulkPage {
         go_on: Vec::new(),
         not_looked_at: 0,
         acts: bulk.due().is_some(),
-        is_over: bulk.is_over(),
+        is_over: bulk.is_settled(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use unstuck_core::bulk::may_rerun;
+use unstuck_core::bulk::check_rerun;
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
@@ -162,7 +162,7 @@ fn with_run<T>(
 
 fn rerun(store: &mut dyn Store, flows: &mut Flows, run: RunId, again: Again) -> Result<Rerun, Unanswered> {
     with_run(store, flows, run, |run, flow| {
-        may_rerun(run, matches!(again, Again::Continue)).map_err(Unanswered::Refused)?;
+        check_rerun(run, matches!(again, Again::Continue)).map_err(Unanswered::Refused)?;
         Ok(match again {
             Again::Continue => Rerun::Continue,
             Again::All => Rerun::All,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use unstuck_core::command::OnDuplicate;
-use unstuck_core::decide::same_input;
+use unstuck_core::decide::check_same_input;
 use unstuck_core::home::is_idle;
 use unstuck_core::json::Json;
 use unstuck_core::refusal::Refusal;
@@ -68,7 +68,7 @@ pub(super) fn of_key(
     if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
         return Ok(None);
     }
-    same_input(&run, key, &input).map_err(|refusal| Unanswered::Refused(refusal.to_string()))?;
+    check_same_input(&run, key, &input).map_err(|refusal| Unanswered::Refused(refusal.to_string()))?;
     match on_duplicate {
         OnDuplicate::Return | OnDuplicate::RestartIfFinal => {}
         OnDuplicate::Refuse => {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
-use unstuck_core::policy::{NotSuggested, PolicyDraft, Seen, hopeless, suggest};
-use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenFilter, Store};
+use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
+use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Store};
 
 use super::asked::WantedErrors;
 use super::{Unanswered, policies};
@@ -54,13 +54,13 @@ impl GroupLine {
 
     /// Why retrying cannot help, if it cannot.
     pub(crate) fn hopeless(&self) -> Option<NotSuggested> {
-        self.seen(hopeless)
+        self.seen(why_retry_cannot_help)
     }
 
-    fn seen<T>(&self, judge: impl FnOnce(&Seen<'_>) -> T) -> T {
+    fn seen<T>(&self, judge: impl FnOnce(&ErrorSample<'_>) -> T) -> T {
         let causes: Vec<&str> = self.examples.iter().map(|example| example.cause.as_str()).collect();
         let all = |is: fn(&ErrorLine) -> bool| !self.examples.is_empty() && self.examples.iter().all(is);
-        judge(&Seen {
+        judge(&ErrorSample {
             action: &self.action,
             pattern: &self.pattern,
             causes: &causes,
@@ -147,7 +147,7 @@ pub(super) fn list(store: &mut dyn Store, wanted: &WantedErrors) -> Result<Vec<G
 
 pub(super) fn show(store: &mut dyn Store, name: &str) -> Result<GroupPage, Unanswered> {
     let group = find(store, name)?;
-    let filter = OpenFilter { group: Some(group.group.clone()), ..OpenFilter::default() };
+    let filter = OpenErrorFilter { group: Some(group.group.clone()), ..OpenErrorFilter::default() };
     let now = store.open_errors(&filter, None, SHOWN_OPEN)?;
     let paused = policies::paused(store)?;
     Ok(GroupPage { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_api::{self as api, PoliciesPaused};
 use unstuck_core::id::{FlowId, RunId};
-use unstuck_core::model::run::{End, Phase, Run};
+use unstuck_core::model::run::{Phase, Run, RunOutcome};
 use unstuck_core::model::unit::{AutoResume, UnitState};
 use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{Filter, Store};
+use unstuck_store::contract::{RunFilter, Store};
 
 use super::asked::Wanted;
 use super::{Desk, Unanswered, aside, errors, name, policies};
@@ -96,7 +96,7 @@ pub(super) fn list(
         let resume = next_resume(&run);
         let (flow, version) = aside::flow_of(store, &run)?;
         let labels = flows.get(store, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
-        let rests = run.rests();
+        let rests = run.attention();
         let has = [(rests.error, "error"), (rests.held, "held")];
         let set_aside = aside::set_aside(store, flows, &run)?;
         let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &[])? };
@@ -127,12 +127,12 @@ pub(super) fn list(
 }
 
 /// What is wanted, as a store is asked for it.
-fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &Wanted) -> Result<Filter, Unanswered> {
+fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &Wanted) -> Result<RunFilter, Unanswered> {
     let text = |text: &Option<String>| text.as_deref().map(Into::into);
     let group = wanted.group.as_deref().map(|group| errors::find(store, group)).transpose()?;
     let versions =
         if wanted.labels.is_empty() { None } else { Some(with_labels(store, flows, &wanted.labels)?) };
-    Ok(Filter {
+    Ok(RunFilter {
         states: wanted.states.clone(),
         flow: text(&wanted.flow),
         versions,
@@ -195,9 +195,9 @@ pub(super) fn cause(run: &Run) -> Option<String> {
         Phase::Failing(failing) => return Some(failing.error.error.cause.to_string()),
         Phase::Ended(ended) => {
             return match &ended.how {
-                End::Failed { error, .. } => Some(error.error.cause.to_string()),
-                End::Cancelled { reason } => reason.as_deref().map(str::to_owned),
-                End::Completed { .. } | End::Superseded { .. } => None,
+                RunOutcome::Failed { error, .. } => Some(error.error.cause.to_string()),
+                RunOutcome::Cancelled { reason } => reason.as_deref().map(str::to_owned),
+                RunOutcome::Completed { .. } | RunOutcome::Superseded { .. } => None,
             };
         }
         Phase::Going => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use unstuck_core::id::RunId;
 use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{Filter, Store};
+use unstuck_store::contract::{RunFilter, Store};
 
 use super::{Unanswered, aside};
 
@@ -23,7 +23,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// The run that somebody means.
 pub(crate) fn find(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<RunId, Unanswered> {
     if name == LATEST {
-        let filter = Filter { roots_only: true, ..Filter::default() };
+        let filter = RunFilter { roots_only: true, ..RunFilter::default() };
         let found = store.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
             Unanswered::refused("there is no run in this store yet; `unstuck run FILE` starts one")
@@ -59,7 +59,7 @@ pub(crate) fn is_run(
     let id = find(store, flows, first)?;
     let flow = store.run(id)?.and_then(|run| flows.get(store, run.flow).ok());
     let step = second.split_once('[').map_or(second, |(step, _)| step);
-    if flow.is_none_or(|flow| flow.find(step).is_none()) {
+    if flow.is_none_or(|flow| flow.find_step(step).is_none()) {
         return Ok(find(store, flows, second).is_ok());
     }
     match of_key(store, second)?.first() {
@@ -73,7 +73,7 @@ pub(crate) fn is_run(
 
 /// The runs whose ids are in this range, newest first; of many the first ones.
 fn beginning(store: &mut dyn Store, range: Range) -> Result<Vec<RunId>, Unanswered> {
-    let found = store.list(&Filter::default(), range.end, SHOWN + 1)?;
+    let found = store.list(&RunFilter::default(), range.end, SHOWN + 1)?;
     Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
 use unstuck_core::event::Actor;
-use unstuck_core::policy::{PolicyAudit, PolicyDeed, PolicyDraft};
+use unstuck_core::policy::{PolicyAudit, PolicyAuditKind, PolicyDraft};
 use unstuck_engine::document::policies_paused;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
 
@@ -53,7 +53,7 @@ pub(crate) struct NotReplaced {
 
 /// The policies of these drafts that were added although they were to replace others.
 fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
-    let added = changes.iter().filter(|change| change.what == PolicyDeed::Added);
+    let added = changes.iter().filter(|change| change.what == PolicyAuditKind::Added);
     let told = added.map(|change| {
         let draft = drafts.iter().find(|draft| draft.name.as_ref() == Some(&change.name));
         let id = draft.and_then(|draft| draft.id.as_ref()).map(ToString::to_string);
@@ -154,12 +154,12 @@ pub(crate) struct Switched {
 }
 
 /// Pauses or unpauses automatic resumes.
-fn switch(handle: &Handle, order: PolicyOrder) -> Result<String, Unanswered> {
+fn switch(handle: &Handle, order: PolicyCommand) -> Result<String, Unanswered> {
     let paused = |handle: &Handle| -> Result<Option<PoliciesPaused>, Unanswered> {
         Ok(handle.policies()?.switch().paused().map(policies_paused))
     };
     let was = paused(handle)?;
-    let is_unpause = matches!(order, PolicyOrder::Unpause { .. });
+    let is_unpause = matches!(order, PolicyCommand::Unpause { .. });
     let already = handle.change_policies(order)?.changes.is_empty();
     let due = if is_unpause && !already { handle.due_resumes()? } else { 0 };
     let was = was.filter(|_| is_unpause && !already);
@@ -178,14 +178,14 @@ pub(super) fn carry_out(handle: &Handle, wish: PolicyWish) -> Result<String, Una
     };
     let is_replacing = !replacing.is_empty();
     let order = match what {
-        PolicyWhat::Load { drafts, replace } => PolicyOrder::Load { drafts, replace, by },
-        PolicyWhat::Enable { names: given } => PolicyOrder::Enable { names: names(given), by },
-        PolicyWhat::Disable { names: given } => PolicyOrder::Disable { names: names(given), by },
-        PolicyWhat::Delete { names: given } => PolicyOrder::Delete { names: names(given), by },
+        PolicyWhat::Load { drafts, replace } => PolicyCommand::Load { drafts, replace, by },
+        PolicyWhat::Enable { names: given } => PolicyCommand::Enable { names: names(given), by },
+        PolicyWhat::Disable { names: given } => PolicyCommand::Disable { names: names(given), by },
+        PolicyWhat::Delete { names: given } => PolicyCommand::Delete { names: names(given), by },
         PolicyWhat::Pause { reason } => {
-            return switch(handle, PolicyOrder::Pause { reason: reason.into(), by });
+            return switch(handle, PolicyCommand::Pause { reason: reason.into(), by });
         }
-        PolicyWhat::Unpause { rate } => return switch(handle, PolicyOrder::Unpause { rate, by }),
+        PolicyWhat::Unpause { rate } => return switch(handle, PolicyCommand::Unpause { rate, by }),
         PolicyWhat::Apply { names: given, pace } => {
             let only = (!given.is_empty()).then(|| names(given));
             return apply(handle, only, pace, &by);

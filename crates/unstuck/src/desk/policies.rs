@@ -108,7 +108,7 @@ pub(super) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<Policy
     let all = in_order(store.policies()?)?;
     let mut wanted = Vec::new();
     for name in names {
-        let found = all.named(name);
+        let found = all.by_name_or_id(name);
         let found = found.ok_or_else(|| unknown(name, all.iter().map(|policy| &*policy.name)))?;
         wanted.push(found.id.clone());
     }

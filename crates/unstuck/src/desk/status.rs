@@ -10,7 +10,7 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{Due, Filter, Store};
+use unstuck_store::contract::{Due, RunFilter, Store};
 
 use super::driven::{self, Driven};
 use super::list::cause;
@@ -81,7 +81,7 @@ pub(crate) struct ComesNext {
 pub(super) fn status(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> Result<Status, Unanswered> {
     let now = who::now();
     let not_final = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
-    let open = store.list(&Filter { states: not_final, ..Filter::default() }, None, LOOKED_AT + 1)?;
+    let open = store.list(&RunFilter { states: not_final, ..RunFilter::default() }, None, LOOKED_AT + 1)?;
     let mut status = Status {
         at: now.timestamp(),
         needs_person: Vec::new(),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
-use unstuck_core::policy::Taken;
+use unstuck_core::policy::TrialHit;
 use unstuck_engine::document::policies_paused;
 use unstuck_engine::runtime::Handle;
-use unstuck_engine::trials::{self, Errors, StoreErrors, TryOn, TryPolicies, try_policies};
+use unstuck_engine::trials::{self, ErrorSource, StoreErrors, TrialErrors, TrialRequest, try_policies};
 use unstuck_store::contract::Store;
 
 use super::Unanswered;
@@ -67,22 +67,22 @@ pub(super) fn by_store(store: &mut dyn Store, of: TrialOf) -> Result<Vec<Trial>,
     on(&mut StoreErrors { store, now }, of)
 }
 
-fn on(errors: &mut impl Errors, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
+fn on(errors: &mut impl ErrorSource, of: TrialOf) -> Result<Vec<Trial>, Unanswered> {
     let policies = match of.policies {
-        Tried::Drafts(drafts) => TryPolicies::Drafts(drafts),
-        Tried::Named(name) => TryPolicies::Named(name.into()),
+        Tried::Drafts(drafts) => TrialRequest::Drafts(drafts),
+        Tried::Named(name) => TrialRequest::Named(name.into()),
     };
     let on = match of.past {
-        None => TryOn::Open,
-        Some((since, until)) => TryOn::Past { since, until },
+        None => TrialErrors::Open,
+        Some((since, until)) => TrialErrors::Past { since, until },
     };
     let (kept, _) = errors.policies()?;
-    let paused = kept.switch().paused().filter(|_| matches!(on, TryOn::Open)).map(policies_paused);
+    let paused = kept.switch().paused().filter(|_| matches!(on, TrialErrors::Open)).map(policies_paused);
     let tried = try_policies(errors, policies, on)?;
     Ok(tried.into_iter().map(|tried| told(tried, paused.clone())).collect())
 }
 
-fn told(tried: trials::Tried, policies_paused: Option<PoliciesPaused>) -> Trial {
+fn told(tried: trials::PolicyTrial, policies_paused: Option<PoliciesPaused>) -> Trial {
     let trial = tried.trial;
     Trial {
         policy: tried.policy.name.to_string(),
@@ -95,7 +95,7 @@ fn told(tried: trials::Tried, policies_paused: Option<PoliciesPaused>) -> Trial 
     }
 }
 
-fn taken(taken: &Taken) -> TrialRun {
+fn taken(taken: &TrialHit) -> TrialRun {
     TrialRun {
         run: taken.record.run.to_string(),
         step: taken.record.step.to_string(),

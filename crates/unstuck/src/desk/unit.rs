@@ -1,6 +1,6 @@
 //! How steps and items are named: `step`, or `step[3]` for an item.
 
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{StepRun, UnitRef};
 
@@ -10,8 +10,8 @@ use super::Unanswered;
 const SHOWN: usize = 8;
 
 /// The step of this id.
-pub(super) fn step(flow: &Flow, id: &str) -> Result<StepIx, Unanswered> {
-    flow.find(id).ok_or_else(|| {
+pub(super) fn step(flow: &Flow, id: &str) -> Result<StepIndex, Unanswered> {
+    flow.find_step(id).ok_or_else(|| {
         let ids = flow.steps.iter().map(|step| format!("`{}`", step.id));
         Unanswered::Refused(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unstuck_core::event::Actor;
 use unstuck_core::model::flow::Flow;
-use unstuck_core::policy::{Policies, Policy, PolicyDraft, PolicyOrder, carry_out};
+use unstuck_core::policy::{Policies, Policy, PolicyCommand, PolicyDraft, apply_command};
 use unstuck_core::time::Time;
 use unstuck_flow::plan::{self, Plan, SignalPlan};
 use unstuck_sim::rehearse::{Keep, Rehearsal};
@@ -119,7 +119,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, Failure> {
     let files = load::read(&arguments.policies)?;
     let drafts: Vec<PolicyDraft> =
         files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
-    let order = PolicyOrder::Load { drafts, replace: true, by: Actor::Engine };
+    let order = PolicyCommand::Load { drafts, replace: true, by: Actor::Engine };
     let known =
         Policies::new(kept).map_err(|_| Failure::new("the policies of the store do not go together"))?;
     let mut number = 0;
@@ -131,7 +131,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, Failure> {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Failure::new(lines.join("\n"))
     };
-    carry_out(&known, order, Time(0), 0, fresh_id).map(|(set, _)| set.policies).map_err(refuse)
+    apply_command(&known, order, Time(0), 0, fresh_id).map(|(set, _)| set.policies).map_err(refuse)
 }
 
 pub(super) fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> Failure {

@@ -15,7 +15,7 @@ use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::request::StartRun;
 use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::{Filter, NewFlow, PutFlowError, Store, StoreError};
+use unstuck_store::contract::{NewFlow, PutFlowError, RunFilter, Store, StoreError};
 
 use super::backlog::Teller;
 use super::processes::Processes;
@@ -208,7 +208,7 @@ fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, Failure> {
 }
 
 fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<Run>, Failure> {
-    let filter = Filter { states: vec![state], roots_only: true, ..Filter::default() };
+    let filter = RunFilter { states: vec![state], roots_only: true, ..RunFilter::default() };
     let mut before = None;
     loop {
         let page = store.list(&filter, before, PAGE).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
-use unstuck_core::model::run::{End, Phase, Run, RunState};
+use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
@@ -96,8 +96,8 @@ fn look(
     let explained = explain::of_run(desk, store, flows, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
-            End::Completed { output } => Some(payload_of(store, output)),
-            End::Failed { .. } | End::Cancelled { .. } | End::Superseded { .. } => None,
+            RunOutcome::Completed { output } => Some(payload_of(store, output)),
+            RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     };

@@ -108,21 +108,21 @@ fn style_of(fact: &Fact) -> Style {
             UnitFact::Done { .. } => style::GOOD,
             UnitFact::Retry { .. }
             | UnitFact::Deferred { .. }
-            | UnitFact::Anew { .. }
-            | UnitFact::WentOn
+            | UnitFact::Requeued { .. }
+            | UnitFact::Ignored
             | UnitFact::ReportIgnored { .. } => style::LATER,
             UnitFact::Held => style::ASKS,
-            UnitFact::Scheduled { .. } | UnitFact::Rested | UnitFact::Failed => style::BAD,
+            UnitFact::Scheduled { .. } | UnitFact::LeftInError | UnitFact::Failed => style::BAD,
             UnitFact::ChildChanged { state } => style_of_state(*state),
             UnitFact::Skipped { .. } => style::DIM,
             UnitFact::Closed { how } => style_of_closing(*how),
-            UnitFact::Bound { .. }
+            UnitFact::InputBound { .. }
             | UnitFact::PassedOver { .. }
             | UnitFact::Queued { .. }
             | UnitFact::Dequeued { .. }
             | UnitFact::Started { .. }
             | UnitFact::Progress { .. }
-            | UnitFact::Spared { .. }
+            | UnitFact::LimitExtended { .. }
             | UnitFact::TimerSet { .. }
             | UnitFact::SignalAwaited { .. }
             | UnitFact::ChildStarted { .. }

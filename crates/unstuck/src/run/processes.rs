@@ -5,7 +5,7 @@ use std::thread;
 
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_engine::executor::process::{Killer, ProcessExecutor};
-use unstuck_engine::executor::{Answers, Executor, Job, LeftOver};
+use unstuck_engine::executor::{Executor, Job, LeftOver, ReportSink};
 
 /// The executor of local processes, shared with whoever may have to end them.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Executor for Processes {
         lock(&self.executor).wants_product()
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         lock(&self.executor).execute(job, answers);
     }
 
@@ -68,7 +68,7 @@ impl Executor for Processes {
 
     fn catch_up(&mut self) {
         // Whoever asks twice to stop need not wait for this.
-        let wait = lock(&self.executor).look();
+        let wait = lock(&self.executor).look_at_all();
         wait();
     }
 

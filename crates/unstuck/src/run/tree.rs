@@ -7,10 +7,10 @@ use unstuck_core::decide::unit_name;
 use unstuck_core::event::Event;
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::{FlowId, RunId};
-use unstuck_core::model::flow::{Flow, Kind, StepIx};
-use unstuck_core::model::run::{Origin, Phase, Run, Serves, Slot};
-use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
-use unstuck_core::wakeup::{SlotUse, slot_use};
+use unstuck_core::model::flow::{Flow, Kind, StepIndex};
+use unstuck_core::model::run::{Origin, ParentAttempt, Phase, Run, Slot};
+use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
+use unstuck_core::wakeup::{SlotClaim, slot_claim};
 
 /// So many runs that are no part of the tree are remembered as such; then they are forgotten, and found out again.
 const MAX_OTHERS: usize = 100_000;
@@ -199,7 +199,7 @@ impl Tree {
     pub(super) fn waiting_for_slots(&self) -> HashMap<Arc<str>, (u32, Run)> {
         let mut waiting = HashMap::new();
         for (run, flow) in self.runs.keys().filter_map(|run| self.get(*run)) {
-            if let SlotUse::Wants { limit, .. } = slot_use(run, flow) {
+            if let SlotClaim::Wants { limit, .. } = slot_claim(run, flow) {
                 waiting.entry(limit.name).or_insert_with(|| (limit.max, run.clone()));
             }
         }
@@ -237,18 +237,18 @@ impl Tree {
             // Its parent has yet to hear of it.
             Phase::Ended(_) => return None,
             Phase::Failing(failing) => {
-                let busy = run.units_where(|unit| unit.state.is_in_motion());
+                let busy = run.units_where(|unit| unit.state.is_progressing());
                 let handler = failing.handler.as_ref().and_then(|handler| handler.run)?;
                 return if busy.is_empty() { self.rest_of(handler, depth + 1) } else { None };
             }
             Phase::Going => {}
         }
-        let blocked = match slot_use(run, flow) {
-            SlotUse::Wants { limit, .. } if self.taken(&limit.name) < limit.max as usize => return None,
-            SlotUse::Wants { .. } => Some(Rest::Blocked),
-            SlotUse::None | SlotUse::Has { .. } => None,
+        let blocked = match slot_claim(run, flow) {
+            SlotClaim::Wants { limit, .. } if self.taken(&limit.name) < limit.max as usize => return None,
+            SlotClaim::Wants { .. } => Some(Rest::Blocked),
+            SlotClaim::None | SlotClaim::Has { .. } => None,
         };
-        if flow.places().any(|step| items_move(run, flow, step)) {
+        if flow.step_indices().any(|step| items_move(run, flow, step)) {
             return None;
         }
         let mut rest = blocked;
@@ -269,7 +269,7 @@ impl Tree {
             // A policy will resume it.
             UnitState::Error { resume: Some(_), .. } => UnitRest::Moves,
             UnitState::Error { resume: None, .. } => UnitRest::At(Rest::Error),
-            UnitState::Ready(_) if !run.slot.lets_go_on() => UnitRest::Nothing,
+            UnitState::Ready(_) if !run.slot.allows_progress() => UnitRest::Nothing,
             UnitState::Ready(_) => {
                 let step = flow.step(name.step);
                 let timed = step.limits.queue_timeout.is_some() || self.has_deadline(run);
@@ -279,9 +279,9 @@ impl Tree {
                 }
             }
             UnitState::Active(live) => match (&live.doing, unit.child) {
-                (Doing::Child { .. }, Some(child)) => {
+                (AttemptPhase::Child { .. }, Some(child)) => {
                     // A child that is to go on for this attempt may not have heard of it yet.
-                    let serves = Some(Serves { generation: run.generation, attempt: live.attempt });
+                    let serves = Some(ParentAttempt { generation: run.generation, attempt: live.attempt });
                     let at_it = self.get(child).is_some_and(|(child, _)| child.origin.serves() == serves);
                     match self.rest_of(child, depth + 1).filter(|_| at_it) {
                         Some(rest) => UnitRest::At(rest),
@@ -315,10 +315,10 @@ impl Tree {
 }
 
 /// Whether items of a fan-out are on their way, where that can be told without a look at each: there may be thousands.
-fn items_move(run: &Run, flow: &Flow, step: StepIx) -> bool {
+fn items_move(run: &Run, flow: &Flow, step: StepIndex) -> bool {
     let in_motion = run.items(step).is_some_and(|items| items.in_motion > 0);
     let by_itself = !matches!(flow.step(step).kind, Kind::Child(_) | Kind::Action(_));
-    in_motion && by_itself && run.slot.lets_go_on()
+    in_motion && by_itself && run.slot.allows_progress()
 }
 
 /// What a unit means for the rest of its run.
@@ -345,8 +345,8 @@ mod tests {
     }
 
     fn started(run: u64, parent: Option<u64>) -> Event {
-        let serves = Serves { generation: 1, attempt: 1 };
-        let unit = UnitRef::step(StepIx(0));
+        let serves = ParentAttempt { generation: 1, attempt: 1 };
+        let unit = UnitRef::step(StepIndex(0));
         let origin = parent.map_or(Origin::Root, |parent| Origin::Child {
             parent: RunId(parent),
             unit,

@@ -6,7 +6,7 @@ use unstuck_core::model::attempt::{Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::model::run::{Run, RunState};
-use unstuck_core::model::unit::{Doing, Items, Live, StepRun, Unit, UnitState, Waiting};
+use unstuck_core::model::unit::{AttemptPhase, Items, LiveAttempt, StepRun, Unit, UnitState, Waiting};
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::first_limit;
 
@@ -117,7 +117,7 @@ impl StepLine {
 
 /// The steps of a run, each followed by those of its child.
 fn add_steps(tree: &Tree, run: &Run, flow: &Flow, now: Time, depth: usize, all: &mut Vec<StepLine>) {
-    for ix in flow.places() {
+    for ix in flow.step_indices() {
         let (step, state) = (flow.step(ix), run.step(ix));
         let detail = match state {
             StepRun::Single(unit) => unit_detail(step, unit, now),
@@ -184,11 +184,11 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
     format!(": {detail}")
 }
 
-fn active(step: &Step, live: &Live, now: Time) -> String {
+fn active(step: &Step, live: &LiveAttempt, now: Time) -> String {
     let (since, progress) = match &live.doing {
-        Doing::Dequeued { at, .. } => (*at, None),
-        Doing::Working { started_at, progress, .. } => (*started_at, progress.as_ref()),
-        Doing::Child { started_at, state } => {
+        AttemptPhase::Dequeued { at, .. } => (*at, None),
+        AttemptPhase::Working { started_at, progress, .. } => (*started_at, progress.as_ref()),
+        AttemptPhase::Child { started_at, state } => {
             let state = if *state == RunState::Running { "" } else { state.word() };
             let child = if state.is_empty() { "child".to_owned() } else { format!("child is {state}") };
             return format!("{child}, for {}", seconds(now.since(*started_at)));
@@ -276,7 +276,7 @@ fn items_detail(items: &Items) -> String {
     let mut counts = ["active", "ready", "waiting", "held", "error", "failed"].map(|word| (word, 0));
     let mut done = 0;
     for unit in items.units.values() {
-        if unit.state.lets_others_go_on() {
+        if unit.state.unblocks_dependents() {
             done += 1;
         }
         if let Some((_, count)) = counts.iter_mut().find(|(word, _)| *word == unit.state.word()) {

@@ -142,7 +142,8 @@ impl Watch {
         self.tell_trouble();
         self.look_for_holders()?;
         let root = self.tree.root_id();
-        let read = self.handle().read(move |store, _| store.last_time().map(|_| store.why_aside(root)));
+        let read =
+            self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
         match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
             // Nothing will happen to it in this process.
             Some(aside) => Err(Failure::new(format!("{root} is set aside: {}", aside.why))),

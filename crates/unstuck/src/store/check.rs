@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use unstuck_sqlite::check::{Progress, Report};
+use unstuck_sqlite::verify::{CheckProgress, CheckReport};
 
 use crate::output::Output;
 use crate::place::StoreArgument;
@@ -35,7 +35,7 @@ impl Arguments {
         let compile = engine::compile();
         let mut shown = Shown::new();
         let report =
-            unstuck_sqlite::check::check(&place.directory, &mut |record| compile(record), &mut |progress| {
+            unstuck_sqlite::verify::check(&place.directory, &mut |record| compile(record), &mut |progress| {
                 shown.tell(progress);
             });
         shown.clear();
@@ -50,7 +50,7 @@ impl Arguments {
     }
 }
 
-fn document(report: &Report) -> String {
+fn document(report: &CheckReport) -> String {
     let findings: Vec<_> = report
         .findings
         .iter()
@@ -60,7 +60,7 @@ fn document(report: &Report) -> String {
             })
         })
         .collect();
-    let Report { runs, events, payloads, notices, flows, more, .. } = report;
+    let CheckReport { runs, events, payloads, notices, flows, more, .. } = report;
     json!({
         "clock": clock(report).document(), "runs": runs, "events": events, "payloads": payloads, "notices": notices, "flows": flows,
         "findings": findings, "more": more,
@@ -68,11 +68,11 @@ fn document(report: &Report) -> String {
     .to_string()
 }
 
-fn clock(report: &Report) -> Clock<'_> {
+fn clock(report: &CheckReport) -> Clock<'_> {
     Clock { record: &report.clock, last: report.last_time, now: who::now() }
 }
 
-fn show(report: &Report, stdout: &mut Output) {
+fn show(report: &CheckReport, stdout: &mut Output) {
     let look = stdout.look;
     for sentence in clock(report).sentences() {
         stdout.line(&format!("{} {sentence}", look.paint(style::DIM, "clock:")));
@@ -84,7 +84,7 @@ fn show(report: &Report, stdout: &mut Output) {
     if report.more > 0 {
         stdout.line(&format!("and {} more of the same", report.more));
     }
-    let Report { runs, events, payloads, flows, .. } = report;
+    let CheckReport { runs, events, payloads, flows, .. } = report;
     let counts = [(runs, "run"), (events, "event"), (payloads, "payload"), (flows, "flow version")];
     let counts = counts.map(|(n, word)| number_of(usize::try_from(*n).unwrap_or(usize::MAX), word));
     let read = counts.join(", ");
@@ -114,7 +114,7 @@ impl Shown {
         Shown { stderr: Output::stderr(), begun, next: begun + Shown::FIRST, is_shown: false }
     }
 
-    fn tell(&mut self, progress: Progress) {
+    fn tell(&mut self, progress: CheckProgress) {
         let now = Instant::now();
         if !self.stderr.look.live || now < self.next {
             return;
@@ -134,7 +134,7 @@ impl Shown {
 }
 
 /// A bar, how far it is, and how long it takes still; on a narrow terminal less of that.
-fn line(Progress { what, done, of }: Progress, since: Duration, width: usize) -> String {
+fn line(CheckProgress { what, done, of }: CheckProgress, since: Duration, width: usize) -> String {
     const BAR: u64 = 24;
     let share =
         |whole: u64| u64::try_from(u128::from(done) * u128::from(whole) / u128::from(of.max(1))).unwrap_or(0);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_bar_says_how_far_it_is_and_fits_the_terminal() {
-        let at = |done, of| Progress { what: "runs", done, of };
+        let at = |done, of| CheckProgress { what: "runs", done, of };
         let cases = [
             (at(0, 1), 0, 80, "checking runs [------------------------] 0 % (0 of 1)"),
             (at(50, 200), 10, 80, "checking runs [######------------------] 25 % (50 of 200, 30s left)"),

@@ -1,7 +1,7 @@
 //! What is said of the clock: that it was set, that times lie ahead of it, and what that means.
 
 use serde_json::{Value, json};
-use unstuck_core::clock::{ClockRecord, Correction};
+use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::time::{Millis, Time};
 
 /// So far ahead a time may be without a word: clocks differ, and commands take a moment.
@@ -38,7 +38,7 @@ impl Clock<'_> {
                 1 => String::new(),
                 count => format!("{count} times, last "),
             };
-            let Correction { from, to } = *correction;
+            let ClockCorrection { from, to } = *correction;
             sentences.push(format!(
                 "The clock was set {times}{}, from {from} to {to}. Nothing is delayed or ended by it: delays and limits keep \
                  the time that they had left, and dates follow the clock.",
@@ -50,7 +50,7 @@ impl Clock<'_> {
 
     /// For programs.
     pub(crate) fn document(&self) -> Value {
-        let correction = |correction: &Correction| {
+        let correction = |correction: &ClockCorrection| {
             json!({
                 "from": correction.from.to_string(), "to": correction.to.to_string(),
                 "byMilliseconds": correction.shift(),
@@ -62,7 +62,7 @@ impl Clock<'_> {
     }
 }
 
-fn by(correction: Correction) -> String {
+fn by(correction: ClockCorrection) -> String {
     let shift = correction.shift();
     let way = if shift < 0 { "back" } else { "forward" };
     format!("{way} by {}", Millis(shift.unsigned_abs()))
@@ -77,7 +77,7 @@ mod tests {
     fn record(shifts: &[i64]) -> ClockRecord {
         let mut record = ClockRecord::default();
         for shift in shifts {
-            record.add(Correction { from: Time(10 * HOUR), to: Time(10 * HOUR + shift) });
+            record.add(ClockCorrection { from: Time(10 * HOUR), to: Time(10 * HOUR + shift) });
         }
         record
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::decide::unit_name;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
@@ -12,7 +12,7 @@ use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::time::{Millis, Time};
 
-use crate::executor::{Answers, Job};
+use crate::executor::{Job, ReportSink};
 
 /// One call of a function: an attempt to carry out.
 pub struct Call {
@@ -23,13 +23,13 @@ pub struct Call {
     /// When the run is given up on.
     pub deadline: Option<Time>,
     flow: Arc<Flow>,
-    answers: Answers,
+    answers: ReportSink,
     /// `None` where nobody could interrupt it.
     interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl Call {
-    pub(super) fn new(job: Job, answers: &Answers, interrupted: Option<Arc<AtomicBool>>) -> Call {
+    pub(super) fn new(job: Job, answers: &ReportSink, interrupted: Option<Arc<AtomicBool>>) -> Call {
         let Job { attempt, flow, input, deadline, product: _ } = job;
         Call { input, attempt, deadline, flow, answers: answers.clone(), interrupted }
     }
@@ -42,7 +42,7 @@ impl Call {
     /// Shows that it is alive, and how far it is. The next attempt is told the last progress of this one.
     pub fn heartbeat(&self, progress: Option<Json>) {
         if !self.is_interrupted() {
-            self.answers.say(self.attempt, Says::Heartbeat { progress });
+            self.answers.report(self.attempt, Report::Heartbeat { progress });
         }
     }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for Call {
 
 /// Why a function did not complete its attempt. `?` makes any error one that may pass.
 #[derive(Clone, Debug)]
-pub struct Failure(Inner);
+pub struct FunctionError(Inner);
 
 #[derive(Clone, Debug)]
 enum Inner {
@@ -72,31 +72,31 @@ enum Inner {
     Deferred { asked: Option<Millis>, lacking: Arc<str> },
 }
 
-impl Failure {
+impl FunctionError {
     /// An error that may pass.
-    pub fn stalled(cause: impl Into<Arc<str>>) -> Failure {
-        Failure(Inner::Error { error: Box::new(Error::new(cause)), fatal: false })
+    pub fn stalled(cause: impl Into<Arc<str>>) -> FunctionError {
+        FunctionError(Inner::Error { error: Box::new(Error::new(cause)), fatal: false })
     }
 
     /// Trying again is pointless.
-    pub fn fatal(cause: impl Into<Arc<str>>) -> Failure {
-        Failure(Inner::Error { error: Box::new(Error::new(cause)), fatal: true })
+    pub fn fatal(cause: impl Into<Arc<str>>) -> FunctionError {
+        FunctionError(Inner::Error { error: Box::new(Error::new(cause)), fatal: true })
     }
 
     /// The input is at fault, and so trying again is pointless.
-    pub fn data(cause: impl Into<Arc<str>>) -> Failure {
+    pub fn data(cause: impl Into<Arc<str>>) -> FunctionError {
         let error = Error { reason: Reason::Data, ..Error::new(cause) };
-        Failure(Inner::Error { error: Box::new(error), fatal: true })
+        FunctionError(Inner::Error { error: Box::new(error), fatal: true })
     }
 
     /// Resources are lacking, for so long if that is known.
-    pub fn deferred(asked: Option<Millis>, lacking: impl Into<Arc<str>>) -> Failure {
-        Failure(Inner::Deferred { asked, lacking: lacking.into() })
+    pub fn deferred(asked: Option<Millis>, lacking: impl Into<Arc<str>>) -> FunctionError {
+        FunctionError(Inner::Deferred { asked, lacking: lacking.into() })
     }
 
     /// Adds what is too long for a cause; a deferral has none.
     #[must_use]
-    pub fn context(mut self, context: impl Into<Arc<str>>) -> Failure {
+    pub fn context(mut self, context: impl Into<Arc<str>>) -> FunctionError {
         if let Inner::Error { error, .. } = &mut self.0 {
             error.context = Some(context.into());
         }
@@ -105,25 +105,25 @@ impl Failure {
 
     /// Adds anything else that is worth telling; a deferral has none.
     #[must_use]
-    pub fn details(mut self, details: Json) -> Failure {
+    pub fn details(mut self, details: Json) -> FunctionError {
         if let Inner::Error { error, .. } = &mut self.0 {
             error.details = details;
         }
         self
     }
 
-    pub(super) fn into_says(self) -> Says {
+    pub(super) fn into_report(self) -> Report {
         match self.0 {
-            Inner::Error { error, fatal } => Says::Fail { error, fatal },
-            Inner::Deferred { asked, lacking } => Says::Defer { asked, lacking: Some(lacking) },
+            Inner::Error { error, fatal } => Report::Fail { error, fatal },
+            Inner::Deferred { asked, lacking } => Report::Defer { asked, lacking: Some(lacking) },
         }
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error> From<E> for FunctionError {
     /// The error is the cause, and what is behind it the context.
-    fn from(error: E) -> Failure {
-        let failure = Failure::stalled(error.to_string());
+    fn from(error: E) -> FunctionError {
+        let failure = FunctionError::stalled(error.to_string());
         let behind: Vec<String> =
             std::iter::successors(error.source(), |error| error.source()).map(ToString::to_string).collect();
         if behind.is_empty() { failure } else { failure.context(behind.join("\n")) }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 
-use super::{Call, Failure, Functions, call};
-use crate::executor::{Answers, Executor, Job};
+use super::{Call, FunctionError, Functions, call};
+use crate::executor::{Executor, Job, ReportSink};
 
 /// Calls pure or very quick functions where it is asked to, without a thread in between.
 pub struct InlineExecutor {
@@ -26,7 +26,7 @@ impl InlineExecutor {
     #[must_use]
     pub fn on<F>(mut self, action: impl Into<Arc<str>>, function: F) -> InlineExecutor
     where
-        F: Fn(Call) -> Result<Json, Failure> + Send + Sync + 'static,
+        F: Fn(Call) -> Result<Json, FunctionError> + Send + Sync + 'static,
     {
         self.functions.add(action.into(), function);
         self
@@ -46,13 +46,13 @@ impl Executor for InlineExecutor {
         self.max_load
     }
 
-    fn execute(&mut self, job: Job, answers: &Answers) {
+    fn execute(&mut self, job: Job, answers: &ReportSink) {
         let attempt = job.attempt;
         let says = match self.functions.find(&job) {
             Ok(function) => call(&function, Call::new(job, answers, None)),
             Err(says) => says,
         };
-        answers.say(attempt, says);
+        answers.report(attempt, says);
     }
 
     /// Nothing is under way between two calls.

@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::attempt::AttemptId;
 
 use super::{Call, Function, call};
 use crate::executor::lock::lock;
-use crate::executor::{Answers, Job};
+use crate::executor::{Job, ReportSink};
 
 /// How long a stop waits for functions that are under way. One that goes on for longer is given up on.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct Task {
     pub(super) job: Job,
     pub(super) function: Function,
-    pub(super) answers: Answers,
+    pub(super) answers: ReportSink,
 }
 
 pub(super) struct Pool {
@@ -44,7 +44,7 @@ struct Running {
     interrupted: Arc<AtomicBool>,
     /// Whether it was interrupted for its own sake, and not because everything stops.
     lost_its_attempt: bool,
-    answers: Answers,
+    answers: ReportSink,
 }
 
 impl Pool {
@@ -56,7 +56,7 @@ impl Pool {
         let mut state = lock(&self.state);
         if state.closed {
             drop(state);
-            return task.answers.say(task.job.attempt, Says::Release);
+            return task.answers.report(task.job.attempt, Report::Release);
         }
         if state.queue.len() >= state.idle as usize && state.threads < self.max_threads {
             let pool = Arc::clone(self);
@@ -67,7 +67,7 @@ impl Pool {
                 Err(error) => {
                     drop(state);
                     let lacking = Some(format!("a thread to call the function in: {error}").into());
-                    return task.answers.say(task.job.attempt, Says::Defer { asked: None, lacking });
+                    return task.answers.report(task.job.attempt, Report::Defer { asked: None, lacking });
                 }
             }
         }
@@ -101,7 +101,7 @@ impl Pool {
         drop(state);
         self.changed.notify_all();
         for task in waiting {
-            task.answers.say(task.job.attempt, Says::Release);
+            task.answers.report(task.job.attempt, Report::Release);
         }
     }
 
@@ -131,8 +131,8 @@ impl Pool {
                 None => {}
                 Some(running) if running.lost_its_attempt => answers.freed(attempt),
                 // It may have cut itself short when it was told to end.
-                Some(_) if closed => answers.say(attempt, Says::Release),
-                Some(_) => answers.say(attempt, says),
+                Some(_) if closed => answers.report(attempt, Report::Release),
+                Some(_) => answers.report(attempt, says),
             }
         }
         lock(&self.state).threads -= 1;

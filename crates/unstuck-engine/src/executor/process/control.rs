@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::executor::lock::lock;
 
 /// Shared between the executor, the thread that watches a process, and the one that waits for its exit.
-pub(super) struct Control {
+pub(super) struct WatchControl {
     asked: AtomicU8,
     exited: AtomicBool,
     /// Zero while there is none.
@@ -25,20 +25,20 @@ pub(super) struct Control {
 
 /// What was asked of an attempt. The later one is the stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum StopRequest {
     Nothing = 0,
     Stop = 1,
     Interrupt = 2,
 }
 
-impl Control {
+impl WatchControl {
     /// With what becomes readable whenever there is something to look at.
-    pub(super) fn new() -> io::Result<(Control, UnixStream)> {
+    pub(super) fn new() -> io::Result<(WatchControl, UnixStream)> {
         let (wake, wakes) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         wakes.set_nonblocking(true)?;
-        let control = Control {
-            asked: AtomicU8::new(Asked::Nothing as u8),
+        let control = WatchControl {
+            asked: AtomicU8::new(StopRequest::Nothing as u8),
             exited: AtomicBool::new(false),
             process: AtomicU32::new(0),
             token: OnceLock::new(),
@@ -50,16 +50,16 @@ impl Control {
         Ok((control, wakes))
     }
 
-    pub(super) fn ask(&self, asked: Asked) {
+    pub(super) fn request_stop(&self, asked: StopRequest) {
         self.asked.fetch_max(asked as u8, Ordering::AcqRel);
         self.wake();
     }
 
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn stop_requested(&self) -> StopRequest {
         match self.asked.load(Ordering::Acquire) {
-            0 => Asked::Nothing,
-            1 => Asked::Stop,
-            _ => Asked::Interrupt,
+            0 => StopRequest::Nothing,
+            1 => StopRequest::Stop,
+            _ => StopRequest::Interrupt,
         }
     }
 

@@ -18,17 +18,17 @@ const REST: Duration = Duration::from_secs(10);
 
 /// A process that leads its group. Until it is reaped nobody else can have its id, so only until then is the group
 /// signalled. Dropped early, it is ended.
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     child: Child,
     leader: Pid,
     reaped: bool,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Of a process that was started as the leader of a group.
-    pub(super) fn of(child: Child) -> Group {
+    pub(super) fn of(child: Child) -> ProcessGroup {
         let leader = Pid::from_child(&child);
-        Group { child, leader, reaped: false }
+        ProcessGroup { child, leader, reaped: false }
     }
 
     pub(super) fn leader(&self) -> Pid {
@@ -69,14 +69,14 @@ impl Group {
     fn await_rest(&self) {
         let until = Instant::now() + REST;
         let mut pause = Duration::from_micros(200);
-        while !is_over(self.leader) && Instant::now() < until {
+        while !has_ended(self.leader) && Instant::now() < until {
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.reaped {
             let _ = self.reap();
@@ -85,7 +85,7 @@ impl Drop for Group {
 }
 
 /// Whether nobody lives in a group whose leader has been reaped, and nobody in it is ours to reap.
-fn is_over(group: Pid) -> bool {
+fn has_ended(group: Pid) -> bool {
     let is_gone = || test_kill_process_group(group).is_err();
     if is_gone() {
         return true;

@@ -16,19 +16,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The processes of some attempts, wherever they are.
 #[derive(Default)]
-pub(super) struct Escaped {
+pub(super) struct EscapedProcesses {
     /// The variables that their environments have.
     variables: Vec<String>,
     /// Those that were found by who started them, which may have another environment.
-    known: Vec<Found>,
+    known: Vec<ProcessInfo>,
     asked: bool,
 }
 
-impl Escaped {
+impl EscapedProcesses {
     /// Of the attempts with these tokens.
-    pub(super) fn of<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Escaped {
+    pub(super) fn of<'a>(tokens: impl IntoIterator<Item = &'a str>) -> EscapedProcesses {
         let variables = tokens.into_iter().map(|token| format!("UNSTUCK_TOKEN={token}")).collect();
-        Escaped { variables, known: Vec::new(), asked: false }
+        EscapedProcesses { variables, known: Vec::new(), asked: false }
     }
 
     /// Looks who descends from this process, while that can be told: whoever loses its parent is anybody's child.
@@ -68,14 +68,14 @@ impl Escaped {
     }
 
     /// Those that live now.
-    fn find(&mut self) -> Vec<Found> {
+    fn find(&mut self) -> Vec<ProcessInfo> {
         if self.variables.is_empty() {
             return Vec::new();
         }
         let all = all();
         // Another process may have got the number of one that is gone.
         self.known.retain(|known| all.get(&known.process).is_some_and(|now| now.began == known.began));
-        let mut found: Vec<Found> =
+        let mut found: Vec<ProcessInfo> =
             self.known.iter().filter_map(|known| all.get(&known.process)).copied().collect();
         for process in all.values().filter(|process| has_one_of(process.process, &self.variables)) {
             if !found.contains(process) {
@@ -96,12 +96,12 @@ impl Escaped {
 /// Ends every process that has one of these tokens, and its group. A descendant that has left its group has the token all
 /// the same. Returns when none of them lives.
 pub(super) fn end<'a>(tokens: impl IntoIterator<Item = &'a str>) {
-    Escaped::of(tokens).end_by(Instant::now() + GRACE);
+    EscapedProcesses::of(tokens).end_by(Instant::now() + GRACE);
 }
 
 /// A living process, and the group that it is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Found {
+struct ProcessInfo {
     process: Pid,
     parent: i32,
     group: Pid,
@@ -109,7 +109,7 @@ struct Found {
     began: u64,
 }
 
-fn signal(found: &[Found], signal: Signal) {
+fn signal(found: &[ProcessInfo], signal: Signal) {
     // Each group once; it fails only where nobody is left to hear it. A process that has joined a group of others, which
     // no token tells of, is signalled alone.
     let mut led: Vec<Pid> = Vec::new();
@@ -127,13 +127,13 @@ fn signal(found: &[Found], signal: Signal) {
 }
 
 /// Whether the leader of this group is one of them, or gone: then all of the group is theirs.
-fn leads(found: &[Found], group: Pid) -> bool {
+fn leads(found: &[ProcessInfo], group: Pid) -> bool {
     let is_found = found.iter().any(|found| found.process == group);
     is_found || !fs::exists(format!("/proc/{}", group.as_raw_nonzero())).unwrap_or(true)
 }
 
 /// The living processes, but this one. Only Linux tells; elsewhere there are none.
-fn all() -> HashMap<Pid, Found> {
+fn all() -> HashMap<Pid, ProcessInfo> {
     let Ok(processes) = fs::read_dir("/proc") else { return HashMap::new() };
     let own = rustix::process::getpid();
     let mut all = HashMap::new();
@@ -147,14 +147,14 @@ fn all() -> HashMap<Pid, Found> {
 }
 
 /// What the system tells of a process, unless it is dead.
-fn living(process: Pid, stat: &[u8]) -> Option<Found> {
+fn living(process: Pid, stat: &[u8]) -> Option<ProcessInfo> {
     let stat = String::from_utf8_lossy(stat);
     // `pid (name) state parent group ...`, and a name may contain anything.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let parent = fields.get(1)?.parse().ok()?;
     let group = fields.get(2)?.parse().ok().and_then(Pid::from_raw)?;
     let began = fields.get(19)?.parse().ok()?;
-    (!matches!(*fields.first()?, "Z" | "X")).then_some(Found { process, parent, group, began })
+    (!matches!(*fields.first()?, "Z" | "X")).then_some(ProcessInfo { process, parent, group, began })
 }
 
 /// Whether the environment that a process was started with has one of these.
@@ -168,8 +168,8 @@ fn has_one_of(process: Pid, variables: &[String]) -> bool {
 }
 
 /// Those that were started by one of these, directly or not.
-fn descendants(all: &HashMap<Pid, Found>, of: &[Pid]) -> Vec<Found> {
-    let mut children: HashMap<i32, Vec<Found>> = HashMap::new();
+fn descendants(all: &HashMap<Pid, ProcessInfo>, of: &[Pid]) -> Vec<ProcessInfo> {
+    let mut children: HashMap<i32, Vec<ProcessInfo>> = HashMap::new();
     for process in all.values() {
         children.entry(process.parent).or_default().push(*process);
     }

@@ -7,21 +7,21 @@ use std::path::Path;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command as Program, Stdio};
 
 use rustix::io::{Errno, ioctl_fionbio};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::{Command, Kind};
+use unstuck_core::model::flow::{Kind, ProcessCommand};
 
 use super::environment;
-use super::group::Group;
-use super::left_over::Escaped;
+use super::group::ProcessGroup;
+use super::left_over::EscapedProcesses;
 use super::report::ReportFile;
 use crate::executor::Job;
 
 /// A process that runs, with the engine's ends of its pipes, none of which block.
 pub(super) struct Started {
-    pub(super) group: Group,
+    pub(super) group: ProcessGroup,
     /// What has left the group.
-    pub(super) escaped: Escaped,
+    pub(super) escaped: EscapedProcesses,
     pub(super) report: ReportFile,
     /// What it gets on its standard input.
     pub(super) product: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Started {
 }
 
 /// Starts the process of an attempt, or says why the attempt ends here.
-pub(super) fn start(job: &mut Job) -> Result<Started, Says> {
+pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
     // Taken out of the job: it may be large, and the process may run for long.
     let product = job.product.take();
     let Kind::Process(command) = &job.step().kind else {
@@ -68,18 +68,18 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Says> {
     program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = program.spawn().map_err(|error| refused(why_not(&program, directory, &error), &error))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let group = Group::of(child);
+    let group = ProcessGroup::of(child);
     do_not_block(stdin.as_ref())
         .and(do_not_block(stdout.as_ref()))
         .and(do_not_block(stderr.as_ref()))
         .map_err(|error| refused(format!("cannot talk to the process: {error}"), &error))?;
-    let escaped = Escaped::of([&*product.token]);
+    let escaped = EscapedProcesses::of([&*product.token]);
     Ok(Started { group, escaped, report, product: text, stdin, stdout, stderr })
 }
 
-fn program(command: &Command) -> Result<Program, Says> {
+fn program(command: &ProcessCommand) -> Result<Program, Report> {
     match command {
-        Command::Argv(argv) => {
+        ProcessCommand::Argv(argv) => {
             let (name, arguments) = argv
                 .split_first()
                 .ok_or_else(|| failed("the step's `run` names no program".to_owned(), true))?;
@@ -87,7 +87,7 @@ fn program(command: &Command) -> Result<Program, Says> {
             program.args(arguments);
             Ok(program)
         }
-        Command::Shell(line) => {
+        ProcessCommand::Shell(line) => {
             let mut program = Program::new("sh");
             program.arg("-c").arg(line);
             Ok(program)
@@ -100,7 +100,7 @@ fn do_not_block(pipe: Option<&impl AsFd>) -> io::Result<()> {
 }
 
 /// The end of an attempt whose process did not start: a program that is not there does not appear by itself.
-fn refused(cause: String, error: &io::Error) -> Says {
+fn refused(cause: String, error: &io::Error) -> Report {
     let for_good = matches!(
         error.kind(),
         ErrorKind::NotFound
@@ -115,19 +115,19 @@ fn refused(cause: String, error: &io::Error) -> Says {
 }
 
 /// Deferred where the system lacks something.
-fn stalled_or_deferred(cause: String, error: &io::Error) -> Says {
+fn stalled_or_deferred(cause: String, error: &io::Error) -> Report {
     let lacking =
         matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
             || is_one_of(error, &[Errno::AGAIN, Errno::MFILE, Errno::NFILE]);
-    if lacking { Says::Defer { asked: None, lacking: Some(cause.into()) } } else { failed(cause, false) }
+    if lacking { Report::Defer { asked: None, lacking: Some(cause.into()) } } else { failed(cause, false) }
 }
 
 fn is_one_of(error: &io::Error, errnos: &[Errno]) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| errnos.contains(&errno))
 }
 
-fn failed(cause: String, fatal: bool) -> Says {
-    Says::Fail { error: Box::new(Error::new(cause)), fatal }
+fn failed(cause: String, fatal: bool) -> Report {
+    Report::Fail { error: Box::new(Error::new(cause)), fatal }
 }
 
 /// What is wrong, where, and what to do.

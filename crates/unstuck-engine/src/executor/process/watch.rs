@@ -9,18 +9,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::json::Json;
 use unstuck_core::model::log::AttemptLog;
 use unstuck_core::time::Millis;
 
-use super::Last;
-use super::control::{Asked, Control};
+use super::LastReport;
+use super::control::{StopRequest, WatchControl};
 use super::group::{await_exit, has_exited};
 use super::output::{Stderr, Stdout};
+use super::result::{ProcessResult, report_of_result};
 use super::start::{Started, start};
-use super::verdict::{Left, verdict};
-use crate::executor::{Answers, Job};
+use crate::executor::{Job, ReportSink};
 
 /// From `SIGTERM` to `SIGKILL`.
 const GRACE: Duration = Duration::from_secs(2);
@@ -32,23 +32,34 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 const PIECE: usize = 64 * 1024;
 
 /// Carries an attempt out, from the start of its process until its group is no more.
-pub(super) fn carry_out(job: &mut Job, control: &Arc<Control>, wakes: UnixStream, answers: &Answers) -> Last {
-    match control.asked() {
-        Asked::Nothing => {
+pub(super) fn carry_out(
+    job: &mut Job,
+    control: &Arc<WatchControl>,
+    wakes: UnixStream,
+    answers: &ReportSink,
+) -> LastReport {
+    match control.stop_requested() {
+        StopRequest::Nothing => {
             if let Some(product) = &job.product {
                 control.starting(&product.token);
             }
             match start(job) {
-                Ok(started) => attend(started, job, control, wakes, answers),
-                Err(says) => Last::Says(says),
+                Ok(started) => watch_process(started, job, control, wakes, answers),
+                Err(says) => LastReport::Says(says),
             }
         }
-        Asked::Stop => Last::Says(Says::Release),
-        Asked::Interrupt => Last::Freed,
+        StopRequest::Stop => LastReport::Says(Report::Release),
+        StopRequest::Interrupt => LastReport::Freed,
     }
 }
 
-fn attend(started: Started, job: &Job, control: &Arc<Control>, wakes: UnixStream, answers: &Answers) -> Last {
+fn watch_process(
+    started: Started,
+    job: &Job,
+    control: &Arc<WatchControl>,
+    wakes: UnixStream,
+    answers: &ReportSink,
+) -> LastReport {
     let leader = started.group.leader();
     control.started(u32::try_from(leader.as_raw_nonzero().get()).unwrap_or(0));
     let told = Arc::clone(control);
@@ -60,18 +71,18 @@ fn attend(started: Started, job: &Job, control: &Arc<Control>, wakes: UnixStream
     if let Err(error) = waiting {
         // Dropping `started` ends the process.
         let lacking = Some(format!("a thread to wait for the process in: {error}").into());
-        return Last::Says(Says::Defer { asked: None, lacking });
+        return LastReport::Says(Report::Defer { asked: None, lacking });
     }
-    let mut watch = Watch::new(started, job, control, wakes, answers);
+    let mut watch = ProcessWatch::new(started, job, control, wakes, answers);
     watch.until_ended();
-    watch.tell()
+    watch.finish()
 }
 
-struct Watch<'a> {
+struct ProcessWatch<'a> {
     job: &'a Job,
-    control: &'a Control,
+    control: &'a WatchControl,
     wakes: UnixStream,
-    answers: &'a Answers,
+    answers: &'a ReportSink,
     started: Started,
     /// How much of the product the process has.
     fed: usize,
@@ -96,17 +107,17 @@ enum Source {
     Stderr,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ProcessWatch<'a> {
     fn new(
         started: Started,
         job: &'a Job,
-        control: &'a Control,
+        control: &'a WatchControl,
         wakes: UnixStream,
-        answers: &'a Answers,
-    ) -> Watch<'a> {
+        answers: &'a ReportSink,
+    ) -> ProcessWatch<'a> {
         let lease = job.step().limits.heartbeat_timeout.map(Millis::duration);
         let report_every = lease.map_or(REPORT_EVERY, |lease| (lease / 3).min(REPORT_EVERY));
-        Watch {
+        ProcessWatch {
             job,
             control,
             wakes,
@@ -127,18 +138,18 @@ impl<'a> Watch<'a> {
     fn until_ended(&mut self) {
         let mut buffer = vec![0; PIECE];
         loop {
-            self.notice();
+            self.react();
             if self.has_ended() {
                 return;
             }
             for source in self.wait() {
-                self.attend_to(source, &mut buffer);
+                self.handle_source(source, &mut buffer);
             }
         }
     }
 
     /// Reacts to the exit, to what was asked, and to the time.
-    fn notice(&mut self) {
+    fn react(&mut self) {
         let now = Instant::now();
         let look = self.control.looks();
         if look > self.looked {
@@ -156,7 +167,7 @@ impl<'a> Watch<'a> {
                 self.kill();
             }
         }
-        let unwanted = self.control.asked() != Asked::Nothing;
+        let unwanted = self.control.stop_requested() != StopRequest::Nothing;
         if unwanted && self.exited_at.is_none() && self.kill_at.is_none() {
             // Whoever has left the group is found while the one that started it still lives.
             self.started.escaped.remember_descendants(self.started.group.leader());
@@ -169,7 +180,7 @@ impl<'a> Watch<'a> {
         }
         if self.report_at <= now {
             let heard = self.started.report.follow();
-            self.pass_on(heard.alive, heard.progress);
+            self.report_heartbeat(heard.alive, heard.progress);
             self.report_at = now + self.report_every;
         }
         self.looked = look;
@@ -191,13 +202,13 @@ impl<'a> Watch<'a> {
         if self.kill_at.is_some() {
             return silent || self.killed;
         }
-        let unheard = self.control.asked() == Asked::Interrupt;
+        let unheard = self.control.stop_requested() == StopRequest::Interrupt;
         silent || unheard || exited_at + AFTERMATH <= Instant::now()
     }
 
-    fn pass_on(&self, alive: bool, progress: Option<Json>) {
-        if alive && self.control.asked() == Asked::Nothing {
-            self.answers.say(self.job.attempt, Says::Heartbeat { progress });
+    fn report_heartbeat(&self, alive: bool, progress: Option<Json>) {
+        if alive && self.control.stop_requested() == StopRequest::Nothing {
+            self.answers.report(self.job.attempt, Report::Heartbeat { progress });
         }
     }
 
@@ -223,37 +234,40 @@ impl<'a> Watch<'a> {
         sources.iter().zip(ready).filter_map(|((source, ..), ready)| ready.then_some(*source)).collect()
     }
 
-    fn attend_to(&mut self, source: Source, buffer: &mut [u8]) {
+    fn handle_source(&mut self, source: Source, buffer: &mut [u8]) {
         match source {
             Source::Wakes => {
                 // What there is to see is in `control`.
                 let _ = self.wakes.read(buffer);
             }
             Source::Stdin => {
-                feed(&mut self.started.stdin, &self.started.product, &mut self.fed);
+                write_stdin(&mut self.started.stdin, &self.started.product, &mut self.fed);
                 if self.started.stdin.is_none() {
                     self.started.product = Vec::new();
                 }
             }
-            Source::Stdout => self.stdout.add(hear(&mut self.started.stdout, buffer)),
-            Source::Stderr => self.stderr.add(hear(&mut self.started.stderr, buffer)),
+            Source::Stdout => self.stdout.add(read_piece(&mut self.started.stdout, buffer)),
+            Source::Stderr => self.stderr.add(read_piece(&mut self.started.stderr, buffer)),
         }
     }
 
     /// The group is ended, then what it left is judged.
-    fn tell(self) -> Last {
-        let Watch { job, control, answers, started, stdout, stderr, kill_at, .. } = self;
+    fn finish(self) -> LastReport {
+        let ProcessWatch { job, control, answers, started, stdout, stderr, kill_at, .. } = self;
         let Started { group, mut escaped, report, .. } = started;
         let status = group.end();
         // What a process that ended by itself has left in a session of its own was meant to stay.
         match kill_at {
             Some(kill_at) => escaped.end_by(kill_at),
-            None if control.asked() == Asked::Interrupt => escaped.end_by(Instant::now() + GRACE),
+            None if control.stop_requested() == StopRequest::Interrupt => {
+                escaped.end_by(Instant::now() + GRACE)
+            }
             None => {}
         }
         let (heard, findings) = report.finish();
-        if heard.progress.is_some() && kill_at.is_none() && control.asked() != Asked::Interrupt {
-            answers.say(job.attempt, Says::Heartbeat { progress: heard.progress });
+        if heard.progress.is_some() && kill_at.is_none() && control.stop_requested() != StopRequest::Interrupt
+        {
+            answers.report(job.attempt, Report::Heartbeat { progress: heard.progress });
         }
         let log = AttemptLog {
             stderr: stderr.tail(),
@@ -262,26 +276,28 @@ impl<'a> Watch<'a> {
             more_ignored: findings.more_ignored,
         };
         if !log.is_empty() {
-            answers.say(job.attempt, Says::Log(Box::new(log)));
+            answers.report(job.attempt, Report::Log(Box::new(log)));
         }
         if kill_at.is_some() {
             // Told to end, it may have cut itself short, whatever its exit status.
-            return Last::Says(Says::Release);
+            return LastReport::Says(Report::Release);
         }
         match status {
-            Ok(status) => Last::Says(verdict(Left { status, stdout, stderr, findings })),
+            Ok(status) => {
+                LastReport::Says(report_of_result(ProcessResult { status, stdout, stderr, findings }))
+            }
             // Somebody else has taken the exit status.
-            Err(_) => Last::Lost,
+            Err(_) => LastReport::Lost,
         }
     }
 }
 
 /// Writes what the pipe takes. A process need not read its input, so a broken pipe is no error.
-fn feed(stdin: &mut Option<ChildStdin>, product: &[u8], fed: &mut usize) {
+fn write_stdin(stdin: &mut Option<ChildStdin>, product: &[u8], fed: &mut usize) {
     let Some(pipe) = stdin else { return };
     match pipe.write(&product[*fed..]) {
         Ok(count) => *fed += count,
-        Err(error) if is_no_end(&error) => return,
+        Err(error) if may_read_again(&error) => return,
         Err(_) => *fed = product.len(),
     }
     if *fed == product.len() {
@@ -290,17 +306,17 @@ fn feed(stdin: &mut Option<ChildStdin>, product: &[u8], fed: &mut usize) {
 }
 
 /// Reads a piece, and closes the pipe at its end.
-fn hear<'b>(pipe: &mut Option<impl Read>, buffer: &'b mut [u8]) -> &'b [u8] {
+fn read_piece<'b>(pipe: &mut Option<impl Read>, buffer: &'b mut [u8]) -> &'b [u8] {
     let Some(open) = pipe else { return &[] };
     match open.read(buffer) {
         Ok(0) => *pipe = None,
         Ok(count) => return &buffer[..count],
-        Err(error) if is_no_end(&error) => {}
+        Err(error) if may_read_again(&error) => {}
         Err(_) => *pipe = None,
     }
     &[]
 }
 
-fn is_no_end(error: &io::Error) -> bool {
+fn may_read_again(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

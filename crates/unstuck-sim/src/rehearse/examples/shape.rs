@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use unstuck_core::model::expression::Expression;
-use unstuck_core::model::flow::{Flow, Kind, Step, StepIx};
+use unstuck_core::model::flow::{Flow, Kind, Step, StepIndex};
 
 use super::{computed, expressions};
 
@@ -53,7 +53,7 @@ fn of_item(shape: Shape, step: &Step) -> Shape {
 fn read_as(flow: &Flow, step: &Step) -> Shape {
     let mut shape = Shape::Any;
     let Some(place) = flow.steps.iter().position(|known| known.id == step.id) else { return shape };
-    let place = StepIx(u16::try_from(place).unwrap_or(u16::MAX));
+    let place = StepIndex(u16::try_from(place).unwrap_or(u16::MAX));
     let id = &step.id;
     let roots =
         [format!("steps.{id}.output"), format!("steps['{id}'].output"), format!("steps[\"{id}\"].output")];

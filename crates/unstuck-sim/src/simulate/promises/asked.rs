@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use unstuck_core::command::{Command, Rerun};
 use unstuck_core::digest::digest;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
-use unstuck_core::model::flow::{Deadline, Flow, StepIx};
+use unstuck_core::model::flow::{Deadline, Flow, StepIndex};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::Time;
@@ -86,11 +86,16 @@ fn next_deadline(flow: &Flow, at: Time) -> Option<Time> {
 }
 
 /// What is wrong with the steps that the next generation keeps.
-fn wrong_keep(request: Option<&Request>, flow: &Flow, model: &RunModel, keep: &[StepIx]) -> Option<String> {
-    let again: BTreeSet<StepIx> = match request {
-        Some(Request::Start { .. }) => flow.places().collect(),
+fn wrong_keep(
+    request: Option<&Request>,
+    flow: &Flow,
+    model: &RunModel,
+    keep: &[StepIndex],
+) -> Option<String> {
+    let again: BTreeSet<StepIndex> = match request {
+        Some(Request::Start { .. }) => flow.step_indices().collect(),
         Some(Request::Command { command: Command::Rerun { what, .. }, .. }) => match what {
-            Rerun::All => flow.places().collect(),
+            Rerun::All => flow.step_indices().collect(),
             Rerun::Continue => BTreeSet::new(),
             Rerun::Steps(steps) => with_dependents(flow, steps),
         },
@@ -98,7 +103,7 @@ fn wrong_keep(request: Option<&Request>, flow: &Flow, model: &RunModel, keep: &[
         None => BTreeSet::new(),
         Some(_) => return None,
     };
-    for place in flow.places() {
+    for place in flow.step_indices() {
         let wanted = !again.contains(&place) && (model.is_done(place) || model.has_list(place));
         let is = keep.contains(&place);
         if wanted != is {
@@ -122,11 +127,11 @@ fn wrong_input(request: Option<&Request>, event: &Event, before: Option<&Run>) -
 }
 
 /// These steps, and every step that needs one of them, however far.
-fn with_dependents(flow: &Flow, steps: &[StepIx]) -> BTreeSet<StepIx> {
-    let mut all: BTreeSet<StepIx> = steps.iter().copied().collect();
+fn with_dependents(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
+    let mut all: BTreeSet<StepIndex> = steps.iter().copied().collect();
     loop {
-        let more: Vec<StepIx> = flow
-            .places()
+        let more: Vec<StepIndex> = flow
+            .step_indices()
             .filter(|place| {
                 !all.contains(place) && flow.step(*place).needs.iter().any(|need| all.contains(need))
             })
@@ -168,17 +173,17 @@ fn wrong_application(command: &Command, event: &Event, before: &Run) -> Option<S
             (*due != wanted)
                 .then(|| format!("applied for {due}, and it stopped at {stopped}: that is {wanted}"))
         }
-        UnitFact::Rested if only.is_some() => {
+        UnitFact::LeftInError if only.is_some() => {
             Some("a schedule is taken away by applying other policies".to_owned())
         }
-        UnitFact::Rested => None,
+        UnitFact::LeftInError => None,
         other => Some(format!("applying policies does {other:?}")),
     }
 }
 
 /// The steps that could be entered now: not done, and all that they need is.
 pub(super) fn can_enter(flow: &Flow, model: &RunModel, run: &Run) -> bool {
-    flow.places().any(|place| {
+    flow.step_indices().any(|place| {
         let is_pending =
             run.unit(UnitRef::step(place)).is_some_and(|unit| matches!(unit.state, UnitState::Pending));
         is_pending && flow.step(place).needs.iter().all(|need| model.is_done(*need))

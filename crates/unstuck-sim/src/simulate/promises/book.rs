@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_store::audit::{self, history::History};
+use unstuck_store::verify::{self, history::HistoryCheck};
 
 use super::dues::Due;
 use super::matching::says_the_same;
@@ -20,7 +20,7 @@ use super::{Broken, Promise};
 #[derive(Debug)]
 pub(super) struct Book {
     pub(super) events: Vec<Event>,
-    pub(super) history: History,
+    pub(super) history: HistoryCheck,
     /// The units of this generation, counted again.
     pub(super) units: BTreeMap<UnitRef, Recount>,
     /// How often it was looked at.
@@ -37,7 +37,7 @@ impl Book {
     pub(super) fn new(run: RunId) -> Book {
         Book {
             events: Vec::new(),
-            history: History::new(run),
+            history: HistoryCheck::new(run),
             units: BTreeMap::new(),
             looks: 0,
             model: RunModel::default(),
@@ -57,14 +57,14 @@ impl Book {
     }
 
     /// Whether the worker of this attempt has said this before: each answer may be repeated safely.
-    pub(super) fn has_heard(&self, id: AttemptId, says: &Says) -> bool {
+    pub(super) fn has_heard(&self, id: AttemptId, says: &Report) -> bool {
         let of_generation = self.events.iter().filter(|event| event.generation == id.generation);
         of_generation.flat_map(|event| &event.facts).any(|fact| match fact {
             Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } => {
                 *unit == id.unit && *attempt == id.attempt && says_the_same(says, outcome)
             }
             Fact::Unit { unit, fact: UnitFact::Started { .. } } => {
-                *unit == id.unit && matches!(says, Says::Start)
+                *unit == id.unit && matches!(says, Report::Start)
             }
             _ => false,
         })
@@ -73,12 +73,12 @@ impl Book {
     /// Writes an event down; its units are counted again already.
     pub(super) fn write(&mut self, event: Event) -> Result<(), Broken> {
         let mut findings = Vec::new();
-        self.history.follow(&event, &mut findings);
+        self.history.check_event(&event, &mut findings);
         if let Some(finding) = findings.into_iter().next() {
             let promise = match finding.promise {
-                audit::Promise::Final => Promise::Final,
-                audit::Promise::Once => Promise::Once,
-                audit::Promise::Time => Promise::Time,
+                verify::Promise::Final => Promise::Final,
+                verify::Promise::Once => Promise::Once,
+                verify::Promise::Time => Promise::Time,
                 _ => Promise::Replayed,
             };
             let run = self.events.first().and_then(|event| match event.facts.first() {
@@ -99,7 +99,7 @@ impl Book {
             let Fact::Unit { unit, .. } = fact else { continue };
             let (Some(state), Some(recount)) = (run.unit(*unit), self.units.get(unit)) else { continue };
             if let Some(what) = recount.differs(&state.round) {
-                let what = format!("event {}, step {}: {what}", event.seq, audit::history::shown(*unit));
+                let what = format!("event {}, step {}: {what}", event.seq, verify::history::shown(*unit));
                 return Err(Broken::of(Promise::Budgets, run.id, what));
             }
         }

@@ -7,7 +7,7 @@ use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::model::run::{Origin, Phase, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_core::policy::{PassedBecause, PassedPolicy, Policy, PolicyRef};
+use unstuck_core::policy::{PassedPolicy, PassedReason, Policy, PolicyRef};
 use unstuck_core::time::{Millis, Time};
 
 use super::chosen::{Erred, InForce, delays, first_match};
@@ -49,17 +49,17 @@ impl Climb<'_> {
         match fact {
             UnitFact::Ended { outcome, .. } => self.check_end(place, unit, outcome, recount),
             UnitFact::Retry { .. } => self.check_retry(unit, fact, recount),
-            UnitFact::Anew { .. } => self.check_anew(unit, fact, recount),
+            UnitFact::Requeued { .. } => self.check_anew(unit, fact, recount),
             UnitFact::Deferred { .. } => self.check_deferral(unit, fact, recount),
             UnitFact::Scheduled { .. } => self.check_schedule(unit, fact, recount),
             UnitFact::PassedOver { policies } => self.check_passed(unit, policies, recount),
-            UnitFact::Rested => self.check_rest(place, unit, recount),
+            UnitFact::LeftInError => self.check_rest(place, unit, recount),
             UnitFact::Resumed { by: ResumedBy::Policy, .. } => self.check_resume(unit),
             UnitFact::Chosen { choice: Choice::None, .. } => {
                 let goes_on = !self.step(unit).fail_on_error;
                 let follows = self.follows(place, unit);
                 let is_right = if goes_on {
-                    follows == Some(&UnitFact::WentOn)
+                    follows == Some(&UnitFact::Ignored)
                 } else {
                     follows == Some(&UnitFact::Failed)
                 };
@@ -141,7 +141,7 @@ impl Climb<'_> {
                 let is_right = if is_failing {
                     is_closed(follows)
                 } else {
-                    matches!(follows, Some(UnitFact::Anew { .. }))
+                    matches!(follows, Some(UnitFact::Requeued { .. }))
                 };
                 if is_right { Ok(()) } else { self.wrong(unit, format!("after stuck comes {follows:?}")) }
             }
@@ -189,8 +189,8 @@ impl Climb<'_> {
             let fits = match (&rung, follows) {
                 (Rung::Retry, Some(UnitFact::Retry { .. }))
                 | (Rung::Held, Some(UnitFact::Held))
-                | (Rung::WentOn, Some(UnitFact::WentOn))
-                | (Rung::Rested, Some(UnitFact::Rested))
+                | (Rung::WentOn, Some(UnitFact::Ignored))
+                | (Rung::Rested, Some(UnitFact::LeftInError))
                 | (Rung::Failed, Some(UnitFact::Failed)) => true,
                 (Rung::Scheduled(policy), Some(UnitFact::Scheduled { policy: by, .. })) => {
                     is_this(policy, by)
@@ -303,7 +303,7 @@ impl Climb<'_> {
     }
 
     fn check_anew(&self, unit: UnitRef, fact: &UnitFact, recount: &Recount) -> Result<(), Broken> {
-        let UnitFact::Anew { due, stuck, max, place } = fact else { return Ok(()) };
+        let UnitFact::Requeued { due, stuck, max, place } = fact else { return Ok(()) };
         let limits = &self.step(unit).limits;
         if *stuck != recount.stuck || *max != limits.max_stuck {
             let (ours, most) = (recount.stuck, limits.max_stuck);
@@ -414,8 +414,8 @@ impl Climb<'_> {
     /// A policy that is named because it did not take an error is about it, and is used up or disabled.
     fn check_passed(&self, unit: UnitRef, passed: &[PassedPolicy], recount: &Recount) -> Result<(), Broken> {
         let fits = |policy: &Policy, passed: &PassedPolicy| match passed.why {
-            PassedBecause::Disabled => !policy.enabled,
-            PassedBecause::Spent { rounds, max } => {
+            PassedReason::Disabled => !policy.enabled,
+            PassedReason::Spent { rounds, max } => {
                 policy.enabled && max == policy.max_attempts && rounds == recount.rounds() && rounds >= max
             }
         };

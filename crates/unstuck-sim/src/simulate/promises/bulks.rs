@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkRef, BulkState, Counts, Pace, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkCounts, BulkRef, BulkState, Pace, ResultKind, Target};
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::attempt::Outcome;
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::{SkippedBy, UnitRef};
 use unstuck_core::time::Time;
-use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::bulk::BulkCommand;
 use unstuck_store::contract::Store;
 
 use super::{Broken, Promise, Trouble};
@@ -58,18 +58,18 @@ impl Bulks {
     }
 
     /// Somebody was told that this was done.
-    pub(super) fn changed(&mut self, bulk: BulkId, deed: BulkDeed) {
+    pub(super) fn changed(&mut self, bulk: BulkId, deed: BulkCommand) {
         if let Some(order) = self.known.get_mut(&bulk) {
-            order.is_stopped = deed != BulkDeed::Unpause;
-            if deed == BulkDeed::Unpause {
+            order.is_stopped = deed != BulkCommand::Unpause;
+            if deed == BulkCommand::Unpause {
                 order.failed = 0;
             }
         }
     }
 
     /// Somebody wanted it to go on when the process died, and may have been heard.
-    pub(super) fn may_have_changed(&mut self, bulk: BulkId, deed: BulkDeed) {
-        if deed == BulkDeed::Unpause {
+    pub(super) fn may_have_changed(&mut self, bulk: BulkId, deed: BulkCommand) {
+        if deed == BulkCommand::Unpause {
             self.changed(bulk, deed);
         }
     }
@@ -149,7 +149,7 @@ impl Bulks {
             | Fact::Unit {
                 fact:
                     UnitFact::Held
-                    | UnitFact::Rested
+                    | UnitFact::LeftInError
                     | UnitFact::Scheduled { .. }
                     | UnitFact::ChildChanged { state: RunState::Error | RunState::Held },
                 ..
@@ -174,10 +174,10 @@ impl Bulks {
             | UnitFact::DoneByHand { .. }
             | UnitFact::Skipped { .. } => true,
             UnitFact::Held
-            | UnitFact::WentOn
+            | UnitFact::Ignored
             | UnitFact::Scheduled { .. }
             | UnitFact::PassedOver { .. }
-            | UnitFact::Rested
+            | UnitFact::LeftInError
             | UnitFact::Failed
             | UnitFact::Closed { .. } => false,
             _ => return,
@@ -304,7 +304,7 @@ impl Order {
         let passed = self.results.values().filter(|passed| **passed).count() as u64;
         let failed = self.results.len() as u64 - passed;
         let under_way = self.acted.len() as u64 - self.results.len() as u64;
-        let wanted = Counts { under_way, passed, failed, refused };
+        let wanted = BulkCounts { under_way, passed, failed, refused };
         if kept.counts != wanted {
             return Some(format!("it counts {:?}, and it is {wanted:?}", kept.counts));
         }

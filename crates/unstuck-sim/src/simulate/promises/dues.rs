@@ -41,16 +41,16 @@ impl Due {
 pub(super) fn waits_after(before: Option<Due>, fact: &UnitFact, clock: i64) -> Option<Due> {
     match fact {
         UnitFact::Retry { due, .. }
-        | UnitFact::Anew { due, .. }
+        | UnitFact::Requeued { due, .. }
         | UnitFact::Deferred { due, .. }
         | UnitFact::Scheduled { due, .. }
         | UnitFact::TimerSet { due, is_instant: false } => Some(Due::after(*due, clock)),
         UnitFact::TimerSet { due, is_instant: true } => Some(Due::At(*due)),
         UnitFact::SignalAwaited { until, .. } => until.map(|until| Due::after(until, clock)),
-        UnitFact::Bound { .. }
+        UnitFact::InputBound { .. }
         | UnitFact::Progress { .. }
         | UnitFact::ReportIgnored { .. }
-        | UnitFact::Spared { .. } => before,
+        | UnitFact::LimitExtended { .. } => before,
         _ => None,
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::{Origin, Run, Serves, Slot};
+use unstuck_core::model::run::{Origin, ParentAttempt, Run, Slot};
 use unstuck_core::model::unit::UnitRef;
 
 use super::{Broken, Promise};
 
 /// What an attempt of a parent has a child for; a handler is the run's.
-type Place = (RunId, Option<UnitRef>, Serves);
+type Place = (RunId, Option<UnitRef>, ParentAttempt);
 
 /// Everybody, as far as it is durable.
 #[derive(Debug, Default)]
@@ -57,11 +57,11 @@ impl Family {
                     self.check_child(after)?;
                 }
                 Fact::Unit { unit, fact: UnitFact::ChildStarted { attempt, run, .. } } => {
-                    let serves = Serves { generation: event.generation, attempt: *attempt };
+                    let serves = ParentAttempt { generation: event.generation, attempt: *attempt };
                     self.has_child(after.id, Some(*unit), serves, *run)?;
                 }
                 Fact::HandlerStarted { run } => {
-                    let serves = Serves { generation: event.generation, attempt: 0 };
+                    let serves = ParentAttempt { generation: event.generation, attempt: 0 };
                     self.has_child(after.id, None, serves, *run)?;
                 }
                 Fact::Reran { serves: Some(_), .. } => self.check_child(after)?,
@@ -85,7 +85,7 @@ impl Family {
         &mut self,
         parent: RunId,
         unit: Option<UnitRef>,
-        serves: Serves,
+        serves: ParentAttempt,
         child: RunId,
     ) -> Result<(), Broken> {
         match self.children.insert((parent, unit, serves), child) {
@@ -103,7 +103,7 @@ impl Family {
             Origin::Root => return Ok(()),
             Origin::Child { parent, unit, serves, .. } => (*parent, Some(*unit), *serves),
             Origin::Handler { parent, generation } => {
-                (*parent, None, Serves { generation: *generation, attempt: 0 })
+                (*parent, None, ParentAttempt { generation: *generation, attempt: 0 })
             }
         };
         match self.children.get(&(parent, unit, serves)) {
@@ -167,7 +167,7 @@ fn too_many(name: &str, has: &BTreeMap<RunId, u32>) -> Broken {
 
 /// No further item is launched while `parallel` of them are in motion. Those that somebody resumes go on at once.
 fn check_parallel(event: &Event, run: &Run, flow: &Flow) -> Result<(), Broken> {
-    for (place, step) in flow.places().zip(&flow.steps) {
+    for (place, step) in flow.step_indices().zip(&flow.steps) {
         let (Some(each), Some(items)) = (&step.for_each, run.items(place)) else { continue };
         let launches = event.facts.iter().any(|fact| match fact {
             Fact::Unit {
@@ -176,7 +176,7 @@ fn check_parallel(event: &Event, run: &Run, flow: &Flow) -> Result<(), Broken> {
             } => unit.step == place,
             _ => false,
         });
-        let moving = items.units.values().filter(|unit| unit.state.is_in_motion()).count();
+        let moving = items.units.values().filter(|unit| unit.state.is_progressing()).count();
         if launches && moving > each.parallel as usize {
             let what =
                 format!("{moving} items of step `{}` go on at once, and {} may", step.id, each.parallel);

@@ -7,7 +7,7 @@ use unstuck_core::event::{Event, UnitFact};
 use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, StuckLimit, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 
 use super::leases::{stuck_by, worker_of};
 use super::{Broken, Promise};
@@ -65,7 +65,7 @@ impl Hands {
         match fact {
             UnitFact::Dequeued { worker } | UnitFact::Started { worker } => {
                 // Work on what was handed out before has begun.
-                if matches!(state, Some(UnitState::Active(live)) if matches!(live.doing, Doing::Dequeued { .. }) && live.attempt == id.attempt)
+                if matches!(state, Some(UnitState::Active(live)) if matches!(live.doing, AttemptPhase::Dequeued { .. }) && live.attempt == id.attempt)
                 {
                     return;
                 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit, Worker};
 use unstuck_core::model::flow::Step;
 use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::{Doing, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitState};
 use unstuck_core::time::{Millis, Time};
 
 use super::recount::Recount;
@@ -39,14 +39,14 @@ pub(super) struct Leases {
 
 impl Leases {
     /// A worker says something.
-    pub(super) fn said(&mut self, attempt: AttemptId, says: &Says, at: Time) {
+    pub(super) fn said(&mut self, attempt: AttemptId, says: &Report, at: Time) {
         match says {
-            Says::Heartbeat { .. } => {
+            Report::Heartbeat { .. } => {
                 self.said.push((attempt, None));
                 self.fresh.insert(attempt);
             }
-            Says::Start | Says::Log(_) => {}
-            Says::Complete { .. } | Says::Fail { .. } | Says::Defer { .. } | Says::Release => {
+            Report::Start | Report::Log(_) => {}
+            Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release => {
                 self.had_ended(attempt, at);
             }
         }
@@ -224,7 +224,7 @@ impl Leases {
         &self,
         id: AttemptId,
         step: &Step,
-        doing: &Doing,
+        doing: &AttemptPhase,
         recount: &Recount,
         downtimes: &[Downtime],
         now: Time,
@@ -232,9 +232,11 @@ impl Leases {
         let heard = self.possible.get(&id).map_or(recount.heard_at, |heard| recount.heard_at.max(*heard));
         let total = step.limits.timeout.map(|limit| (recount.started_at, limit, false));
         let limits = match doing {
-            Doing::Dequeued { .. } => [Some((recount.dequeued_at, step.limits.start_timeout, true)), None],
-            Doing::Working { .. } => [lease_of(step, doing).map(|limit| (heard, limit, true)), total],
-            Doing::Child { .. } => [None, total],
+            AttemptPhase::Dequeued { .. } => {
+                [Some((recount.dequeued_at, step.limits.start_timeout, true)), None]
+            }
+            AttemptPhase::Working { .. } => [lease_of(step, doing).map(|limit| (heard, limit, true)), total],
+            AttemptPhase::Child { .. } => [None, total],
         };
         for (from, limit, is_spared) in limits.into_iter().flatten() {
             let passed = if is_spared { uptime(from, now, downtimes) } else { now.since(from) };
@@ -257,21 +259,26 @@ fn uptime(from: Time, to: Time, away: &[Downtime]) -> Millis {
     Millis(to.since(from).0.saturating_sub(lost))
 }
 
-fn lease_of(step: &Step, doing: &Doing) -> Option<Millis> {
+fn lease_of(step: &Step, doing: &AttemptPhase) -> Option<Millis> {
     let worker = worker_of(doing)?;
     step.limits.heartbeat_timeout.or(if worker.local { None } else { Some(LEASE) })
 }
 
 /// The worker of an attempt, if it is a worker's.
-pub(super) fn worker_of(doing: &Doing) -> Option<&Worker> {
+pub(super) fn worker_of(doing: &AttemptPhase) -> Option<&Worker> {
     match doing {
-        Doing::Dequeued { worker, .. } | Doing::Working { worker, .. } => Some(worker),
-        Doing::Child { .. } => None,
+        AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => Some(worker),
+        AttemptPhase::Child { .. } => None,
     }
 }
 
 /// The limit that an attempt was called stuck by, the last time of `maxStuck` included.
-pub(super) fn stuck_by(outcome: &Outcome, step: &Step, doing: &Doing, by: &Actor) -> Option<StuckLimit> {
+pub(super) fn stuck_by(
+    outcome: &Outcome,
+    step: &Step,
+    doing: &AttemptPhase,
+    by: &Actor,
+) -> Option<StuckLimit> {
     match outcome {
         Outcome::Stuck(stuck) => Some(stuck.limit),
         Outcome::Failed(error) if *by == Actor::Engine => {

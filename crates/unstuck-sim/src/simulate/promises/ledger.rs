@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::{INLINE_BYTES, Payload};
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
-use unstuck_engine::bulk::BulkDeed;
-use unstuck_engine::executor::Word;
+use unstuck_engine::bulk::BulkCommand;
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Request, Ticket};
 
 use super::matching::{Kept, matches_command, matches_says, worker_fact};
@@ -27,7 +27,7 @@ pub(super) struct Ledger {
     /// Answered with "done": its event must come.
     owed: Vec<(Request, Answer)>,
     /// What workers have said that has not become an event; most of it never will.
-    words: BTreeMap<AttemptId, Vec<Says>>,
+    words: BTreeMap<AttemptId, Vec<Report>>,
     /// Not answered before the process died: it may have been done or not.
     unknown: Vec<Request>,
     /// Everybody who has ever asked for something.
@@ -42,7 +42,7 @@ pub(super) struct Ledger {
 #[derive(Debug)]
 pub(super) enum Claim {
     /// The worker had said so before.
-    Already(AttemptId, Says),
+    Already(AttemptId, Report),
     /// A start has this run.
     HasKey { flow: Arc<str>, key: Option<Arc<str>>, run: RunId, input: unstuck_core::json::Json },
     /// The key is another run's, with another input.
@@ -62,7 +62,7 @@ pub(super) enum Meaning {
     /// A last word was not taken.
     UnheardEnd(AttemptId),
     /// A bulk action was changed so.
-    Bulk(BulkId, BulkDeed),
+    Bulk(BulkId, BulkCommand),
 }
 
 impl Ledger {
@@ -77,10 +77,10 @@ impl Ledger {
                 }
                 self.open.insert(*ticket, request.clone());
             }
-            Request::Word(Word::Says(attempt, says)) => {
+            Request::Executor(ExecutorReport::Report(attempt, says)) => {
                 self.words.entry(*attempt).or_default().push(says.clone());
             }
-            Request::Word(Word::Lost(_) | Word::Freed(_)) | Request::Lost { .. } => {}
+            Request::Executor(ExecutorReport::Lost(_) | ExecutorReport::Freed(_)) | Request::Lost { .. } => {}
         }
     }
 
@@ -108,12 +108,16 @@ impl Ledger {
                 return Ok(Meaning::Forgotten(runs.iter().map(|(run, _)| *run).collect()));
             }
             (Request::Bulk { bulk, deed, .. }, _) => return Ok(Meaning::Bulk(*bulk, *deed)),
-            (Request::Command { command: Command::Answer { attempt, says }, .. }, Answer::Already) => {
+            (
+                Request::Command { command: Command::Report { attempt, report: says }, .. },
+                Answer::Already,
+            ) => {
                 self.claims.push(Claim::Already(*attempt, says.clone()));
             }
             (
                 Request::Command {
-                    command: Command::Answer { attempt, says: Says::Heartbeat { .. } }, ..
+                    command: Command::Report { attempt, report: Report::Heartbeat { .. } },
+                    ..
                 },
                 _,
             ) => {
@@ -135,7 +139,7 @@ impl Ledger {
                 return Err(Broken { promise: Promise::Kept, run: None, what });
             }
             (Request::Command { .. }, Answer::Done | Answer::Started(_)) => self.owed.push((request, answer)),
-            (Request::Word(_) | Request::Lost { .. }, _) => {}
+            (Request::Executor(_) | Request::Lost { .. }, _) => {}
         }
         Ok(Meaning::Nothing)
     }
@@ -152,12 +156,13 @@ impl Ledger {
             self.claims.push(Claim::KeyTaken { key: key.clone(), run: *run, theirs: theirs.clone() });
         }
         if let Request::Command {
-            command: Command::Answer { attempt, says: Says::Heartbeat { .. } }, ..
+            command: Command::Report { attempt, report: Report::Heartbeat { .. } },
+            ..
         } = request
         {
             return Ok(Meaning::Unheard(*attempt));
         }
-        if let Request::Command { command: Command::Answer { attempt, .. }, .. } = request {
+        if let Request::Command { command: Command::Report { attempt, .. }, .. } = request {
             return Ok(Meaning::UnheardEnd(*attempt));
         }
         Ok(Meaning::Nothing)
@@ -226,7 +231,7 @@ impl Ledger {
             ));
         };
         let id = AttemptId { run, generation: event.generation, unit, attempt: live.attempt };
-        let says_it = |request: &Request| matches!(request, Request::Command { command: Command::Answer { attempt, says }, .. } if *attempt == id && matches_says(says, fact));
+        let says_it = |request: &Request| matches!(request, Request::Command { command: Command::Report { attempt, report }, .. } if *attempt == id && matches_says(report, fact));
         if let Some(place) = self.owed.iter().position(|(request, _)| says_it(request)) {
             let (request, _) = self.owed.remove(place);
             self.remember_payload(&request, event);
@@ -255,7 +260,7 @@ impl Ledger {
         self.owed.retain(|(request, _)| {
             !matches!(
                 request,
-                Request::Command { command: Command::Answer { says: Says::Heartbeat { .. }, .. }, .. }
+                Request::Command { command: Command::Report { report: Report::Heartbeat { .. }, .. }, .. }
             )
         });
         let Some((request, answer)) = self.owed.first() else { return Ok(()) };
@@ -269,7 +274,7 @@ impl Ledger {
     }
 
     /// Changes of bulk actions that may have been made when the process died.
-    pub(super) fn unknown_deeds(&self) -> Vec<(BulkId, BulkDeed)> {
+    pub(super) fn unknown_deeds(&self) -> Vec<(BulkId, BulkCommand)> {
         let deed = |request: &Request| match request {
             Request::Bulk { bulk, deed, .. } => Some((*bulk, *deed)),
             _ => None,
@@ -310,7 +315,7 @@ fn matches_request(request: &Request, run: RunId, event: &Event, before: Option<
             _ => false,
         },
         Request::Command { run: asked, command, .. } => *asked == run && matches_command(command, event),
-        Request::Forget { .. } | Request::Bulk { .. } | Request::Word(_) | Request::Lost { .. } => false,
+        Request::Forget { .. } | Request::Bulk { .. } | Request::Executor(_) | Request::Lost { .. } => false,
     }
 }
 
@@ -318,7 +323,7 @@ fn actor_of(request: &Request) -> Option<Actor> {
     match request {
         Request::Start { start, .. } => Some(start.by.clone()),
         Request::Command { command, .. } => Some(command.actor()),
-        Request::Forget { .. } | Request::Bulk { .. } | Request::Word(_) | Request::Lost { .. } => None,
+        Request::Forget { .. } | Request::Bulk { .. } | Request::Executor(_) | Request::Lost { .. } => None,
     }
 }
 
@@ -328,7 +333,7 @@ fn run_of(request: &Request) -> Option<RunId> {
         Request::Start { .. }
         | Request::Forget { .. }
         | Request::Bulk { .. }
-        | Request::Word(_)
+        | Request::Executor(_)
         | Request::Lost { .. } => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Whether an event is what a request asked for, and whether what was given with it is kept as it was.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::{Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
@@ -30,7 +30,7 @@ impl Kept {
                 Fact::Started(started) => Some(kept(started.run, &started.input, &start.input)),
                 _ => None,
             },
-            Request::Command { run, command: Command::Answer { says, .. }, .. } => {
+            Request::Command { run, command: Command::Report { report: says, .. }, .. } => {
                 Kept::of_says(*run, says, event)
             }
             Request::Command { run, command: Command::Complete { unit, output, .. }, .. } => {
@@ -54,8 +54,8 @@ impl Kept {
     }
 
     /// The output that a worker gave.
-    pub(super) fn of_says(run: RunId, says: &Says, event: &Event) -> Option<Kept> {
-        let Says::Complete { output } = says else { return None };
+    pub(super) fn of_says(run: RunId, says: &Report, event: &Event) -> Option<Kept> {
+        let Report::Complete { output } = says else { return None };
         event.facts.iter().find_map(|fact| match fact {
             Fact::Unit { fact: UnitFact::Ended { outcome: Outcome::Completed(has), .. }, .. } => {
                 Some(Kept { run, payload: has.clone(), given: output.clone() })
@@ -92,7 +92,7 @@ pub(super) fn matches_command(command: &Command, event: &Event) -> bool {
             of_unit(Some(*unit), &|fact| matches!(fact, UnitFact::Skipped { why: SkippedBy::Operator, .. }))
         }
         Command::ApplyPolicies { unit, .. } => {
-            of_unit(Some(*unit), &|fact| matches!(fact, UnitFact::Scheduled { .. } | UnitFact::Rested))
+            of_unit(Some(*unit), &|fact| matches!(fact, UnitFact::Scheduled { .. } | UnitFact::LeftInError))
         }
         Command::Pause { .. } => of_run(&|fact| matches!(fact, Fact::Paused { by: PausedBy::Operator, .. })),
         Command::Unpause { .. } => of_run(&|fact| matches!(fact, Fact::Unpaused)),
@@ -104,7 +104,7 @@ pub(super) fn matches_command(command: &Command, event: &Event) -> bool {
         Command::Start(_)
         | Command::Admit
         | Command::Claim { .. }
-        | Command::Answer { .. }
+        | Command::Report { .. }
         | Command::Lost { .. }
         | Command::Due { .. }
         | Command::Notice(_) => false,
@@ -118,7 +118,7 @@ pub(super) fn worker_fact(event: &Event) -> Option<(UnitRef, &UnitFact)> {
         let Fact::Unit { unit, fact } = fact else { break };
         match fact {
             UnitFact::Started { .. } if last.is_none() => last = Some((*unit, fact)),
-            UnitFact::Progress { .. } | UnitFact::ReportIgnored { .. } | UnitFact::Spared { .. } => {
+            UnitFact::Progress { .. } | UnitFact::ReportIgnored { .. } | UnitFact::LimitExtended { .. } => {
                 return Some((*unit, fact));
             }
             UnitFact::Ended { .. } => return Some((*unit, fact)),
@@ -129,43 +129,43 @@ pub(super) fn worker_fact(event: &Event) -> Option<(UnitRef, &UnitFact)> {
 }
 
 /// Whether a worker that says this makes this true.
-pub(super) fn matches_says(says: &Says, fact: &UnitFact) -> bool {
+pub(super) fn matches_says(says: &Report, fact: &UnitFact) -> bool {
     match (says, fact) {
-        (Says::Start | Says::Heartbeat { progress: None }, UnitFact::Started { .. })
-        | (Says::Heartbeat { progress: None }, UnitFact::Spared { .. })
-        | (Says::Heartbeat { progress: Some(_) }, UnitFact::Progress { .. })
-        | (Says::Log(_), UnitFact::ReportIgnored { .. }) => true,
+        (Report::Start | Report::Heartbeat { progress: None }, UnitFact::Started { .. })
+        | (Report::Heartbeat { progress: None }, UnitFact::LimitExtended { .. })
+        | (Report::Heartbeat { progress: Some(_) }, UnitFact::Progress { .. })
+        | (Report::Log(_), UnitFact::ReportIgnored { .. }) => true,
         (_, UnitFact::Ended { outcome, .. }) => is_outcome(says, outcome),
         _ => false,
     }
 }
 
 /// Whether a worker that says this ends its attempt so.
-pub(super) fn is_outcome(says: &Says, outcome: &Outcome) -> bool {
+pub(super) fn is_outcome(says: &Report, outcome: &Outcome) -> bool {
     match (says, outcome) {
-        (Says::Complete { output }, Outcome::Completed(Payload::Inline(has))) => output == has,
+        (Report::Complete { output }, Outcome::Completed(Payload::Inline(has))) => output == has,
         // Whether a stored one is the same is looked up later.
-        (Says::Complete { .. }, Outcome::Completed(Payload::Stored(_))) => true,
-        (Says::Complete { .. }, Outcome::Failed(error)) => error.found_by.is_some(),
-        (Says::Fail { error, fatal: false }, Outcome::Stalled(has))
-        | (Says::Fail { error, fatal: true }, Outcome::Failed(has)) => error == has,
-        (Says::Defer { asked, lacking }, Outcome::Deferred { asked: has, lacking: lacks }) => {
+        (Report::Complete { .. }, Outcome::Completed(Payload::Stored(_))) => true,
+        (Report::Complete { .. }, Outcome::Failed(error)) => error.found_by.is_some(),
+        (Report::Fail { error, fatal: false }, Outcome::Stalled(has))
+        | (Report::Fail { error, fatal: true }, Outcome::Failed(has)) => error == has,
+        (Report::Defer { asked, lacking }, Outcome::Deferred { asked: has, lacking: lacks }) => {
             asked == has && lacking == lacks
         }
-        (Says::Defer { .. }, Outcome::Stalled(error)) => error.found_by.is_some(),
-        (Says::Release, Outcome::Cancelled(Cancelled::Released)) => true,
+        (Report::Defer { .. }, Outcome::Stalled(error)) => error.found_by.is_some(),
+        (Report::Release, Outcome::Cancelled(Cancelled::Released)) => true,
         _ => false,
     }
 }
 
 /// Whether an answer says again what was recorded before, as far as an engine must recognise it.
-pub(super) fn says_the_same(says: &Says, outcome: &Outcome) -> bool {
+pub(super) fn says_the_same(says: &Report, outcome: &Outcome) -> bool {
     matches!(
         (says, outcome),
-        (Says::Complete { .. }, Outcome::Completed(_))
-            | (Says::Fail { fatal: true, .. }, Outcome::Failed(_))
-            | (Says::Fail { fatal: false, .. }, Outcome::Stalled(_))
-            | (Says::Defer { .. }, Outcome::Deferred { .. })
-            | (Says::Release, Outcome::Cancelled(Cancelled::Released))
+        (Report::Complete { .. }, Outcome::Completed(_))
+            | (Report::Fail { fatal: true, .. }, Outcome::Failed(_))
+            | (Report::Fail { fatal: false, .. }, Outcome::Stalled(_))
+            | (Report::Defer { .. }, Outcome::Deferred { .. })
+            | (Report::Release, Outcome::Cancelled(Cancelled::Released))
     )
 }

@@ -14,7 +14,7 @@ use unstuck_core::json::Payload;
 use unstuck_core::model::attempt::{Cancelled, Outcome, ResumedBy};
 use unstuck_core::model::error::{Error, RunError};
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Flow, StepIx};
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::run::PausedBy;
 use unstuck_core::model::unit::{ITEMS_PER_PART, UnitRef};
 use unstuck_core::time::Time;
@@ -35,8 +35,8 @@ pub(super) struct RunModel {
     /// Units that are done in this generation, or were kept.
     done: BTreeMap<UnitRef, Put>,
     /// The lists of fan-outs, and their outputs once these are done.
-    lists: BTreeMap<StepIx, (Vec<Payload>, u32)>,
-    fan_outs: BTreeMap<StepIx, Option<Payload>>,
+    lists: BTreeMap<StepIndex, (Vec<Payload>, u32)>,
+    fan_outs: BTreeMap<StepIndex, Option<Payload>>,
     /// The queue of each signal, oldest first.
     signals: BTreeMap<Arc<str>, VecDeque<Payload>>,
     /// Every attempt of this generation that has ended, in order.
@@ -228,7 +228,7 @@ impl RunModel {
         look: Look<'_>,
     ) -> Result<(), Broken> {
         match fact {
-            UnitFact::Bound { input } => {
+            UnitFact::InputBound { input } => {
                 self.check_bound(step, unit, input, look)?;
                 self.bound.insert(unit, input.clone());
             }
@@ -252,7 +252,7 @@ impl RunModel {
             UnitFact::Ended { attempt, outcome } => self.ended(step, unit, *attempt, outcome),
             UnitFact::Retry { .. } => self.again(unit, ResumedBy::Retry, false),
             UnitFact::Deferred { .. } => self.again(unit, ResumedBy::Defer, false),
-            UnitFact::Anew { place, .. } => {
+            UnitFact::Requeued { place, .. } => {
                 let times = self.stuck.get(&unit).copied().unwrap_or(0);
                 if place.front != (times == 1) {
                     let what = format!("stuck {times} times in its round, and at the front: {}", place.front);
@@ -271,14 +271,14 @@ impl RunModel {
             UnitFact::Skipped { .. } | UnitFact::Closed { how: Closing::Skipped } => {
                 self.done.insert(unit, Put::Skipped);
             }
-            UnitFact::WentOn => drop(self.done.insert(unit, Put::WentOn)),
+            UnitFact::Ignored => drop(self.done.insert(unit, Put::WentOn)),
             UnitFact::Dequeued { .. }
             | UnitFact::ReportIgnored { .. }
-            | UnitFact::Spared { .. }
+            | UnitFact::LimitExtended { .. }
             | UnitFact::Held
             | UnitFact::Scheduled { .. }
             | UnitFact::PassedOver { .. }
-            | UnitFact::Rested
+            | UnitFact::LeftInError
             | UnitFact::Acknowledged { .. }
             | UnitFact::Failed
             | UnitFact::TimerSet { .. }
@@ -336,7 +336,7 @@ impl RunModel {
     }
 
     /// What a step has put out; `None` where it is not done, or cannot be read.
-    fn output_of(&self, of: StepIx, look: Look<'_>) -> Option<Value> {
+    fn output_of(&self, of: StepIndex, look: Look<'_>) -> Option<Value> {
         if let Some(output) = self.fan_outs.get(&of) {
             return output.as_ref().map_or(Some(Value::Null), look);
         }
@@ -347,12 +347,12 @@ impl RunModel {
     }
 
     /// Whether a step is done in this generation.
-    pub(super) fn is_done(&self, of: StepIx) -> bool {
+    pub(super) fn is_done(&self, of: StepIndex) -> bool {
         self.fan_outs.contains_key(&of) || self.done.contains_key(&UnitRef::step(of))
     }
 
     /// Whether the list of a fan-out is known.
-    pub(super) fn has_list(&self, of: StepIx) -> bool {
+    pub(super) fn has_list(&self, of: StepIndex) -> bool {
         self.lists.contains_key(&of)
     }
 
@@ -388,7 +388,7 @@ impl RunModel {
         }
     }
 
-    fn item(&self, of: StepIx, item: u32, look: Look<'_>) -> Option<Value> {
+    fn item(&self, of: StepIndex, item: u32, look: Look<'_>) -> Option<Value> {
         let (parts, _) = self.lists.get(&of)?;
         let part = look(parts.get(item as usize / ITEMS_PER_PART)?)?;
         part.get(item as usize % ITEMS_PER_PART).cloned()
@@ -398,7 +398,7 @@ impl RunModel {
     fn check_items(
         &self,
         step: &Step<'_>,
-        of: StepIx,
+        of: StepIndex,
         output: &Payload,
         look: Look<'_>,
     ) -> Result<(), Broken> {
@@ -428,7 +428,7 @@ impl RunModel {
     /// The run is done: every step is, and its output is what its flow says, or that of the last steps.
     fn check_output(&self, step: &Step<'_>, output: &Payload, look: Look<'_>) -> Result<(), Broken> {
         let flow = step.flow;
-        if let Some(open) = flow.places().find(|place| !self.is_done(*place)) {
+        if let Some(open) = flow.step_indices().find(|place| !self.is_done(*place)) {
             let what = format!("the run is completed, and step `{}` was not done", flow.step(open).id);
             return self.broken(Promise::Reruns, step, what);
         }
@@ -442,8 +442,8 @@ impl RunModel {
             }
             Some(Template::Fixed(_)) => return Ok(()),
             None => {
-                let is_last = |place: &StepIx| !flow.steps.iter().any(|step| step.needs.contains(place));
-                let last: Vec<StepIx> = flow.places().filter(is_last).collect();
+                let is_last = |place: &StepIndex| !flow.steps.iter().any(|step| step.needs.contains(place));
+                let last: Vec<StepIndex> = flow.step_indices().filter(is_last).collect();
                 let wanted = match last[..] {
                     [only] => self.output_of(only, look),
                     _ => self.object(flow, &last, look),
@@ -459,7 +459,7 @@ impl RunModel {
         }
     }
 
-    fn object(&self, flow: &Flow, of: &[StepIx], look: Look<'_>) -> Option<Value> {
+    fn object(&self, flow: &Flow, of: &[StepIndex], look: Look<'_>) -> Option<Value> {
         let mut object = Map::new();
         for place in of {
             object.insert(flow.step(*place).id.to_string(), self.output_of(*place, look)?);
@@ -469,7 +469,7 @@ impl RunModel {
 }
 
 /// The one step of these, if it is one.
-fn only(steps: &BTreeSet<StepIx>) -> Option<StepIx> {
+fn only(steps: &BTreeSet<StepIndex>) -> Option<StepIndex> {
     steps.first().copied().filter(|_| steps.len() == 1)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Failing, Handler, PausedBy, Phase, Run, RunState, Slot};
-use unstuck_core::model::unit::{Doing, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitState};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
@@ -55,9 +55,9 @@ fn resting(run: &Run) -> Option<&'static str> {
     run.each_unit(|_, unit| match &unit.state {
         UnitState::Ready(_) => goes_on = true,
         UnitState::Active(live) => match &live.doing {
-            Doing::Child { state: RunState::Held, .. } => held = true,
-            Doing::Child { state: RunState::Error, .. } => error = true,
-            Doing::Child { state: RunState::Waiting | RunState::Paused, .. } => {}
+            AttemptPhase::Child { state: RunState::Held, .. } => held = true,
+            AttemptPhase::Child { state: RunState::Error, .. } => error = true,
+            AttemptPhase::Child { state: RunState::Waiting | RunState::Paused, .. } => {}
             _ => goes_on = true,
         },
         UnitState::Held { .. } => held = true,
@@ -171,7 +171,7 @@ fn awaits(parent: &Run, child: RunId) -> Option<RunState> {
     let mut found = None;
     parent.each_unit(|_, unit| {
         if let UnitState::Active(live) = &unit.state
-            && let Doing::Child { state, .. } = &live.doing
+            && let AttemptPhase::Child { state, .. } = &live.doing
             && unit.child == Some(child)
         {
             found = Some(*state);

@@ -9,13 +9,13 @@ use unstuck_core::evolve::evolve;
 use unstuck_core::explain::explain;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
-use unstuck_core::model::run::{Run, Serves};
+use unstuck_core::model::run::{ParentAttempt, Run};
 use unstuck_core::model::unit::UnitState;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::wakeups;
-use unstuck_store::audit;
-use unstuck_store::audit::movers::{self, Neighbour, Neighbours, awaited};
 use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::verify;
+use unstuck_store::verify::movers::{self, Neighbour, Neighbours, awaited};
 
 use super::book::Book;
 use super::{Broken, Promise};
@@ -88,11 +88,11 @@ pub(super) fn check_moved(
         rerun.map_or(book.history.was_started_by_user(), |event| matches!(event.by, Actor::User(_)));
     let mut findings = Vec::new();
     let mut others = Others { store, notices };
-    movers::check(&shown.run, flow, by_user, &mut others, &mut findings)?;
+    movers::check_movers(&shown.run, flow, by_user, &mut others, &mut findings)?;
     let Some(finding) = findings.into_iter().next() else { return Ok(Ok(())) };
     let promise = match finding.promise {
-        audit::Promise::Child => Promise::Children,
-        audit::Promise::Final => Promise::Final,
+        verify::Promise::Child => Promise::Children,
+        verify::Promise::Final => Promise::Final,
         _ => Promise::Moved,
     };
     Ok(Err(Broken::of(promise, shown.run.id, finding.what)))
@@ -125,7 +125,7 @@ impl Neighbours for Others<'_> {
         })
     }
 
-    fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<Serves>, StoreError> {
+    fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<ParentAttempt>, StoreError> {
         let Some(parent) = self.store.run(parent)? else { return Ok(None) };
         Ok(awaited(&parent)
             .into_iter()

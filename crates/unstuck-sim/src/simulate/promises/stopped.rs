@@ -2,7 +2,7 @@
 
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::model::run::{Phase, Run};
-use unstuck_core::model::unit::{Doing, UnitRef, UnitState};
+use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 
 use super::{Broken, Promise};
 
@@ -35,7 +35,7 @@ pub(super) fn check(before: &Run, event: &Event) -> Result<(), Broken> {
         if is_failing && !reran {
             return broken(Promise::Stopped, "an attempt begins in a run that is failing".to_owned());
         }
-        if !before.slot.lets_go_on() && !admitted && !reran {
+        if !before.slot.allows_progress() && !admitted && !reran {
             return broken(Promise::Limits, "an attempt begins in a run that has no slot".to_owned());
         }
     }
@@ -82,5 +82,5 @@ fn check_unit(
 }
 
 fn is_handed_out(state: Option<&UnitState>) -> bool {
-    matches!(state, Some(UnitState::Active(live)) if matches!(live.doing, Doing::Dequeued { .. }))
+    matches!(state, Some(UnitState::Active(live)) if matches!(live.doing, AttemptPhase::Dequeued { .. }))
 }

@@ -13,9 +13,9 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{SlotUse, first_limit, slot_use, wakeups};
+use unstuck_core::wakeup::{SlotClaim, first_limit, slot_claim, wakeups};
 use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{ErrorFilter, Filter, OpenFilter, Store, StoreError};
+use unstuck_store::contract::{ErrorFilter, OpenErrorFilter, RunFilter, Store, StoreError};
 
 use super::book::Book;
 use super::family::Family;
@@ -61,7 +61,7 @@ impl Promises {
         }
         check_keys(store, &self.family, |run| self.may_be_forgotten(run))??;
         // What is not durable yet may have begun runs that nobody has heard of.
-        let list = store.list(&Filter::default(), None, usize::MAX)?;
+        let list = store.list(&RunFilter::default(), None, usize::MAX)?;
         for run in list {
             let flow = flow(store, flows, run.flow)?;
             all.entry(run.id).or_insert((run, flow));
@@ -181,15 +181,15 @@ fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
     let mut has: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     let mut wants: BTreeMap<Arc<str>, BTreeMap<u32, BTreeSet<RunId>>> = BTreeMap::new();
     for (id, (run, flow)) in all {
-        match slot_use(run, flow) {
-            SlotUse::None => {}
-            SlotUse::Has { limit } => *has.entry(limit.name).or_default() += 1,
-            SlotUse::Wants { limit, .. } => {
+        match slot_claim(run, flow) {
+            SlotClaim::None => {}
+            SlotClaim::Has { limit } => *has.entry(limit.name).or_default() += 1,
+            SlotClaim::Wants { limit, .. } => {
                 wants.entry(limit.name).or_default().entry(limit.max).or_default().insert(*id);
             }
         }
     }
-    let let_in: BTreeSet<RunId> = store.admissible(usize::MAX)?.into_iter().collect();
+    let let_in: BTreeSet<RunId> = store.admissible_runs(usize::MAX)?.into_iter().collect();
     for (name, wants) in wants {
         // Where versions of a flow have other limits, who is first decides for all.
         let Some((max, wants)) = wants.first_key_value().filter(|_| wants.len() == 1) else { continue };
@@ -244,7 +244,7 @@ fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>)
 }
 
 fn check_open_errors(store: &mut dyn Store, all: &All) -> Checked {
-    let open = store.open_errors(&OpenFilter::default(), None, usize::MAX)?;
+    let open = store.open_errors(&OpenErrorFilter::default(), None, usize::MAX)?;
     let mut kept: BTreeMap<(RunId, UnitRef), _> =
         open.iter().map(|open| ((open.record.run, open.record.unit), open)).collect();
     for (id, (run, _)) in all.iter().filter(|(_, (run, _))| !run.is_final()) {

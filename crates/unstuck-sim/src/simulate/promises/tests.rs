@@ -5,7 +5,7 @@ mod watched;
 
 use std::collections::BTreeSet;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::json::Json;
@@ -13,7 +13,7 @@ use unstuck_core::model::error::Error;
 use unstuck_core::model::run::{Origin, PausedBy, Phase};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::executor::Word;
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Output, Request};
 use unstuck_store::contract::Store as _;
 
@@ -73,13 +73,13 @@ fn an_honest_engine_keeps_every_promise() {
     }
     life.step().expect("keeps its promises");
     while let Some(job) = life.jobs.pop() {
-        life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+        life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
         life.step().expect("keeps its promises");
     }
     life.now = life.now + Millis::seconds(40);
     life.step().expect("keeps its promises");
     while let Some(job) = life.jobs.pop() {
-        life.ask_word(Word::Says(job.attempt, Says::Complete { output: Json::NULL }));
+        life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
         life.step().expect("keeps its promises");
     }
     life.crash();
@@ -90,8 +90,8 @@ fn an_honest_engine_keeps_every_promise() {
     }
 }
 
-fn fail(cause: &str, fatal: bool) -> Says {
-    Says::Fail { error: Box::new(Error::new(cause)), fatal }
+fn fail(cause: &str, fatal: bool) -> Report {
+    Report::Fail { error: Box::new(Error::new(cause)), fatal }
 }
 
 fn is_event(output: &Output) -> bool {
@@ -127,10 +127,10 @@ fn another_output() -> Result<(), Broken> {
     let mut life = Life::new();
     life.started("one");
     let job = life.job();
-    let said = Word::Says(job.attempt, Says::Complete { output: big("one") });
-    life.promises.asked(&Request::Word(said), life.now);
-    let done = Word::Says(job.attempt, Says::Complete { output: big("two") });
-    life.machine.engine.submit(Request::Word(done));
+    let said = ExecutorReport::Report(job.attempt, Report::Complete { output: big("one") });
+    life.promises.asked(&Request::Executor(said), life.now);
+    let done = ExecutorReport::Report(job.attempt, Report::Complete { output: big("two") });
+    life.machine.engine.submit(Request::Executor(done));
     life.step()
 }
 
@@ -159,7 +159,7 @@ fn ended_twice() -> Result<(), Broken> {
     let mut life = Life::new();
     let run = life.started("retry");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()?;
     let facts = vec![
         Fact::unit(
@@ -181,8 +181,8 @@ fn nobody_said_so() -> Result<(), Broken> {
     let mut life = Life::new();
     life.started("one");
     let job = life.job();
-    let word = Word::Says(job.attempt, Says::Complete { output: Json::NULL });
-    life.machine.engine.submit(Request::Word(word));
+    let word = ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL });
+    life.machine.engine.submit(Request::Executor(word));
     life.step()
 }
 
@@ -190,8 +190,8 @@ fn never_done() -> Result<(), Broken> {
     let mut life = Life::new();
     let run = life.started("one");
     let job = life.job();
-    let says = Says::Complete { output: Json::NULL };
-    let ticket = life.command_unsent(run, Command::Answer { attempt: job.attempt, says });
+    let says = Report::Complete { output: Json::NULL };
+    let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
     life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Already) }, life.now)?;
     life.step()
 }
@@ -200,7 +200,7 @@ fn paused_after_the_end() -> Result<(), Broken> {
     let mut life = Life::new();
     let run = life.started("one");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, Says::Complete { output: Json::NULL }));
+    life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
     life.step()?;
     life.invent(run, Actor::Engine, vec![Fact::Paused { by: PausedBy::Operator, reason: None }])
 }
@@ -249,7 +249,7 @@ fn another_rung() -> Result<(), Broken> {
         if let Fact::Unit { fact, .. } = fact
             && *fact == UnitFact::Held
         {
-            *fact = UnitFact::Rested;
+            *fact = UnitFact::LeftInError;
         }
     })
 }
@@ -259,7 +259,7 @@ fn failed_with(flow: &str, change: impl Fn(&mut Fact)) -> Result<(), Broken> {
     let mut life = Life::new();
     life.started(flow);
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.change_facts(change)
 }
 
@@ -268,7 +268,7 @@ fn unknown_policy() -> Result<(), Broken> {
     life.load_policy_untold(10);
     life.started("resumed");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()
 }
 
@@ -277,7 +277,7 @@ fn late_policy() -> Result<(), Broken> {
     life.load_policy(10);
     life.started("resumed");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
             *due = *due + Millis(1);
@@ -304,11 +304,11 @@ fn heartbeat_forgotten() -> Result<(), Broken> {
     let mut life = Life::remote();
     let run = life.started("one");
     let job = life.job();
-    life.command(run, Command::Answer { attempt: job.attempt, says: Says::Start });
+    life.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
     life.step()?;
     life.now = life.now + Millis::seconds(20);
-    let says = Says::Heartbeat { progress: None };
-    let ticket = life.command_unsent(run, Command::Answer { attempt: job.attempt, says });
+    let says = Report::Heartbeat { progress: None };
+    let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
     life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
     life.step()?;
     life.now = life.now + Millis::seconds(11);
@@ -319,7 +319,7 @@ fn downtime_counts() -> Result<(), Broken> {
     let mut life = Life::remote();
     let run = life.started("one");
     let job = life.job();
-    life.command(run, Command::Answer { attempt: job.attempt, says: Says::Start });
+    life.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
     life.step()?;
     // There was an engine all the time, but nobody was told.
     life.now = life.now + Millis::seconds(20);
@@ -384,7 +384,7 @@ fn errors_forgotten() -> Result<(), Broken> {
     let mut life = Life::new();
     life.started("resumed");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()?;
     life.machine.engine.store().lose_open_errors();
     life.promises.settled(&mut life.machine.engine, life.now)

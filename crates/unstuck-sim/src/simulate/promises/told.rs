@@ -7,7 +7,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::attempt::{Outcome, ResumedBy};
 use unstuck_core::model::run::{Origin, Run};
-use unstuck_core::model::unit::Doing;
+use unstuck_core::model::unit::AttemptPhase;
 use unstuck_core::time::Time;
 use unstuck_engine::executor::Job;
 use unstuck_store::contract::Store;
@@ -45,7 +45,7 @@ impl Promises {
                     let state = before.and_then(|run| run.unit(*unit));
                     let is_child = state
                         .and_then(|unit| unit.state.live())
-                        .is_some_and(|live| matches!(live.doing, Doing::Child { .. }));
+                        .is_some_and(|live| matches!(live.doing, AttemptPhase::Child { .. }));
                     let child = state.and_then(|unit| unit.child).filter(|_| is_child);
                     let Some(book) = child.and_then(|child| self.books.get(&child)) else { continue };
                     let Some(given) = &book.model.output else { continue };

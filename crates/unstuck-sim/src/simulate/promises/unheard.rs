@@ -7,7 +7,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{Filter, Store};
+use unstuck_store::contract::{RunFilter, Store};
 
 use super::book::Book;
 use super::timeline::clock_after;
@@ -18,7 +18,7 @@ impl Promises {
     pub(super) fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
         let mut unheard: Vec<(Time, RunId, Event)> = Vec::new();
         let mut present = BTreeSet::new();
-        for run in store.list(&Filter::default(), None, usize::MAX)? {
+        for run in store.list(&RunFilter::default(), None, usize::MAX)? {
             present.insert(run.id);
             let known = self.books.get(&run.id).map_or(0, Book::seq);
             let mut clock = self.books.get(&run.id).map_or(0, |book| book.clock);

@@ -1,12 +1,12 @@
 //! Runs that somebody else has, batches that fail with what they have just heard, and signs of life with void tokens.
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{Origin, Run};
-use unstuck_core::model::unit::{Doing, UnitRef};
-use unstuck_engine::executor::Word;
+use unstuck_core::model::unit::{AttemptPhase, UnitRef};
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
@@ -16,7 +16,9 @@ use crate::simulate::plan::{Deed, Fault, Nonsense, Trouble};
 /// Whether a request is heard once, by nobody who would repeat it.
 pub(super) fn is_word(request: &Request) -> bool {
     match request {
-        Request::Word(word) => word.ends().is_some() && !matches!(word, Word::Freed(_)),
+        Request::Executor(word) => {
+            word.ended_attempt().is_some() && !matches!(word, ExecutorReport::Freed(_))
+        }
         Request::Lost { .. } => true,
         Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
             false
@@ -67,7 +69,7 @@ impl<S: TestStore> World<'_, S> {
         let busy = parent.filter(|_| nth.is_multiple_of(3)).unwrap_or(id);
         let is_busy = self.engine().is_some_and(|engine| engine.store().make_busy(busy, tries));
         if let (true, Some(parent)) = (is_busy, parent.filter(|_| nth.is_multiple_of(2))) {
-            let whole = UnitRef::step(StepIx(0));
+            let whole = UnitRef::step(StepIndex(0));
             self.do_to(Deed::Pause, parent, whole, 1);
             self.do_to(Deed::Unpause, parent, whole, 1);
         }
@@ -80,7 +82,7 @@ impl<S: TestStore> World<'_, S> {
         for run in self.known_runs().iter().filter(|run| !run.is_final()) {
             run.each_unit(|unit, state| {
                 let Some(attempt) = state.state.live() else { return };
-                if !matches!(attempt.doing, Doing::Child { .. }) {
+                if !matches!(attempt.doing, AttemptPhase::Child { .. }) {
                     let (run, generation, attempt) = (run.id, run.generation, attempt.attempt);
                     live.push(AttemptId { run, generation, unit, attempt });
                 }
@@ -103,7 +105,7 @@ impl<S: TestStore> World<'_, S> {
     }
 
     fn send_beat(&mut self, ticket: unstuck_engine::request::Ticket, run: RunId, attempt: AttemptId) {
-        let command = Command::Answer { attempt, says: Says::Heartbeat { progress: None } };
+        let command = Command::Report { attempt, report: Report::Heartbeat { progress: None } };
         self.ask(Request::Command { ticket, run, command });
     }
 }

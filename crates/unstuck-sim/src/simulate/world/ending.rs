@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use unstuck_core::id::RunId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{PausedBy, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::time::Millis;
-use unstuck_engine::bulk::BulkDeed;
-use unstuck_engine::engine::Next;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::bulk::BulkCommand;
+use unstuck_engine::engine::NextStep;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
@@ -93,7 +93,7 @@ impl<S: TestStore> World<'_, S> {
         self.engine().is_some_and(|engine| {
             engine.backlog() == 0
                 && engine.outstanding() == 0
-                && matches!(engine.what_next(), Next::At(_) | Next::Idle)
+                && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
         })
     }
 
@@ -114,7 +114,7 @@ impl<S: TestStore> World<'_, S> {
 
     fn unpause_policies(&mut self) -> bool {
         let is_paused = self.engine().is_some_and(|engine| engine.policies().switch().paused().is_some());
-        is_paused && self.order(PolicyOrder::Unpause { rate: 2, by: somebody() })
+        is_paused && self.order(PolicyCommand::Unpause { rate: 2, by: somebody() })
     }
 
     fn end_bulks(&mut self) -> bool {
@@ -125,7 +125,7 @@ impl<S: TestStore> World<'_, S> {
             if known.is_some_and(|known| known.due().is_none() && !known.state.is_final()) {
                 is_any = true;
                 let ticket = self.ticket(Asked::Act("bulk: stop"));
-                self.ask(Request::Bulk { ticket, bulk, deed: BulkDeed::Cancel });
+                self.ask(Request::Bulk { ticket, bulk, deed: BulkCommand::Cancel });
             }
         }
         is_any
@@ -135,7 +135,7 @@ impl<S: TestStore> World<'_, S> {
 /// What waits for a person in a run.
 fn find(run: &Run, answers: &Answers, found: &mut Vec<(Deed, RunId, UnitRef)>) {
     if run.paused == Some(PausedBy::Operator) {
-        found.push((Deed::Unpause, run.id, UnitRef::step(StepIx(0))));
+        found.push((Deed::Unpause, run.id, UnitRef::step(StepIndex(0))));
         return;
     }
     run.each_unit(|unit, state| {

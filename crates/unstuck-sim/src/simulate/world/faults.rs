@@ -221,9 +221,9 @@ impl<S: TestStore> World<'_, S> {
         self.say(format_args!("the process goes on after a stop"));
         let (from, to) = (since.since(BEGIN), self.moment().uptime);
         let Some(host) = self.up() else { return };
-        let is_awaited = host.engine.is_awaited();
+        let is_awaited = host.engine.has_live_workers();
         let unsaid: Vec<(Time, Option<AttemptId>)> =
-            host.unsaid.iter().map(|(at, word)| (*at, word.ends())).collect();
+            host.unsaid.iter().map(|(at, word)| (*at, word.ended_attempt())).collect();
         let unnoticed = if is_awaited { UNNOTICED } else { UNNOTICED_ASLEEP };
         if to.0.saturating_sub(from.0) <= unnoticed.0 {
             return;

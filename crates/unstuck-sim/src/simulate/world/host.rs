@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use unstuck_core::time::{Millis, Time};
-use unstuck_engine::clock::{TimeSource, Timekeeper, Wake};
+use unstuck_engine::clock::{EngineTimer, TimeSource, Wake};
 use unstuck_engine::drive::{Drive, Rest};
-use unstuck_engine::engine::{Engine, Next};
-use unstuck_engine::executor::Word;
+use unstuck_engine::engine::{Engine, NextStep};
+use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::Request;
 use unstuck_store::contract::Store;
 
@@ -42,13 +42,13 @@ impl TimeSource for Clocks {
 /// The process of the engine.
 pub(super) struct Host<S> {
     pub(super) engine: Engine<S>,
-    keeper: Timekeeper<Clocks>,
+    keeper: EngineTimer<Clocks>,
     /// What has come and is not taken in.
     pub(super) mailbox: VecDeque<Request>,
     /// What workers beside the engine had to say while nobody passed it on, and since when.
-    pub(super) unsaid: Vec<(Time, Word)>,
+    pub(super) unsaid: Vec<(Time, ExecutorReport)>,
     /// What of that is to be passed on, for who watches.
-    pub(super) passed_on: Vec<Word>,
+    pub(super) passed_on: Vec<ExecutorReport>,
     /// When it wakes up by itself, if nothing comes.
     pub(super) wakes_at: Option<Time>,
 }
@@ -61,15 +61,15 @@ impl<S: Store> Drive for Host<S> {
         &mut self.engine
     }
 
-    fn keeper(&mut self) -> &mut Timekeeper<Clocks> {
+    fn timer(&mut self) -> &mut EngineTimer<Clocks> {
         &mut self.keeper
     }
 
-    fn catch_up(&mut self) {
+    fn collect_ended(&mut self) {
         self.speak_up();
     }
 
-    fn take_in(&mut self, most: usize) -> bool {
+    fn take_messages(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(request) = self.mailbox.pop_front() else { return true };
             self.engine.submit(request);
@@ -80,7 +80,7 @@ impl<S: Store> Drive for Host<S> {
 
 impl<S: Store> Host<S> {
     pub(super) fn new(engine: Engine<S>, clocks: Clocks) -> Host<S> {
-        let keeper = Timekeeper::new(clocks);
+        let keeper = EngineTimer::new(clocks);
         let (mailbox, unsaid, passed_on) = (VecDeque::new(), Vec::new(), Vec::new());
         Host { engine, keeper, mailbox, unsaid, passed_on, wakes_at: None }
     }
@@ -89,22 +89,22 @@ impl<S: Store> Host<S> {
     pub(super) fn speak_up(&mut self) {
         for (_, word) in self.unsaid.drain(..) {
             self.passed_on.push(word.clone());
-            self.mailbox.push_back(Request::Word(word));
+            self.mailbox.push_back(Request::Executor(word));
         }
     }
 
     /// When it has something to do, if nothing comes.
     pub(super) fn due(&mut self, now: Time, is_planned: bool) -> Option<Time> {
-        match self.engine.what_next() {
-            Next::At(at) => Some(now + at.since(self.keeper.now())),
-            Next::Now if !is_planned => Some(now),
-            Next::Now | Next::Settling | Next::Idle => None,
+        match self.engine.next_step() {
+            NextStep::At(at) => Some(now + at.since(self.keeper.now())),
+            NextStep::Now if !is_planned => Some(now),
+            NextStep::Now | NextStep::Settling | NextStep::Idle => None,
         }
     }
 
     /// Goes to sleep, if there is nothing else to do.
     pub(super) fn rests(&mut self, now: Time) -> Rest {
-        let rest = if self.mailbox.is_empty() { self.rest() } else { Rest::Again };
+        let rest = if self.mailbox.is_empty() { self.next_rest() } else { Rest::Again };
         self.wakes_at = match rest {
             Rest::Sleep(patience) => patience.map(|patience| now + patience),
             Rest::Again | Rest::Settle => None,

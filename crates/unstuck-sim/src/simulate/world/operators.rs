@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, Target, TargetResult};
-use unstuck_core::command::{Changes, Command, OnDuplicate, Rerun, Says};
+use unstuck_core::command::{Changes, Command, OnDuplicate, Report, Rerun};
 use unstuck_core::decide::unit_name;
 use unstuck_core::event::{Actor, Choice};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
-use unstuck_engine::bulk::BulkDeed;
+use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::drive::Drive as _;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{Request, StartRun};
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::{Filter, OpenFilter};
+use unstuck_store::contract::{OpenErrorFilter, RunFilter};
 
 use super::{Asked, World};
 use crate::simulate::conduct::{input, too_large};
@@ -49,22 +49,22 @@ impl<S: TestStore> World<'_, S> {
             Act::Operate(deed, nth) => self.operate(*deed, *nth),
             Act::LoadPolicies(drafts, replace) => {
                 let drafts = drafts.clone();
-                self.order_counted(words, PolicyOrder::Load { drafts, replace: *replace, by });
+                self.order_counted(words, PolicyCommand::Load { drafts, replace: *replace, by });
             }
             Act::EnablePolicy(name) => {
-                self.order_counted(words, PolicyOrder::Enable { names: vec![(*name).into()], by });
+                self.order_counted(words, PolicyCommand::Enable { names: vec![(*name).into()], by });
             }
             Act::DisablePolicy(name) => {
-                self.order_counted(words, PolicyOrder::Disable { names: vec![(*name).into()], by });
+                self.order_counted(words, PolicyCommand::Disable { names: vec![(*name).into()], by });
             }
             Act::DeletePolicy(name) => {
-                self.order_counted(words, PolicyOrder::Delete { names: vec![(*name).into()], by });
+                self.order_counted(words, PolicyCommand::Delete { names: vec![(*name).into()], by });
             }
             Act::PausePolicies => {
-                self.order_counted(words, PolicyOrder::Pause { reason: "it is night".into(), by });
+                self.order_counted(words, PolicyCommand::Pause { reason: "it is night".into(), by });
             }
             Act::UnpausePolicies(rate) => {
-                self.order_counted(words, PolicyOrder::Unpause { rate: *rate, by });
+                self.order_counted(words, PolicyCommand::Unpause { rate: *rate, by });
             }
             Act::Bulk(deed, canary) => {
                 if self.bulk(*deed, *canary).is_some() {
@@ -102,7 +102,7 @@ impl<S: TestStore> World<'_, S> {
         self.ask(Request::Start { ticket, start });
     }
 
-    fn order_counted(&mut self, words: &'static str, order: PolicyOrder) {
+    fn order_counted(&mut self, words: &'static str, order: PolicyCommand) {
         if self.order(order) {
             self.acts.count(words);
         }
@@ -113,7 +113,7 @@ impl<S: TestStore> World<'_, S> {
         let runs = self.known_runs();
         let mut fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
         if fitting.is_empty() {
-            let anything = |run: &Run| (run.id, UnitRef::step(StepIx(0)));
+            let anything = |run: &Run| (run.id, UnitRef::step(StepIndex(0)));
             fitting = runs.iter().map(anything).collect();
         }
         let Some((run, unit)) = nth_of(&fitting, nth) else { return };
@@ -168,10 +168,10 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// One step of a run, or now and then two.
-    fn steps_of(&mut self, run: RunId, nth: u64) -> Vec<StepIx> {
+    fn steps_of(&mut self, run: RunId, nth: u64) -> Vec<StepIndex> {
         let known = self.engine().and_then(|engine| engine.store().run(run).ok().flatten());
         let count = known.map_or(1, |run| run.steps.len().max(1)) as u64;
-        let step = |nth: u64| StepIx(u16::try_from(nth % count).unwrap_or(0));
+        let step = |nth: u64| StepIndex(u16::try_from(nth % count).unwrap_or(0));
         let mut steps = vec![step(nth)];
         if nth.is_multiple_of(5) {
             steps.push(step(nth / 5));
@@ -196,7 +196,7 @@ impl<S: TestStore> World<'_, S> {
         let mut next = 0;
         while let Some((parent, _)) = runs.get(next).copied() {
             next += 1;
-            let filter = Filter { parent: Some(parent), ..Filter::default() };
+            let filter = RunFilter { parent: Some(parent), ..RunFilter::default() };
             let children = engine.store().list(&filter, None, 1_000).unwrap_or_default();
             runs.extend(children.iter().map(|run| (run.id, run.seq)));
         }
@@ -209,9 +209,9 @@ impl<S: TestStore> World<'_, S> {
         if !self.is_up() {
             return None;
         }
-        let now = self.up()?.keeper().now();
+        let now = self.up()?.timer().now();
         let (action, found) = self.bulk_of(deed)?;
-        let canary = canary.filter(|_| action.comes_out_later());
+        let canary = canary.filter(|_| action.has_later_result());
         let engine = self.engine()?;
         if found.is_empty() {
             return None;
@@ -244,7 +244,7 @@ impl<S: TestStore> World<'_, S> {
         Some(match deed {
             Deed::Acknowledge | Deed::Resume => {
                 let engine = self.engine()?;
-                let errors = engine.store().open_errors(&OpenFilter::default(), None, 100).ok()?;
+                let errors = engine.store().open_errors(&OpenErrorFilter::default(), None, 100).ok()?;
                 let found = errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect();
                 let resume = BulkAction::Resume { input, step_input };
                 (if deed == Deed::Resume { resume } else { BulkAction::Acknowledge }, found)
@@ -284,9 +284,9 @@ impl<S: TestStore> World<'_, S> {
         let last = self.bulks.last().copied().filter(|_| nth == u64::MAX);
         let Some(bulk) = last.or_else(|| nth_of(&self.bulks, nth)) else { return };
         let deed = match deed {
-            Deed::Pause => BulkDeed::Pause,
-            Deed::Unpause => BulkDeed::Unpause,
-            _ => BulkDeed::Cancel,
+            Deed::Pause => BulkCommand::Pause,
+            Deed::Unpause => BulkCommand::Unpause,
+            _ => BulkCommand::Cancel,
         };
         let ticket = self.ticket(Asked::Act(words));
         self.ask(Request::Bulk { ticket, bulk, deed });
@@ -305,15 +305,15 @@ impl<S: TestStore> World<'_, S> {
                 Request::Command { ticket, run: RunId(nth), command: Command::Pause { by, reason: None } }
             }
             Nonsense::UnknownUnit => {
-                let unit = UnitRef::item(StepIx(77), 7);
+                let unit = UnitRef::item(StepIndex(77), 7);
                 let command = Command::Resume { unit: Some(unit), by, reason: None, changes: Box::default() };
                 Request::Command { ticket, run: known.unwrap_or(RunId(1)), command }
             }
             Nonsense::VoidToken => {
                 let Some(run) = known else { return };
-                let unit = UnitRef::step(StepIx(0));
+                let unit = UnitRef::step(StepIndex(0));
                 let attempt = AttemptId { run, generation: 1, unit, attempt: 9_999 };
-                let command = Command::Answer { attempt, says: Says::Complete { output: Json::NULL } };
+                let command = Command::Report { attempt, report: Report::Complete { output: Json::NULL } };
                 Request::Command { ticket, run, command }
             }
             Nonsense::VoidBeat => return self.void_beat(nth),
@@ -325,10 +325,10 @@ impl<S: TestStore> World<'_, S> {
             Nonsense::BadPolicy => {
                 let drafts = vec![PolicyDraft { name: Some("nothing".into()), ..PolicyDraft::default() }];
                 self.acts.count(nonsense.words());
-                self.order(PolicyOrder::Load { drafts, replace: true, by });
+                self.order(PolicyCommand::Load { drafts, replace: true, by });
                 return;
             }
-            Nonsense::UnknownBulk => Request::Bulk { ticket, bulk: BulkId(nth), deed: BulkDeed::Pause },
+            Nonsense::UnknownBulk => Request::Bulk { ticket, bulk: BulkId(nth), deed: BulkCommand::Pause },
         };
         self.acts.count(nonsense.words());
         self.ask(request);
@@ -349,7 +349,7 @@ impl<S: TestStore> World<'_, S> {
     /// Runs that nobody was told of are in the store all the same.
     pub(super) fn find_runs(&mut self) {
         let Some(engine) = self.engine() else { return };
-        let kept = engine.store().list(&Filter::default(), None, 1_000).unwrap_or_default();
+        let kept = engine.store().list(&RunFilter::default(), None, 1_000).unwrap_or_default();
         for run in kept.iter().rev().filter(|run| !self.runs.contains(&run.id)).collect::<Vec<_>>() {
             self.runs.push(run.id);
         }
@@ -365,7 +365,7 @@ impl<S: TestStore> World<'_, S> {
 
 /// What of a run a deed fits.
 fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
-    let whole = UnitRef::step(StepIx(0));
+    let whole = UnitRef::step(StepIndex(0));
     let itself = |fits: bool| if fits { vec![(run.id, whole)] } else { Vec::new() };
     let units = |fits: fn(&UnitState) -> bool| {
         let mut found = Vec::new();

@@ -1,17 +1,17 @@
 //! What is asked, in a few words.
 
-use unstuck_core::command::Says;
+use unstuck_core::command::Report;
 
 /// What a worker says.
-pub(super) fn says(says: &Says) -> &'static str {
+pub(super) fn says(says: &Report) -> &'static str {
     match says {
-        Says::Start => "start",
-        Says::Heartbeat { .. } => "sign of life",
-        Says::Complete { .. } => "complete",
-        Says::Fail { fatal: false, .. } => "fail",
-        Says::Fail { fatal: true, .. } => "fail for good",
-        Says::Defer { .. } => "defer",
-        Says::Release => "release",
-        Says::Log(_) => "log",
+        Report::Start => "start",
+        Report::Heartbeat { .. } => "sign of life",
+        Report::Complete { .. } => "complete",
+        Report::Fail { fatal: false, .. } => "fail",
+        Report::Fail { fatal: true, .. } => "fail for good",
+        Report::Defer { .. } => "defer",
+        Report::Release => "release",
+        Report::Log(_) => "log",
     }
 }

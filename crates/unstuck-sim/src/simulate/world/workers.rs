@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Says};
+use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::offer::{Offer, WHOLE_WORKER};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Millis;
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Request};
 use unstuck_store::conformance::TestStore;
 
@@ -64,7 +64,7 @@ pub(super) struct Letter {
     incarnation: u64,
     attempt: AttemptId,
     number: u64,
-    says: Says,
+    says: Report,
     tries: u64,
     has_arrived: bool,
     is_done: bool,
@@ -159,7 +159,7 @@ impl<S: TestStore> World<'_, S> {
             let unit = unit.and_then(|run| run.unit(attempt.unit));
             let is_live =
                 unit.and_then(|unit| unit.state.live()).is_some_and(|live| live.attempt == attempt.attempt);
-            let alone = unit.is_some_and(|unit| unit.round.runs_alone());
+            let alone = unit.is_some_and(|unit| unit.round.must_run_alone());
             engine.adopt(*attempt, &who, if alone { WHOLE_WORKER } else { held.load });
             if !is_live {
                 void.push(*attempt);
@@ -209,7 +209,7 @@ impl<S: TestStore> World<'_, S> {
         let begins = if is_local { Millis::ZERO } else { conduct.begins };
         let begun = self.now + begins;
         if !is_local {
-            let letter = self.write(place, attempt, START, Says::Start);
+            let letter = self.write(place, attempt, START, Report::Start);
             self.agenda.put(begun, Coming::Worker(place, Event::Sends(letter)));
         }
         if conduct.beats {
@@ -218,7 +218,7 @@ impl<S: TestStore> World<'_, S> {
         self.agenda.put(begun + conduct.works, Coming::Worker(place, Event::Ends(incarnation, attempt)));
     }
 
-    fn write(&mut self, worker: usize, attempt: AttemptId, number: u64, says: Says) -> usize {
+    fn write(&mut self, worker: usize, attempt: AttemptId, number: u64, says: Report) -> usize {
         let incarnation = self.workers[worker].incarnation;
         self.letters.push(Letter {
             worker,
@@ -250,11 +250,11 @@ impl<S: TestStore> World<'_, S> {
                 return;
             }
             let word = match (last, conduct.ending) {
-                (Some(says), _) => Word::Says(attempt, says),
-                (None, Ending::Gone) => Word::Lost(attempt),
+                (Some(says), _) => ExecutorReport::Report(attempt, says),
+                (None, Ending::Gone) => ExecutorReport::Lost(attempt),
                 (None, _) => return,
             };
-            if matches!(word, Word::Lost(_)) {
+            if matches!(word, ExecutorReport::Lost(_)) {
                 self.faults.count("process gone");
             }
             self.workers[place].has.remove(&attempt);
@@ -324,7 +324,7 @@ impl<S: TestStore> World<'_, S> {
             attempt.run
         ));
         let ticket = self.ticket(Asked::Letter(number, reply_arrives));
-        let command = Command::Answer { attempt, says };
+        let command = Command::Report { attempt, report: says };
         self.ask(Request::Command { ticket, run: attempt.run, command });
     }
 
@@ -366,7 +366,7 @@ impl<S: TestStore> World<'_, S> {
         }
         if self.held(place, incarnation, attempt).is_some() {
             self.workers[place].has.remove(&attempt);
-            self.ask(Request::Word(Word::Freed(attempt)));
+            self.ask(Request::Executor(ExecutorReport::Freed(attempt)));
         }
     }
 
@@ -386,9 +386,9 @@ impl<S: TestStore> World<'_, S> {
         self.agenda.put(self.now + every, Coming::Worker(place, Event::Beats(incarnation, attempt)));
         let mut chance = self.chance(12);
         let progress = chance.percent(30).then(|| Json::parse(&beats.to_string()).unwrap_or_default());
-        let says = Says::Heartbeat { progress };
+        let says = Report::Heartbeat { progress };
         if is_local {
-            self.say_here(Word::Says(attempt, says));
+            self.say_here(ExecutorReport::Report(attempt, says));
         } else if rough && chance.percent(10) {
             self.faults.count("sign of life lost");
         } else {
@@ -396,7 +396,7 @@ impl<S: TestStore> World<'_, S> {
             self.ask(Request::Command {
                 ticket,
                 run: attempt.run,
-                command: Command::Answer { attempt, says },
+                command: Command::Report { attempt, report: says },
             });
         }
     }
@@ -423,7 +423,7 @@ impl<S: TestStore> World<'_, S> {
         let ends_by_itself = held.has_begun && held.conduct.last_word(0, attempt).is_some();
         if is_local {
             self.workers[place].has.remove(&attempt);
-            self.say_here(Word::Freed(attempt));
+            self.say_here(ExecutorReport::Freed(attempt));
         } else if is_deaf {
             // It does not hear that either.
         } else if is_rough && held.conduct.is_stubborn && ends_by_itself {
@@ -512,7 +512,7 @@ impl<S: TestStore> World<'_, S> {
         if self.workers[place].is_local {
             for attempt in attempts {
                 self.workers[place].has.remove(&attempt);
-                self.say_here(Word::Says(attempt, Says::Release));
+                self.say_here(ExecutorReport::Report(attempt, Report::Release));
             }
             return;
         }
@@ -522,7 +522,7 @@ impl<S: TestStore> World<'_, S> {
             engine.dismiss(&who);
         }
         for attempt in attempts {
-            let letter = self.write(place, attempt, LAST, Says::Release);
+            let letter = self.write(place, attempt, LAST, Report::Release);
             self.send(letter);
         }
         self.agenda.put(self.now + back + Millis(1), Coming::Worker(place, Event::Back));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::ffi;
 use tempfile::TempDir;
 use unstuck_core::time::Time;
-use unstuck_sqlite::{Hand, Options, SqliteStore};
+use unstuck_sqlite::{Options, SqliteStore, WriteMode};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{Settled, Store as _, StoreError};
 use unstuck_store::delegate_store;
@@ -168,7 +168,7 @@ impl TestStore for Fixture {
     }
 
     fn make_durable(&mut self, n: usize) {
-        while self.options.hand == Hand::Caller && self.reports.len() < n {
+        while self.options.hand == WriteMode::Caller && self.reports.len() < n {
             let more = self.store().settle(true);
             if more.is_empty() {
                 return;
@@ -179,7 +179,7 @@ impl TestStore for Fixture {
 
     /// The disk takes nothing for a while.
     fn fail_next(&mut self, error: &StoreError) -> usize {
-        if !self.is_on_a_disk() || self.options.hand == Hand::Thread {
+        if !self.is_on_a_disk() || self.options.hand == WriteMode::Thread {
             return 0;
         }
         let Place::Disk(place) = &mut self.place else { return 0 };
@@ -210,9 +210,9 @@ delegate_store!(Fixture, store, but {
         std::mem::take(&mut self.reports)
     }
 
-    fn alive(&mut self, now: Time) {
+    fn record_alive(&mut self, now: Time) {
         self.seen = self.seen.max(Some(now));
-        self.store().alive(now);
+        self.store().record_alive(now);
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {

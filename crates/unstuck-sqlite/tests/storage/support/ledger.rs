@@ -9,7 +9,7 @@ use unstuck_sqlite::Options;
 use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::{Driver, large};
 use unstuck_store::conformance::flows::{action, sequence};
-use unstuck_store::contract::{Filter, Settled, StageId, Store as _, StoreError};
+use unstuck_store::contract::{RunFilter, Settled, StageId, Store as _, StoreError};
 
 use super::fixture::Fixture;
 use super::power::Power;
@@ -114,7 +114,7 @@ impl Ledger {
         let store = &mut self.driver.store;
         let last = *self.durable.last().expect("something is durable");
         assert_eq!(store.history(last, 0, 9).expect("histories are read").len(), 1);
-        assert_eq!(store.list(&Filter::default(), None, 1).expect("runs are listed")[0].id, last);
+        assert_eq!(store.list(&RunFilter::default(), None, 1).expect("runs are listed")[0].id, last);
     }
 
     /// The process ends; the next one finds what a process sees on the disk.

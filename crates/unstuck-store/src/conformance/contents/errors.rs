@@ -13,7 +13,7 @@ use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::policy::Policy;
 
 use crate::contract::{
-    AuditId, ErrorFilter, ErrorGroup, ErrorId, GroupFilter, OpenFilter, PolicyAudit, PolicyHits, Store,
+    AuditId, ErrorFilter, ErrorGroup, ErrorId, GroupFilter, OpenErrorFilter, PolicyAudit, PolicyHits, Store,
 };
 
 /// All that can be seen of errors and policies.
@@ -57,7 +57,9 @@ impl ErrorContents {
             audit: store.policy_audit(None, usize::MAX).expect("changes can be read"),
             hits: store.policy_hits().expect("hits can be read"),
             recorded: store.errors(&ErrorFilter::default(), None, usize::MAX).expect("errors can be read"),
-            open: store.open_errors(&OpenFilter::default(), None, usize::MAX).expect("errors can be read"),
+            open: store
+                .open_errors(&OpenErrorFilter::default(), None, usize::MAX)
+                .expect("errors can be read"),
             groups: store.error_groups(&GroupFilter::default(), usize::MAX).expect("groups can be read"),
             ended,
             in_error,

@@ -22,9 +22,9 @@ use unstuck_core::time::Time;
 use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, Filter, FlowRecord, GroupFilter, Life, Locked,
-    NewFlow, NoticeId, OpenFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunLogs, SetAside,
-    Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
+    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
+    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -48,12 +48,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.candidates(offers, limit), |store| store.candidates(offers, limit))
     }
 
-    fn highest_waiting(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.ask(|oracle| oracle.highest_waiting(queues), |store| store.highest_waiting(queues))
+    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
+        self.ask(
+            |oracle| oracle.highest_waiting_priority(queues),
+            |store| store.highest_waiting_priority(queues),
+        )
     }
 
-    fn admissible(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.ask(|oracle| oracle.admissible(limit), |store| store.admissible(limit))
+    fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.ask(|oracle| oracle.admissible_runs(limit), |store| store.admissible_runs(limit))
     }
 
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
@@ -69,9 +72,9 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.store().withhold(due, until);
     }
 
-    fn give_turns(&mut self, limit: usize) -> usize {
-        let given = self.oracle.give_turns(limit);
-        assert_eq!(self.store().give_turns(limit), given, "as many wait for a turn in both");
+    fn release_withheld(&mut self, limit: usize) -> usize {
+        let given = self.oracle.release_withheld(limit);
+        assert_eq!(self.store().release_withheld(limit), given, "as many wait for a turn in both");
         given
     }
 
@@ -99,8 +102,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.store().release_reserve()
     }
 
-    fn why_aside(&mut self, run: RunId) -> Option<SetAside> {
-        self.oracle.why_aside(run)
+    fn set_aside_record(&mut self, run: RunId) -> Option<SetAside> {
+        self.oracle.set_aside_record(run)
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
@@ -150,10 +153,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     /// A process that dies while it begins its life is followed by another one, which may be the first or the second.
-    fn begin_life(&mut self, fresh_key: [u8; 32]) -> Result<Life, StoreError> {
+    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
         let mut deaths = 0;
         let found = loop {
-            let found = self.store().begin_life(fresh_key);
+            let found = self.store().open_session(fresh_key);
             if !self.has_crashed() {
                 break found;
             }
@@ -161,11 +164,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
             let flows = self.compiled.clone();
             self.crash(&flows);
         };
-        let mut expected = self.oracle.begin_life(fresh_key);
+        let mut expected = self.oracle.open_session(fresh_key);
         self.lives.push(fresh_key);
         while deaths > 0 && incarnation(&expected) < incarnation(&found) {
             deaths -= 1;
-            expected = self.oracle.begin_life(fresh_key);
+            expected = self.oracle.open_session(fresh_key);
             self.lives.push(fresh_key);
         }
         assert_same(&expected, &found);
@@ -192,10 +195,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.timers(after, limit), |store| store.timers(after, limit))
     }
 
-    fn alive(&mut self, now: Time) {
+    fn record_alive(&mut self, now: Time) {
         self.seen = self.seen.max(Some(now));
-        self.oracle.alive(now);
-        self.store().alive(now);
+        self.oracle.record_alive(now);
+        self.store().record_alive(now);
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
@@ -222,7 +225,12 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.history(run, after, limit), |store| store.history(run, after, limit))
     }
 
-    fn list(&mut self, filter: &Filter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+    fn list(
+        &mut self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Run>, StoreError> {
         self.ask(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
     }
 
@@ -302,7 +310,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn open_errors(
         &mut self,
-        filter: &OpenFilter,
+        filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
@@ -320,8 +328,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.logs(run), |store| store.logs(run))
     }
 
-    fn unexamined(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.ask(|oracle| oracle.unexamined(after, limit), |store| store.unexamined(after, limit))
+    fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.ask(|oracle| oracle.needs_backfill(after, limit), |store| store.needs_backfill(after, limit))
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
@@ -380,7 +388,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 }
 
-fn incarnation(life: &Result<Life, StoreError>) -> u64 {
+fn incarnation(life: &Result<Session, StoreError>) -> u64 {
     life.as_ref().map_or(0, |life| life.incarnation)
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, ResultKind};
 use unstuck_core::event::Actor;
 use unstuck_core::model::run::RunState;
-use unstuck_engine::bulk::{BulkOrder, BulkPlan, Common, Selection, Which};
+use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::{OpenFilter, Store, StoreError};
+use unstuck_store::contract::{OpenErrorFilter, Store, StoreError};
 
 use super::{Begun, StepNames, TargetLine};
 use crate::desk::asked::{Again, BulkAct, BulkBegin};
@@ -38,7 +38,7 @@ pub(super) fn begin(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<Begu
     Ok(Begun { bulk: None, dry_run, selection, total, runs: Some(runs), left_out, action, targets })
 }
 
-fn start(handle: &Handle, order: BulkOrder) -> Result<(Option<Bulk>, u64), Unanswered> {
+fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), Unanswered> {
     let forgets = order.action == BulkAction::Forget;
     Ok(match handle.start_bulk(order.clone()) {
         // To forget makes room, and there is some in reserve for it.
@@ -52,10 +52,10 @@ fn start(handle: &Handle, order: BulkOrder) -> Result<(Option<Bulk>, u64), Unans
 }
 
 /// The order, with every name looked up.
-fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, Unanswered> {
+fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkRequest, Unanswered> {
     let words = words_of(&begin);
     let action = action_of(&begin.action)?;
-    if begin.canary.is_some() && !action.comes_out_later() {
+    if begin.canary.is_some() && !action.has_later_result() {
         return Err(Unanswered::refused(
             "--canary waits for the results of each wave, and here they are known at once: leave it out",
         ));
@@ -63,7 +63,7 @@ fn order_of(handle: &Handle, begin: BulkBegin, by: Actor) -> Result<BulkOrder, U
     let selection = selection_of(handle, &begin, &action)?;
     let pace = Pace { rate: begin.rate.unwrap_or(Pace::default().rate), canary: begin.canary };
     let (max, reason) = (begin.max, begin.reason.map(Arc::from));
-    Ok(BulkOrder { action, selection, words: words.into(), max, pace, by, reason })
+    Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
 }
 
 fn action_of(act: &BulkAct) -> Result<BulkAction, Unanswered> {
@@ -137,8 +137,8 @@ fn selection_of(handle: &Handle, begin: &BulkBegin, action: &BulkAction) -> Resu
         Some(handle.read(move |store, flows| list::with_labels(store, flows, &labels))??)
     };
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
-    let which = Which { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
-    let common = Common { flow: flow.clone(), versions, state: begin.state, which };
+    let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
+    let common = BulkFilter { flow: flow.clone(), versions, state: begin.state, which };
     let by_error = match action {
         BulkAction::Resume { .. } | BulkAction::Acknowledge => true,
         BulkAction::Cancel | BulkAction::Skip { .. } | BulkAction::Complete { .. } => {
@@ -159,12 +159,15 @@ fn selection_of(handle: &Handle, begin: &BulkBegin, action: &BulkAction) -> Resu
         return Ok(Selection::Common { common, group });
     }
     let policy = begin.policy.as_deref().map(|name| policy_id(handle, name)).transpose()?;
-    Ok(Selection::Errors { filter: OpenFilter { group, flow, policy, ..OpenFilter::default() }, common })
+    Ok(Selection::Errors {
+        filter: OpenErrorFilter { group, flow, policy, ..OpenErrorFilter::default() },
+        common,
+    })
 }
 
 fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, Unanswered> {
     let policies = handle.policies()?;
-    let found = policies.named(name).map(|policy| policy.id.clone());
+    let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
     found.ok_or_else(|| {
         Unanswered::Refused(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
     })

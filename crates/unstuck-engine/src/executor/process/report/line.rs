@@ -11,7 +11,7 @@ use unstuck_core::model::error::Reason;
 use unstuck_core::model::log::{IgnoredLine, MAX_IGNORED_LINES};
 use unstuck_core::time::Millis;
 
-use crate::executor::process::verdict::shorten;
+use crate::executor::process::result::shorten;
 
 /// So much is kept of a line that is ignored.
 const MAX_NOTE: usize = 200;

@@ -12,9 +12,9 @@ use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, DraftBackOff, PolicyDraft};
 use unstuck_core::time::Time;
 use unstuck_engine::engine::Settings;
-use unstuck_engine::executor::{Job, Word};
+use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::flows::Compile;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{Output, Request, StartRun, Ticket};
 use unstuck_store::contract::{FlowRecord, Store as _};
 use unstuck_store::memory::MemoryStore;
@@ -103,8 +103,8 @@ impl Life {
         self.machine.engine.submit(request);
     }
 
-    pub(super) fn ask_word(&mut self, word: Word) {
-        self.ask(Request::Word(word));
+    pub(super) fn ask_word(&mut self, word: ExecutorReport) {
+        self.ask(Request::Executor(word));
     }
 
     pub(super) fn command(&mut self, run: RunId, command: Command) {
@@ -214,7 +214,7 @@ impl Life {
             back_off: Some(DraftBackOff { delay: Some(delay_s * 1_000), ..DraftBackOff::default() }),
             ..PolicyDraft::default()
         };
-        let order = PolicyOrder::Load { drafts: vec![draft], replace: false, by: ada() };
+        let order = PolicyCommand::Load { drafts: vec![draft], replace: false, by: ada() };
         self.machine.engine.change_policies(order, self.now).expect("good policies");
         self.machine.engine.store().last_time().expect("reads");
     }

@@ -1,17 +1,17 @@
 //! What is put out, sent, paused, limited and done to many, broken on purpose.
 
 use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
-use unstuck_core::command::{Command, Rerun, Says};
+use unstuck_core::command::{Command, Report, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Fact, UnitFact};
 use unstuck_core::json::{Json, Payload};
-use unstuck_core::model::flow::StepIx;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{PausedBy, Slot};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{PoliciesPaused, PoliciesUnpaused, PolicySwitch, SwitchState};
 use unstuck_core::time::Millis;
-use unstuck_engine::executor::Word;
-use unstuck_engine::policies::PolicyOrder;
+use unstuck_engine::executor::ExecutorReport;
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{Output, Request};
 use unstuck_store::contract::Store as _;
 
@@ -45,7 +45,7 @@ fn scheduled(runs: usize) -> Result<Life, Broken> {
     for _ in 0..runs {
         life.started("resumed");
         let job = life.job();
-        life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+        life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
         life.step()?;
     }
     Ok(life)
@@ -67,12 +67,12 @@ fn resumed_in_a_pause() -> Result<(), Broken> {
 
 fn resumed_all_at_once() -> Result<(), Broken> {
     let mut life = scheduled(2)?;
-    let pause = PolicyOrder::Pause { reason: "it is night".into(), by: ada() };
+    let pause = PolicyCommand::Pause { reason: "it is night".into(), by: ada() };
     life.machine.engine.change_policies(pause, life.now).expect("pauses");
     life.promises.policies(life.machine.engine.policies());
     life.now = life.now + Millis::seconds(10);
     life.step()?;
-    let unpause = PolicyOrder::Unpause { rate: 1_000, by: ada() };
+    let unpause = PolicyCommand::Unpause { rate: 1_000, by: ada() };
     life.machine.engine.change_policies(unpause, life.now).expect("unpauses");
     // One a second, as far as the watch knows.
     let slower = PoliciesUnpaused { at: life.now, clock: 0, rate: 1 };
@@ -87,7 +87,7 @@ fn resumed_all_at_once() -> Result<(), Broken> {
 fn complete(life: &mut Life, output: &str) {
     let job = life.job();
     let output = Json::parse(output).expect("good JSON");
-    life.ask_word(Word::Says(job.attempt, Says::Complete { output }));
+    life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output }));
 }
 
 fn another_output_of_the_run() -> Result<(), Broken> {
@@ -117,7 +117,7 @@ fn another_reason() -> Result<(), Broken> {
     let mut life = Life::new();
     life.started("retry");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()?;
     life.now = life.now + Millis::seconds(11);
     life.change_facts(|fact| {
@@ -131,12 +131,12 @@ fn not_a_target() -> Result<(), Broken> {
     let mut life = Life::new();
     let run = life.started("resumed");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()?;
     let engine = &mut life.machine.engine;
     let id = engine.new_bulk_id(life.now);
     let target =
-        Target { place: 0, run, unit: Some(UnitRef::step(StepIx(0))), result: TargetResult::Pending };
+        Target { place: 0, run, unit: Some(UnitRef::step(StepIndex(0))), result: TargetResult::Pending };
     engine.put_targets(id, vec![target]).expect("kept");
     let action = BulkAction::Resume { input: None, step_input: None };
     let by = (Actor::User("crew".into()), None);
@@ -183,10 +183,10 @@ fn dependent_kept() -> Result<(), Broken> {
         complete(&mut life, "1");
         life.step()?;
     }
-    life.command(run, Command::rerun(Rerun::Steps(vec![StepIx(0)]), ada()));
+    life.command(run, Command::rerun(Rerun::Steps(vec![StepIndex(0)]), ada()));
     life.change_facts(|fact| {
         if let Fact::Reran { keep, .. } = fact {
-            keep.push(StepIx(1));
+            keep.push(StepIndex(1));
         }
     })
 }
@@ -195,9 +195,9 @@ fn at_the_back() -> Result<(), Broken> {
     let mut life = Life::new();
     life.started("one");
     let job = life.job();
-    life.ask_word(Word::Lost(job.attempt));
+    life.ask_word(ExecutorReport::Lost(job.attempt));
     life.change_facts(|fact| {
-        if let Fact::Unit { fact: UnitFact::Anew { place, .. }, .. } = fact {
+        if let Fact::Unit { fact: UnitFact::Requeued { place, .. }, .. } = fact {
             place.front = false;
         }
     })
@@ -207,10 +207,10 @@ fn applied_late() -> Result<(), Broken> {
     let mut life = Life::new();
     let run = life.started("resumed");
     let job = life.job();
-    life.ask_word(Word::Says(job.attempt, fail("boom", false)));
+    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
     life.step()?;
     life.load_policy(10);
-    let (unit, after) = (UnitRef::step(StepIx(0)), Millis(0));
+    let (unit, after) = (UnitRef::step(StepIndex(0)), Millis(0));
     life.command(run, Command::ApplyPolicies { unit, only: None, after, by: ada() });
     life.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
@@ -224,8 +224,8 @@ fn void_beat_taken() -> Result<(), Broken> {
     let run = life.started("one");
     let mut attempt = life.job().attempt;
     attempt.attempt = 7;
-    let says = Says::Heartbeat { progress: None };
-    let ticket = life.command_unsent(run, Command::Answer { attempt, says });
+    let says = Report::Heartbeat { progress: None };
+    let ticket = life.command_unsent(run, Command::Report { attempt, report: says });
     life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
     life.step()
 }
@@ -242,11 +242,11 @@ fn lease_moved_by_nobody() -> Result<(), Broken> {
     let mut life = Life::remote();
     let run = life.started("one");
     let attempt = life.job().attempt;
-    life.command(run, Command::Answer { attempt, says: Says::Start });
+    life.command(run, Command::Report { attempt, report: Report::Start });
     life.step()?;
     life.now = life.now + Millis::seconds(20);
     // The watch does not hear of it.
-    let command = Command::Answer { attempt, says: Says::Heartbeat { progress: None } };
+    let command = Command::Report { attempt, report: Report::Heartbeat { progress: None } };
     life.machine.engine.submit(Request::Command { ticket: 99, run, command });
     life.step_with(|output| (!matches!(output, Output::Reply { .. })).then_some(output))?;
     assert!(life.machine.engine.store().next_due().expect("reads").is_some());

@@ -1,0 +1,40 @@
+//! An operator's choice for a held step.
+
+use crate::advance::{advance_after, begin_attempt};
+use crate::bulk::BulkRef;
+use crate::decide::{Answer, Draft};
+use crate::event::{Choice, UnitFact};
+use crate::model::attempt::ResumedBy;
+use crate::model::unit::{QueuePlace, UnitRef, UnitState};
+use crate::recovery::ladder;
+use crate::refusal::Refusal;
+
+/// `retry`: one more attempt in the same round. `none`: it stays failed.
+pub(crate) fn choose(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    choice: Choice,
+    bulk: Option<BulkRef>,
+) -> Result<Answer, Refusal> {
+    draft.open_run()?;
+    let state = draft.existing_unit(unit)?;
+    if !matches!(state.state, UnitState::Held { .. }) {
+        return Err(Refusal::WrongState {
+            unit: draft.name(unit),
+            is: state.state.word(),
+            wanted: "held",
+            hint: "only a held step has a choice; a step in error is resumed",
+        });
+    }
+    // Nothing is to come of what is given up.
+    let bulk = bulk.filter(|_| choice == Choice::Retry);
+    draft.emit_unit(unit, UnitFact::Chosen { choice, bulk });
+    match choice {
+        Choice::Retry => {
+            begin_attempt(draft, unit, Some(ResumedBy::Operator), QueuePlace::default());
+            advance_after(draft, unit.step);
+        }
+        Choice::None => ladder::leave_failed(draft, unit),
+    }
+    Ok(Answer::Done)
+}

@@ -1,0 +1,89 @@
+//! Runs that are older than open errors are: whether they are in error is looked at once, when an engine starts.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use unstuck_core::errors::open_error;
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitState;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::slot_claim;
+use unstuck_store::contract::{Locked, RunChange, Stage, Store, StoreError};
+
+use crate::flows::Flows;
+use crate::request::EngineError;
+
+/// So many runs are looked at in one transaction.
+const PAGE: usize = 512;
+
+/// Looks at every run that nobody has looked at yet. One whose flow cannot be used stays until it can.
+pub(crate) fn backfill_open_errors(store: &mut impl Store, flows: &mut Flows) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = store.needs_backfill(after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        store.begin()?;
+        let looked = backfill_page(store, flows, &page);
+        if looked.is_err() {
+            store.rollback();
+        }
+        let stage = store.stage(looked?)?;
+        let settled = store.settle(true).into_iter().find(|settled| settled.stage == stage);
+        settled.map_or(Ok(()), |settled| settled.result)?;
+    }
+}
+
+fn backfill_page(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> Result<Stage, StoreError> {
+    let at = store.last_time()?.unwrap_or(Time(0));
+    let mut stage = Stage { at, last_id: store.last_id()?, ..Stage::default() };
+    for (id, locked) in page.iter().zip(store.lock(page)?) {
+        let run = match locked {
+            Locked::Here(run) => run,
+            Locked::Absent => {
+                stage.backfilled.push(*id);
+                continue;
+            }
+            Locked::Busy => continue,
+        };
+        match flows.get(store, run.flow) {
+            Ok(flow) => {
+                // A defect of ours must not keep the engine from starting: it is looked at again the next time.
+                match catch_unwind(AssertUnwindSafe(|| backfill_run(&run, &flow))) {
+                    Ok(change) => {
+                        stage.backfilled.push(*id);
+                        put(run, change, &mut stage);
+                    }
+                    Err(_) => stage.unchanged.push(*run),
+                }
+            }
+            Err(EngineError::Store(error)) => return Err(error),
+            Err(_) => stage.unchanged.push(*run),
+        }
+    }
+    Ok(stage)
+}
+
+/// What is in error in a run, and what it has of its limit; `None` if nothing is.
+fn backfill_run(run: &Run, flow: &Flow) -> Option<RunChange> {
+    let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
+    (!units.is_empty()).then(|| RunChange {
+        slot: slot_claim(run, flow),
+        open_errors: units.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect(),
+        run: Box::new(run.clone()),
+        flow: flow.name.clone(),
+        events: Vec::new(),
+        payloads: Vec::new(),
+        wakeups: Vec::new(),
+        replaces_all: false,
+        leases: Vec::new(),
+    })
+}
+
+fn put(run: Box<Run>, change: Option<RunChange>, stage: &mut Stage) {
+    match change {
+        Some(change) => stage.runs.push(change),
+        None => stage.unchanged.push(*run),
+    }
+}

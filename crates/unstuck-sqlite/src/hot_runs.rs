@@ -1,0 +1,179 @@
+//! The runs in memory, which of them the rows do not cover yet, and which have rested long enough to leave.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_store::invariants::RunPosition;
+
+/// The runs in memory.
+#[derive(Debug, Default)]
+pub(crate) struct HotRuns {
+    runs: FxHashMap<RunId, HotRun>,
+    /// Runs whose rows are behind, by the position of the first event that they lack. Some are no longer.
+    behind: VecDeque<(u64, RunId)>,
+    /// Runs in the order in which something happened to them, with their number then. Some have moved on since.
+    resting: VecDeque<(RunId, u64)>,
+}
+
+/// One run in memory.
+#[derive(Debug)]
+pub(crate) struct HotRun {
+    pub(crate) run: Residency,
+    /// The name of its flow.
+    pub(crate) flow: Arc<str>,
+    /// The position of its last event.
+    pub(crate) head: u64,
+    /// The position of the first event that its row lacks; `None` if it lacks nothing.
+    pub(crate) behind_since: Option<u64>,
+    /// Whether there are rows of its wakeups.
+    pub(crate) has_wakes: bool,
+    /// Whether there are rows of its leases.
+    pub(crate) has_leases: bool,
+}
+
+impl HotRun {
+    /// The number of its last event.
+    fn seq(&self) -> u64 {
+        match &self.run {
+            Residency::Here(run) => run.seq,
+            Residency::Out(mark) => mark.seq,
+        }
+    }
+}
+
+/// Where a run is.
+#[derive(Debug)]
+pub(crate) enum Residency {
+    Here(Box<Run>),
+    /// Locked.
+    Out(RunPosition),
+}
+
+impl HotRuns {
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub(crate) fn get(&self, run: RunId) -> Option<&HotRun> {
+        self.runs.get(&run)
+    }
+
+    pub(crate) fn get_mut(&mut self, run: RunId) -> Option<&mut HotRun> {
+        self.runs.get_mut(&run)
+    }
+
+    pub(crate) fn insert(&mut self, run: RunId, hot: HotRun) {
+        self.runs.insert(run, hot);
+    }
+
+    /// Takes a run out of its entry, to be put back.
+    pub(crate) fn take(&mut self, run: RunId) -> Option<Residency> {
+        let mark = RunPosition { seq: 0, generation: 0, is_final: false };
+        self.runs.get_mut(&run).map(|hot| std::mem::replace(&mut hot.run, Residency::Out(mark)))
+    }
+
+    /// Puts a run into its entry, or makes one; `head` is the position of its last event.
+    pub(crate) fn put(&mut self, id: RunId, run: Box<Run>, flow: Arc<str>, head: u64) {
+        let run = Residency::Here(run);
+        match self.runs.entry(id) {
+            Entry::Occupied(mut known) => {
+                let hot = known.get_mut();
+                hot.run = run;
+                hot.head = head;
+            }
+            Entry::Vacant(vacant) => {
+                vacant.insert(HotRun {
+                    run,
+                    flow,
+                    head,
+                    behind_since: None,
+                    has_wakes: false,
+                    has_leases: false,
+                });
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, run: RunId) {
+        self.runs.remove(&run);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RunId, &HotRun)> {
+        self.runs.iter()
+    }
+
+    /// An event at `pos` has happened to a run: its row is behind.
+    pub(crate) fn mark_row_behind(&mut self, run: RunId, pos: u64) {
+        if let Some(hot) = self.runs.get_mut(&run)
+            && hot.behind_since.is_none()
+        {
+            hot.behind_since = Some(pos);
+            self.behind.push_back((pos, run));
+        }
+    }
+
+    /// The position up to which all events are covered by rows, if the log ends at `end`.
+    pub(crate) fn covered_position(&mut self, end: u64) -> u64 {
+        self.furthest_behind().map_or(end, |(pos, _)| pos - 1)
+    }
+
+    /// The run whose row is furthest behind, and the position of the first event that the row lacks.
+    pub(crate) fn furthest_behind(&mut self) -> Option<(u64, RunId)> {
+        while let Some((pos, run)) = self.behind.front().copied() {
+            if self.runs.get(&run).is_some_and(|hot| hot.behind_since == Some(pos)) {
+                return Some((pos, run));
+            }
+            self.behind.pop_front();
+        }
+        None
+    }
+
+    /// Something has happened to a run: it goes to the end of the line of those that rest.
+    pub(crate) fn mark_recent(&mut self, run: RunId, seq: u64) {
+        self.resting.push_back((run, seq));
+        // Where nobody has to leave, nobody takes those from the line that have moved on.
+        if self.resting.len() > 2 * self.runs.len() + 1_024 {
+            let runs = &self.runs;
+            self.resting.retain(|(run, seq)| runs.get(run).is_some_and(|hot| hot.seq() == *seq));
+        }
+    }
+
+    /// The run that has rested longest, if nothing has happened to it since; `None` where there is no line.
+    pub(crate) fn least_recent(&mut self) -> Option<RunId> {
+        while let Some((run, seq)) = self.resting.pop_front() {
+            let rests = |hot: &HotRun| matches!(hot.run, Residency::Here(_)) && hot.seq() == seq;
+            if self.runs.get(&run).is_some_and(rests) {
+                return Some(run);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of which something happens again and again, where there is room for all.
+    #[test]
+    fn the_line_of_those_that_rest_is_no_longer_than_there_are_runs() {
+        let mut hot = HotRuns::default();
+        for seq in 1..100_000 {
+            for id in 1..=3 {
+                let run = Residency::Out(RunPosition { seq, generation: 1, is_final: false });
+                let flow = Arc::from("f");
+                let entry =
+                    HotRun { run, flow, head: seq, behind_since: None, has_wakes: false, has_leases: false };
+                hot.insert(RunId(id), entry);
+                hot.mark_recent(RunId(id), seq);
+            }
+        }
+        assert!(hot.resting.len() < 2_000, "{}", hot.resting.len());
+        let last: Vec<RunId> = hot.resting.iter().rev().take(3).map(|(run, _)| *run).collect();
+        assert_eq!(last, [RunId(3), RunId(2), RunId(1)]);
+    }
+}

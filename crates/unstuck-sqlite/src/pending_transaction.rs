@@ -1,0 +1,104 @@
+//! What the writer makes durable: one stage, ready to be written.
+
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::command::Notice;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::event::Event;
+use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::log::LogRecord;
+use unstuck_core::model::run::Attention;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::ReadyAttempt;
+use unstuck_store::contract::{BulkChange, NoticeId, StageId};
+use unstuck_store::timers::Timer;
+
+use crate::errors::ErrorChanges;
+use crate::log_entry::{StoredSlot, StoredWakeups};
+
+/// One stage.
+#[derive(Debug, Default)]
+pub(crate) struct PendingTransaction {
+    pub(crate) stage: u64,
+    pub(crate) at: Time,
+    pub(crate) last_id: u64,
+    /// Everything at or before this position is in the rows.
+    pub(crate) flushed: u64,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) payloads: Vec<(RunId, PayloadId, Json)>,
+    pub(crate) keys: Vec<(std::sync::Arc<str>, std::sync::Arc<str>, RunId)>,
+    pub(crate) leases: Vec<MovedLease>,
+    /// Leases that were moved and are over.
+    pub(crate) ended_leases: Vec<(RunId, UnitRef)>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notices: Vec<(NoticeId, Notice)>,
+    pub(crate) delivered: Vec<NoticeId>,
+    /// Runs that are removed, with the position of their last event.
+    pub(crate) forgotten: Vec<(RunId, u64)>,
+    /// All that are remembered, when there is a new one.
+    pub(crate) downtimes: Option<Vec<Downtime>>,
+    /// How the clock was set, when it was.
+    pub(crate) clock: Option<ClockRecord>,
+    pub(crate) errors: ErrorChanges,
+    pub(crate) logs: Vec<LogRecord>,
+    pub(crate) bulks: Vec<BulkChange>,
+}
+
+/// One row of the log.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) pos: u64,
+    pub(crate) run: RunId,
+    pub(crate) prev: u64,
+    pub(crate) event: Event,
+    pub(crate) wakes: Option<StoredWakeups>,
+}
+
+/// Where a run stands, for one that parks or ends.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) run: RunId,
+    pub(crate) flow: std::sync::Arc<str>,
+    pub(crate) state: &'static str,
+    pub(crate) parent: Option<RunId>,
+    pub(crate) head: u64,
+    pub(crate) slot: Option<(StoredSlot, Option<Time>)>,
+    /// Which of `error` and `held` its steps are in.
+    pub(crate) rests: Attention,
+    /// Whether an executor of this process has an attempt of it.
+    pub(crate) is_local: bool,
+    /// Whether there may be older wakeups or leases of it.
+    pub(crate) had_wakes: bool,
+    pub(crate) wakes: Vec<ParkedWake>,
+}
+
+/// A wakeup of a run that parks.
+#[derive(Debug)]
+pub(crate) struct ParkedWake {
+    pub(crate) step: i64,
+    pub(crate) item: i64,
+    pub(crate) timer: Option<Timer>,
+    pub(crate) ready: Option<ReadyAttempt>,
+}
+
+/// A lease that a sign of life has moved.
+#[derive(Debug)]
+pub(crate) struct MovedLease {
+    pub(crate) run: RunId,
+    pub(crate) step: i64,
+    pub(crate) item: i64,
+    pub(crate) timer: Timer,
+}
+
+/// How a unit is named in a row: step and item, -1 for none.
+pub(crate) fn unit_columns(unit: Option<UnitRef>) -> (i64, i64) {
+    let step = unit.map_or(-1, |unit| i64::from(unit.step.0));
+    (step, unit.and_then(|unit| unit.item).map_or(-1, i64::from))
+}
+
+impl PendingTransaction {
+    pub(crate) fn id(&self) -> StageId {
+        StageId(self.stage)
+    }
+}

@@ -1,0 +1,107 @@
+//! A store that is only read: nothing in its folder is written, made or removed, so that a full or read-only disk is no
+//! hindrance.
+//!
+//! SQLite cannot read a write-ahead log without shared memory in the same folder. So where that cannot be had, a store
+//! that was closed is read as a file that nobody changes, and for one with a log the file is put together in memory.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use unstuck_store::contract::StoreError;
+
+use crate::access::check_access;
+use crate::error::{at, broken, folder_error, store_error};
+use crate::open::{DATABASE, Lock};
+use crate::wal::log_of;
+use crate::wal_frames::{self, damaged_at};
+
+/// A file with a log that is larger than this is not put together in memory.
+const MAX_IMAGE: u64 = 1 << 30;
+
+/// A connection that writes nothing, and what keeps others from writing meanwhile.
+#[derive(Debug)]
+pub(crate) struct ReadConnection {
+    pub(crate) connection: Connection,
+    /// Where SQLite's own locks do not do it.
+    pub(crate) lock: Option<Lock>,
+}
+
+impl Deref for ReadConnection {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl DerefMut for ReadConnection {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+}
+
+/// Opens the file of a store that nobody else has open.
+pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
+    check_access(directory)?;
+    let lock = Lock::lock_for_reading(directory)?;
+    let path = directory.join(DATABASE);
+    let log = log_of(&path);
+    let size = |path: &Path| fs::metadata(path).map_or(0, |about| about.len());
+    let opened = if size(&log) == 0 { open_unchanging(&path) } else { open_image(&path, &log) };
+    let connection = opened.map_err(|error| at(&path, error))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(ReadConnection { connection, lock: Some(lock) })
+}
+
+fn open_unchanging(path: &Path) -> Result<Connection, StoreError> {
+    let text = path.to_str().ok_or_else(|| broken("the name of the folder is not UTF-8"))?;
+    let mut name = String::from("file:");
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            name.push(char::from(byte));
+        } else {
+            let _ = write!(name, "%{byte:02X}");
+        }
+    }
+    name.push_str("?immutable=1");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(name, flags).map_err(store_error)
+}
+
+fn open_image(path: &Path, log: &Path) -> Result<Connection, StoreError> {
+    let unreadable = |error: io::Error| folder_error("the file", path, "cannot be read", &error);
+    let size = fs::metadata(path).map_err(unreadable)?.len() + fs::metadata(log).map_err(unreadable)?.len();
+    if size > MAX_IMAGE {
+        return Err(broken(format!(
+            "it was not closed, it cannot be written to, and it is too large ({} MiB) to be read without that; copy the \
+             folder with all of its files to a disk with room, and give that folder",
+            size >> 20
+        )));
+    }
+    let open_log = || File::open(log).map(|file| BufReader::with_capacity(64 * 1024, file));
+    if let Some(at) = open_log().and_then(|mut log| damaged_at(&mut log)).map_err(unreadable)? {
+        return Err(broken(format!(
+            "its log is damaged at byte {at}: what was committed after that cannot be read; go back to a copy of the \
+             whole folder"
+        )));
+    }
+    let mut image = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut image)).map_err(unreadable)?;
+    open_log().and_then(|mut log| wal_frames::apply(&mut log, &mut image)).map_err(unreadable)?;
+    if image.len() < 100 {
+        return Err(broken(
+            "the file is gone or empty, but its log is not; go back to a copy of the whole folder",
+        ));
+    }
+    // There is no log any more, which these two say.
+    image[18..20].copy_from_slice(&[1, 1]);
+    let mut connection = Connection::open_in_memory().map_err(store_error)?;
+    let length = image.len();
+    connection.deserialize_read_exact(c"main", &*image, length, true).map_err(store_error)?;
+    Ok(connection)
+}

@@ -1,0 +1,105 @@
+//! Bulk actions: what they have counted is what their targets say, and what is under way will come out.
+
+use rusqlite::params;
+use unstuck_core::bulk::{Bulk, BulkCounts, BulkRef, CountedAs, ResultKind};
+use unstuck_core::id::BulkId;
+use unstuck_store::contract::StoreError;
+use unstuck_store::verify::{Finding, Promise, RESTORE};
+
+use crate::bulks::target;
+use crate::error::store_error;
+use crate::rows::unsigned;
+use crate::verify::CheckReport;
+use crate::verify::run::Totals;
+use crate::verify::snapshot::Snapshot;
+use crate::writer::number;
+
+/// Looks at every bulk action and its targets.
+pub(crate) fn check(
+    snapshot: &Snapshot<'_>,
+    totals: &mut Totals,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
+    let mut statement = connection.prepare("SELECT id, total, open, body FROM bulk").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let id = BulkId(unsigned(row.get(0).map_err(store_error)?));
+        // One that was being put is nobody's yet.
+        let Some(body) = row.get::<_, Option<String>>(3).map_err(store_error)? else { continue };
+        let mut add = |what: String| report.add(Finding::new(Promise::Bulk, id.to_string(), what, RESTORE));
+        let bulk: Bulk = match serde_json::from_str(&body) {
+            Ok(bulk) => bulk,
+            Err(problem) => {
+                add(format!("it cannot be read ({problem}), so it cannot go on"));
+                continue;
+            }
+        };
+        let total: Option<i64> = row.get(1).map_err(store_error)?;
+        let is_open: bool = row.get(2).map_err(store_error)?;
+        if bulk.id != id || total.map(unsigned) != Some(bulk.total) || is_open == bulk.is_settled() {
+            add("its row does not say what it is: it would be found wrongly".to_owned());
+        }
+        targets(snapshot, totals, &bulk, &mut add)?;
+    }
+    let orphans = "SELECT DISTINCT bulk FROM bulk_target WHERE bulk NOT IN (SELECT id FROM bulk)";
+    let mut statement = connection.prepare(orphans).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let id = BulkId(unsigned(row.get(0).map_err(store_error)?));
+        let what = "it has targets, and is not there: nobody goes on with it";
+        report.add(Finding::new(Promise::Bulk, id.to_string(), what, RESTORE));
+    }
+    for (BulkRef { bulk, place }, run) in &totals.resumed {
+        let what = format!("its step was resumed as target {place} of {bulk}, which does not wait for it");
+        report.add(Finding::new(Promise::Bulk, run.to_string(), what, RESTORE));
+    }
+    Ok(())
+}
+
+/// The targets of one bulk action. Those that are under way are taken from what the runs remember.
+fn targets(
+    snapshot: &Snapshot<'_>,
+    totals: &mut Totals,
+    bulk: &Bulk,
+    add: &mut dyn FnMut(String),
+) -> Result<(), StoreError> {
+    let sql = "SELECT place, run, step, item, result, why FROM bulk_target WHERE bulk = ?1 ORDER BY place";
+    let mut statement = snapshot.connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query(params![number(bulk.id.0)?]).map_err(store_error)?;
+    let (mut counts, mut expected) = (BulkCounts::default(), 0);
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let target = target(row)?;
+        let place = target.place;
+        if place != expected {
+            add(format!("target {expected} is missing"));
+        }
+        expected = place + 1;
+        let kind = target.result.kind();
+        if (kind == ResultKind::Pending) != (place >= bulk.next) {
+            let (word, next) = (kind.word(), bulk.next);
+            add(format!("target {place} is {word}, and the next one to be acted on is {next}"));
+        }
+        match kind.counts_as() {
+            None => {}
+            Some(CountedAs::UnderWay) => {
+                counts.under_way += 1;
+                let known = totals.resumed.remove(&BulkRef { bulk: bulk.id, place });
+                if known != Some(target.run) && !snapshot.broken.contains(&target.run) {
+                    let run = target.run;
+                    add(format!("target {place} is under way, and {run} would not tell how it comes out"));
+                }
+            }
+            Some(CountedAs::Passed) => counts.passed += 1,
+            Some(CountedAs::Failed) => counts.failed += 1,
+            Some(CountedAs::Refused) => counts.refused += 1,
+        }
+    }
+    if expected != bulk.total {
+        add(format!("it has {} targets, and {expected} are kept", bulk.total));
+    }
+    if counts != bulk.counts {
+        add(format!("it has counted {:?}, and by its targets it is {counts:?}", bulk.counts));
+    }
+    Ok(())
+}

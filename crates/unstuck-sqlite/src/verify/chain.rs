@@ -1,0 +1,94 @@
+//! The history of one run, from its last event back to its start.
+
+use rusqlite::{Connection, OptionalExtension};
+use serde::Deserialize;
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_store::contract::StoreError;
+
+use crate::checksum;
+use crate::error::store_error;
+use crate::log_entry::LogEntry;
+use crate::rows::unsigned;
+use crate::verify::positions::Positions;
+use crate::writer::number;
+
+/// A run's part of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// In order.
+    pub(crate) links: Vec<Link>,
+    /// Why it does not lead to a start.
+    pub(crate) break_: Option<String>,
+}
+
+/// One row of the log.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) pos: u64,
+    /// What it holds, or why that cannot be read.
+    pub(crate) record: Result<LogEntry, String>,
+}
+
+/// A row of the log whose wakeups nobody needs.
+#[derive(Deserialize)]
+struct EventOnly {
+    #[serde(rename = "e")]
+    event: Event,
+}
+
+impl Chain {
+    /// Reads the history that ends at `head`. Positions that it passes are added to `visited`, where that is given: each
+    /// belongs to one history. Of what has a checksum, and is covered by rows, as all up to `covered` is, only the event
+    /// is read.
+    pub(crate) fn read(
+        connection: &Connection,
+        run: RunId,
+        head: u64,
+        covered: u64,
+        mut visited: Option<&mut Positions>,
+    ) -> Result<Chain, StoreError> {
+        let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
+        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+        let mut chain = Chain::default();
+        let mut pos = head;
+        while pos > 0 {
+            let row = |row: &rusqlite::Row<'_>| {
+                let (owner, prev) = (RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?));
+                let sum: Option<i64> = row.get(3)?;
+                let body = match row.get_ref(2)?.as_str() {
+                    Ok(body) if !checksum::is_valid(sum, checksum::of_event(pos, owner, prev, body)) => {
+                        Err(checksum::WRONG_SUM.to_owned())
+                    }
+                    Ok(body) if sum.is_some() && pos <= covered => serde_json::from_str(body)
+                        .map(|EventOnly { event }| LogEntry { event, wakes: None })
+                        .map_err(|error| error.to_string()),
+                    Ok(body) => serde_json::from_str(body).map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
+                Ok((owner, prev, body))
+            };
+            let found = statement.query_row([number(pos)?], row).optional().map_err(store_error)?;
+            let Some((owner, prev, record)) = found else {
+                chain.break_ = Some(format!("event row {pos} of its history is missing"));
+                break;
+            };
+            if owner != run {
+                chain.break_ = Some(format!("its history leads to event row {pos}, which is of {owner}"));
+                break;
+            }
+            if visited.as_mut().is_some_and(|visited| !visited.insert(pos)) {
+                chain.break_ = Some(format!("event row {pos} is in two histories"));
+                break;
+            }
+            chain.links.push(Link { pos, record });
+            if prev >= pos {
+                chain.break_ = Some(format!("event row {pos} says that it follows a later one, {prev}"));
+                break;
+            }
+            pos = prev;
+        }
+        chain.links.reverse();
+        Ok(chain)
+    }
+}

@@ -1,0 +1,180 @@
+//! The file as a whole: it opens, its pages are whole, and its tables are the known ones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::downtime::Downtime;
+use unstuck_core::policy::PolicySwitch;
+use unstuck_store::contract::StoreError;
+use unstuck_store::verify::{Finding, Promise, RESTORE};
+
+use crate::access::check_access;
+use crate::error::{at, broken, store_error};
+use crate::open::DATABASE;
+use crate::read_only::{self, ReadConnection};
+use crate::schema::migrate;
+use crate::verify::CheckReport;
+use crate::wal::check_log;
+
+/// What a connection may keep of the file, as SQLite counts it: negative for KiB.
+const CACHE: i64 = -65_536;
+/// The same for one of several.
+pub(crate) const CACHE_OF_HELPER: i64 = -16_384;
+/// So many of SQLite's own findings are told.
+const MAX_OF_SQLITE: u32 = 20;
+
+/// Opens the file for reading only, beside whoever owns it, if opening the store would not refuse its write-ahead log. Where
+/// SQLite would have to write for that, and cannot, and nobody owns it, it is read without.
+pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
+    let path = directory.join(DATABASE);
+    check_access(directory)?;
+    if !path.exists() {
+        return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
+    }
+    check_log(&path).map_err(|error| at(&path, error))?;
+    match open_beside(&path, CACHE) {
+        Ok(connection) => Ok(ReadConnection { connection, lock: None }),
+        Err(error) if needs_writing(&error) => match read_only::open(directory) {
+            Err(StoreError::Away(_)) => Err(store_error(error)),
+            opened => opened,
+        },
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// Opens the file for reading only, as SQLite does beside whoever writes.
+pub(crate) fn open_beside(path: &Path, cache: i64) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("PRAGMA busy_timeout = 5000;")?;
+    connection.pragma_update(None, "cache_size", cache)?;
+    // Only now are the log and the shared memory opened, or made.
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Shared memory could not be made: the disk is full, or read-only.
+fn needs_writing(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::DiskFull | ErrorCode::SystemIoFailure)
+    )
+}
+
+/// Only the schema of this version can be checked: a newer one is not known, an older one is brought up to date by
+/// opening the store.
+pub(crate) fn check_version(connection: &Connection) -> Result<(), StoreError> {
+    let (found, known) = (version(connection)?, version(&expected()?)?);
+    if found == known {
+        return Ok(());
+    }
+    if found > known {
+        return Err(broken(format!(
+            "it was written by a newer version of Unstuck (schema {found}, this one knows {known}): use that one"
+        )));
+    }
+    Err(broken(format!(
+        "it has an older schema ({found}, this version has {known}); open it once, with `unstuck runs`, and check it then"
+    )))
+}
+
+fn version(connection: &Connection) -> Result<u32, StoreError> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)
+}
+
+/// An empty store in memory, which has the schema that the file must have.
+fn expected() -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_in_memory().map_err(store_error)?;
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// SQLite's own check of every page and index: what it finds damaged.
+pub(crate) fn check_pages(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    match integrity_problems(connection) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            Ok(vec![error.to_string()])
+        }
+        found => found.map_err(store_error),
+    }
+}
+
+/// Puts what SQLite finds damaged into a report, in which nothing else is: nobody knows what can be read then.
+pub(crate) fn damaged_pages(problems: &[String]) -> CheckReport {
+    let mut report = CheckReport::default();
+    for problem in problems {
+        let what = format!("SQLite finds it damaged: {problem}; what else is wrong was not looked for");
+        report.add(Finding::new(Promise::File, "the file", what, RESTORE));
+    }
+    report
+}
+
+fn integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_OF_SQLITE})"))?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+    Ok(lines.into_iter().filter(|line| line != "ok").collect())
+}
+
+/// The tables and indexes are those that this version makes. Gives whether they can be read.
+pub(crate) fn check_schema(connection: &Connection, report: &mut CheckReport) -> Result<bool, StoreError> {
+    let (found, expected) = (tables(connection)?, tables(&expected()?)?);
+    let mut add = |name: &str, what: &str| {
+        let hint = "if nobody did this on purpose, go back to a copy of the store";
+        report.add(Finding::new(Promise::Schema, format!("`{name}`"), what, hint));
+    };
+    for (name, made) in &expected {
+        match found.get(name) {
+            None => add(name, "it is missing from the file"),
+            Some(other) if other != made => add(name, "it was changed by something else than Unstuck"),
+            Some(_) => {}
+        }
+    }
+    for name in found.keys().filter(|name| !expected.contains_key(*name)) {
+        add(name, "it is in the file and not of Unstuck");
+    }
+    Ok(expected.keys().all(|name| found.contains_key(name)))
+}
+
+fn tables(connection: &Connection) -> Result<BTreeMap<String, Option<String>>, StoreError> {
+    let sql = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    rows.collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// What is kept about the store itself can be read. Gives whether the rest can be read by it.
+pub(crate) fn check_meta(connection: &Connection, report: &mut CheckReport) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare("SELECT name, value FROM meta").map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut is_usable = true;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let name: String = row.get(0).map_err(store_error)?;
+        let value = row.get_ref(1).map_err(store_error)?;
+        let is_right = match name.as_str() {
+            "flushed" | "last_id" | "last_time" | "last_error" | "errors_from" => {
+                let is_number = value.as_i64().is_ok();
+                is_usable &= is_number;
+                is_number
+            }
+            "epoch" | "incarnation" => value.as_i64().is_ok_and(|number| number > 0),
+            "token_key" => value.as_blob().is_ok_and(|key| key.len() == 32),
+            "downtimes" => {
+                value.as_str().is_ok_and(|text| serde_json::from_str::<Vec<Downtime>>(text).is_ok())
+            }
+            "policy_switch" => {
+                value.as_str().is_ok_and(|text| serde_json::from_str::<PolicySwitch>(text).is_ok())
+            }
+            "clock" => value.as_str().is_ok_and(|text| serde_json::from_str::<ClockRecord>(text).is_ok()),
+            _ => true,
+        };
+        if !is_right {
+            let what = "it cannot be read, so the store cannot be opened";
+            report.add(Finding::new(Promise::File, format!("`{name}` of the store"), what, RESTORE));
+        }
+    }
+    Ok(is_usable)
+}

@@ -1,0 +1,249 @@
+//! The tables as wholes: events, wakeups, keys and notices that belong to nobody.
+
+use rusqlite::Connection;
+use unstuck_core::command::{ChildEnd, NoticeBody};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Payload;
+use unstuck_core::model::run::Origin;
+use unstuck_store::contract::StoreError;
+use unstuck_store::verify::{Finding, Promise, REPORT, RESTORE};
+
+use crate::error::store_error;
+use crate::rows::{self, unsigned};
+use crate::verify::CheckReport;
+use crate::verify::bulks;
+use crate::verify::chain::Chain;
+use crate::verify::errors;
+use crate::verify::logs;
+use crate::verify::run::{Totals, unreadable};
+use crate::verify::snapshot::Snapshot;
+
+/// What to do about something that is only in the way.
+pub(crate) const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file by hand, keep a copy of the store and report this as a defect";
+
+/// What needs no run to have been looked at.
+pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    tell_unreadable("the errors", errors::check(snapshot, report), report)?;
+    tell_unreadable("the logs", logs::check(snapshot, report), report)?;
+    tell_unreadable("the policies", errors::policies(snapshot, report), report)
+}
+
+/// What is known once all runs have been looked at, and how many events there are.
+pub(crate) fn check_totals(
+    snapshot: &mut Snapshot<'_>,
+    totals: &mut Totals,
+    events: u64,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    for (name, (taken, max)) in &totals.slots {
+        if taken > max {
+            let what = format!("{taken} runs have a slot, and at most {max} may: too many go on at once");
+            report.add(Finding::new(Promise::Slot, format!("limit `{name}`"), what, REPORT));
+        }
+    }
+    // What is in a history is in the table; so only where there are more events than that, somebody has to look which.
+    if events != totals.visited.len() {
+        tell_unreadable("the log", orphaned_events(snapshot, totals, report), report)?;
+    }
+    if totals.has_stray_wakes {
+        tell_unreadable("the wakeups", orphaned_wakeups(snapshot, report), report)?;
+    }
+    if totals.has_stray_errors {
+        tell_unreadable("the errors", errors::strays(snapshot, report), report)?;
+    }
+    tell_unreadable("the notices", notices(snapshot, report), report)?;
+    tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
+    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)
+}
+
+/// Something that cannot be read is a finding.
+pub(crate) fn tell_unreadable(
+    what: &str,
+    result: Result<(), StoreError>,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    match result {
+        Err(error) if !error.is_transient() => {
+            report.add(unreadable(what, &error));
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+pub(crate) fn count(connection: &Connection, table: &str) -> Result<u64, StoreError> {
+    let sql = format!("SELECT count(*) FROM {table}");
+    connection.query_row(&sql, [], |row| row.get(0)).map(unsigned).map_err(store_error)
+}
+
+/// Every event is in the history of a run: opening the store would not find it otherwise.
+fn orphaned_events(
+    snapshot: &mut Snapshot<'_>,
+    totals: &Totals,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
+    let mut statement = connection.prepare("SELECT pos, run FROM event ORDER BY pos").map_err(store_error)?;
+    let mut found = statement.query([]).map_err(store_error)?;
+    while let Some(row) = found.next().map_err(store_error)? {
+        let pos = unsigned(row.get(0).map_err(store_error)?);
+        let run = RunId(unsigned(row.get(1).map_err(store_error)?));
+        if !totals.visited.contains(pos) && snapshot.broken.insert(run) {
+            let what =
+                format!("no history leads to it: what it and what follows it tell of {run} has been lost");
+            report.add(Finding::new(Promise::History, format!("event row {pos}"), what, RESTORE));
+        }
+    }
+    Ok(())
+}
+
+/// Every timer, queue entry and lease is that of a run.
+fn orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
+    // Only a run with a row has wakeups in rows.
+    each_run(connection, "SELECT DISTINCT run FROM wake WHERE run NOT IN (SELECT id FROM run)", |run| {
+        let what = "something would wake it, and there is no row of it";
+        report.add(Finding::new(Promise::Wakeup, run.to_string(), what, RESTORE));
+        Ok(())
+    })?;
+    each_run(connection, "SELECT DISTINCT run FROM lease WHERE run NOT IN (SELECT id FROM run)", |run| {
+        if !snapshot.tail.contains_key(&run) {
+            let what = "a lease is kept of it, and there is no such run";
+            report.add(Finding::new(Promise::Wakeup, run.to_string(), what, HARMLESS));
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn each_run(
+    connection: &Connection,
+    sql: &str,
+    mut each: impl FnMut(RunId) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut found = statement.query([]).map_err(store_error)?;
+    while let Some(row) = found.next().map_err(store_error)? {
+        each(RunId(unsigned(row.get(0).map_err(store_error)?)))?;
+    }
+    Ok(())
+}
+
+/// Every key is that of the run that it leads to. Each run with a key was found by it; so only where there are more
+/// keys than such runs, somebody has to look which.
+fn orphaned_keys(
+    snapshot: &Snapshot<'_>,
+    totals: &Totals,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
+    if count(connection, "run_key")? == totals.keys {
+        return Ok(());
+    }
+    let mut statement = connection.prepare("SELECT flow, key, run FROM run_key").map_err(store_error)?;
+    let mut found = statement.query([]).map_err(store_error)?;
+    while let Some(row) = found.next().map_err(store_error)? {
+        let (flow, key): (String, String) =
+            (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
+        let run = RunId(unsigned(row.get(2).map_err(store_error)?));
+        let Some(has) = key_of(snapshot, run)? else { continue };
+        let what = match has {
+            KeyOf::Nobody => {
+                format!("it leads to {run}, which is not there: its flow cannot be started with it")
+            }
+            KeyOf::Run(name, own) if (&name, own.as_ref()) != (&flow, Some(&key)) => {
+                format!("it leads to {run}, which does not have it")
+            }
+            KeyOf::Run(..) => continue,
+        };
+        report.add(Finding::new(Promise::Key, format!("key `{key}` of flow `{flow}`"), what, RESTORE));
+    }
+    Ok(())
+}
+
+/// Who has a key.
+enum KeyOf {
+    Nobody,
+    /// A run of this flow, with this key of its own.
+    Run(String, Option<String>),
+}
+
+/// The flow and key of a run, from its start; `None` where that cannot be read.
+fn key_of(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreError> {
+    if snapshot.broken.contains(&run) {
+        return Ok(None);
+    }
+    let Some(head) = snapshot.head(run)? else { return Ok(Some(KeyOf::Nobody)) };
+    let chain = Chain::read(snapshot.connection, run, head, head, None)?;
+    let first = chain.links.first().and_then(|link| link.record.as_ref().ok());
+    let Some(unstuck_core::event::Fact::Started(started)) = first.and_then(|first| first.event.facts.first())
+    else {
+        return Ok(None);
+    };
+    let flow = snapshot.flows.get(&started.flow).map(|version| version.name.to_string());
+    Ok(flow.map(|flow| KeyOf::Run(flow, started.key.as_ref().map(ToString::to_string))))
+}
+
+/// Every notice has somebody to go to, and carries what is there.
+fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    let mut found: Vec<(RunId, &NoticeBody)> = snapshot.notices().collect();
+    found.sort_unstable_by_key(|(to, _)| *to);
+    for (to, body) in found {
+        let mut add = |promise: Promise, what: String| {
+            report.add(Finding::new(promise, format!("a notice to {to}"), what, RESTORE));
+        };
+        if to.0 > snapshot.last_id {
+            let what = "that is above the last id that the store remembers: ids would be given out again";
+            add(Promise::Id, what.to_owned());
+        }
+        let (origin, payload) = match body {
+            NoticeBody::StartChild(start) => (&start.origin, Some(&start.input)),
+            NoticeBody::ChildEnded { child, how: ChildEnd::Completed(output) } => {
+                (&child.origin, Some(output))
+            }
+            NoticeBody::ChildEnded { child, .. } | NoticeBody::ChildChanged { child, .. } => {
+                (&child.origin, None)
+            }
+            // Those that are for a child which could not be started find nobody, and that is as it must be.
+            NoticeBody::ContinueChild { .. }
+            | NoticeBody::CancelChild { .. }
+            | NoticeBody::PauseChild
+            | NoticeBody::UnpauseChild => continue,
+        };
+        if let Some(Payload::Stored(id)) = payload
+            && !rows::has_payload(snapshot.connection, *id)?
+        {
+            add(Promise::Payload, format!("{id} is missing, which it carries"));
+        }
+        if let Some(what) = wrong_address(snapshot, to, body, origin)? {
+            add(Promise::Notice, what);
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with whom a notice between a parent and a child is for.
+fn wrong_address(
+    snapshot: &Snapshot<'_>,
+    to: RunId,
+    body: &NoticeBody,
+    origin: &Origin,
+) -> Result<Option<String>, StoreError> {
+    let Some(parent) = origin.parent() else { return Ok(Some("it says nothing of a parent".to_owned())) };
+    let child = match body {
+        NoticeBody::StartChild(_) => {
+            let is_there = snapshot.exists(parent)?;
+            return Ok((!is_there).then(|| format!("it starts a child of {parent}, which is not there")));
+        }
+        NoticeBody::ChildEnded { child, .. } | NoticeBody::ChildChanged { child, .. } => child.run,
+        NoticeBody::ContinueChild { .. }
+        | NoticeBody::CancelChild { .. }
+        | NoticeBody::PauseChild
+        | NoticeBody::UnpauseChild => return Ok(None),
+    };
+    if to != parent {
+        return Ok(Some(format!("it is from a child of {parent}, which would wait for it for ever")));
+    }
+    // Both may have been forgotten while it was on its way.
+    let is_lost = !snapshot.exists(to)? && snapshot.exists(child)?;
+    Ok(is_lost.then(|| format!("it is from {child}, and {to} is not there")))
+}

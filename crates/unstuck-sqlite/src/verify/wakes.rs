@@ -1,0 +1,154 @@
+//! What would wake a run once the store is opened: its rows, what the log has changed since, and leases that have moved.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Row;
+use unstuck_core::decide::unit_name;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::{ReadyAttempt, Wakeup, first_limit, slot_claim, wakeups};
+use unstuck_store::contract::StoreError;
+use unstuck_store::timers::Timer;
+use unstuck_store::verify::{Finding, Promise};
+
+use crate::error::store_error;
+use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups, from_text};
+use crate::rows::{WakeRow, unit};
+
+/// What to do where the data is whole and the waking of a run is not.
+const WAKE_AGAIN: &str =
+    "pause and unpause the run, or cancel it; keep a copy of the store and report this as a defect";
+
+/// What is kept of a run's wakeups and its slot.
+#[derive(Debug, Default)]
+pub(crate) struct StoredWakeRows {
+    places: BTreeMap<Option<UnitRef>, StoredWakeRow>,
+    slot: StoredSlot,
+}
+
+/// What would wake one place.
+#[derive(Debug, Default)]
+struct StoredWakeRow {
+    ready: Option<ReadyAttempt>,
+    timer: Option<Timer>,
+}
+
+/// A lease that a sign of life has moved.
+pub(crate) struct LeaseRow {
+    unit: Option<UnitRef>,
+    due: Time,
+    planned: Time,
+    heard: Time,
+}
+
+impl LeaseRow {
+    pub(crate) const COLUMNS: &str = "run, step, item, due, planned, heard";
+
+    pub(crate) fn read(row: &Row<'_>) -> Result<LeaseRow, StoreError> {
+        let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
+        let unit = unit(number(1)?, number(2)?);
+        Ok(LeaseRow { unit, due: Time(number(3)?), planned: Time(number(4)?), heard: Time(number(5)?) })
+    }
+}
+
+impl StoredWakeRows {
+    /// What the rows have.
+    pub(crate) fn of_rows(rows: Vec<WakeRow>, slot: Option<&str>) -> Result<StoredWakeRows, StoreError> {
+        let mut kept = StoredWakeRows::default();
+        for WakeRow { unit, timer, ready, .. } in rows {
+            kept.places.insert(unit, StoredWakeRow { ready, timer });
+        }
+        if let Some(slot) = slot {
+            let (slot, _): (StoredSlot, Option<Time>) = from_text(slot, "a slot")?;
+            kept.slot = slot;
+        }
+        Ok(kept)
+    }
+
+    /// What one event of the log has changed. A timer that is set to the same time again is the same.
+    pub(crate) fn change(&mut self, wakes: StoredWakeups) {
+        let mut before = if wakes.replaces_all { std::mem::take(&mut self.places) } else { BTreeMap::new() };
+        for (unit, Wakeup { ready, due }) in wakes.list.into_iter().map(StoredWakeup::wakeup) {
+            let old = before.remove(&unit).or_else(|| self.places.remove(&unit)).and_then(|old| old.timer);
+            let timer = due
+                .map(|due| old.filter(|old| old.set == due).unwrap_or(Timer { due, set: due, heard: None }));
+            if ready.is_some() || timer.is_some() {
+                self.places.insert(unit, StoredWakeRow { ready, timer });
+            }
+        }
+        self.slot = wakes.slot;
+    }
+
+    /// Signs of life have moved leases since. One of an attempt that has ended is over.
+    pub(crate) fn move_leases(&mut self, leases: Vec<LeaseRow>) {
+        for LeaseRow { unit, due, planned, heard } in leases {
+            let timer = self.places.get_mut(&unit).and_then(|kept| kept.timer.as_mut());
+            if let Some(timer) = timer.filter(|timer| timer.set == planned) {
+                timer.due = due;
+                timer.heard = timer.heard.max(Some(heard));
+            }
+        }
+    }
+
+    /// Compares with what the state of the run asks for.
+    pub(crate) fn compare(&self, run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
+        let wanted: BTreeMap<_, _> = wakeups(run, flow).into_iter().collect();
+        let mut add = |what: String| {
+            findings.push(Finding::new(Promise::Wakeup, run.id.to_string(), what, WAKE_AGAIN));
+        };
+        for (unit, wakeup) in &wanted {
+            let kept = self.places.get(unit).map(StoredWakeRow::wakeup).unwrap_or_default();
+            if kept != *wakeup {
+                add(format!("{} needs {}, and {} is kept", name(flow, *unit), shown(wakeup), shown(&kept)));
+            }
+        }
+        for (unit, kept) in &self.places {
+            if !wanted.contains_key(unit) {
+                add(format!(
+                    "{} is kept for {}, which needs nothing",
+                    shown(&kept.wakeup()),
+                    name(flow, *unit)
+                ));
+            } else if let Some(timer) =
+                kept.timer.filter(|timer| Some(timer.due) != moved(run, flow, *unit, *timer))
+            {
+                let Timer { due, set, .. } = timer;
+                add(format!("the timer of {} was set to {set} and stands at {due}", name(flow, *unit)));
+            }
+        }
+        let slot = StoredSlot::of(&slot_claim(run, flow));
+        if self.slot != slot {
+            add(format!("of its limit it has or wants {slot:?}, and {:?} is kept", self.slot));
+        }
+    }
+}
+
+impl StoredWakeRow {
+    /// What was planned, signs of life apart.
+    fn wakeup(&self) -> Wakeup {
+        Wakeup { ready: self.ready.clone(), due: self.timer.map(|timer| timer.set) }
+    }
+}
+
+/// When a timer is due after the sign of life that it was moved by.
+fn moved(run: &Run, flow: &Flow, unit: Option<UnitRef>, timer: Timer) -> Option<Time> {
+    let Some(heard) = timer.heard else { return Some(timer.set) };
+    let unit = unit?;
+    let live = run.unit(unit)?.state.live()?;
+    first_limit(flow.step(unit.step), live, Some(heard)).map(|(due, _)| due)
+}
+
+fn name(flow: &Flow, unit: Option<UnitRef>) -> String {
+    unit.map_or_else(|| "the run".to_owned(), |unit| format!("step `{}`", unit_name(flow, unit)))
+}
+
+fn shown(wakeup: &Wakeup) -> String {
+    match (&wakeup.ready, wakeup.due) {
+        (None, None) => "nothing".to_owned(),
+        (None, Some(due)) => format!("a timer at {due}"),
+        (Some(ready), None) => format!("an entry in queue `{}`", ready.queue),
+        (Some(ready), Some(due)) => format!("an entry in queue `{}` until {due}", ready.queue),
+    }
+}

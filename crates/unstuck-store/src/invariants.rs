@@ -1,0 +1,172 @@
+//! The invariants that a change must keep, looked at a second time before anything is changed.
+
+use std::collections::HashSet;
+
+use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::event::{Event, Fact};
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::policy::Policy;
+
+use crate::contract::{RunChange, Stage, StoreError};
+
+/// What is remembered of a run while it is out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunPosition {
+    /// The number of its last event.
+    pub seq: u64,
+    /// Its generation.
+    pub generation: u32,
+    /// Whether that is over.
+    pub is_final: bool,
+}
+
+/// The mark of a run that is not there yet.
+pub const NOT_YET: RunPosition = RunPosition { seq: 0, generation: 0, is_final: false };
+
+/// Whether the events of a change may follow what is there.
+pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), StoreError> {
+    let run = &change.run;
+    let mut seq = before.seq;
+    let mut is_final = before.is_final;
+    for event in &change.events {
+        seq += 1;
+        if event.seq != seq {
+            return Err(sequence_gap(run.id, seq, event));
+        }
+        if is_final && !matches!(event.facts.first(), Some(Fact::Reran { .. })) {
+            let id = run.id;
+            return Err(StoreError::Conflict(format!(
+                "event {seq} would change {id}, whose generation is final: only a rerun may follow"
+            )));
+        }
+        for fact in &event.facts {
+            is_final = is_final_after(is_final, fact);
+        }
+    }
+    let generation_moved = run.generation != before.generation;
+    if run.seq != seq || run.is_final() != is_final || (change.events.is_empty() && generation_moved) {
+        let id = run.id;
+        return Err(StoreError::Conflict(format!(
+            "the state of {id} is not what its events up to {seq} give"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether every error belongs to a run that is changed.
+pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
+    if stage.errors.is_empty() {
+        return Ok(());
+    }
+    let changed: HashSet<RunId> = stage.runs.iter().map(|change| change.run.id).collect();
+    match stage.errors.iter().find(|error| !changed.contains(&error.run)) {
+        None => Ok(()),
+        Some(error) => {
+            let id = error.run;
+            Err(StoreError::Conflict(format!("an error of {id} comes without a change of {id}")))
+        }
+    }
+}
+
+/// Whether every log of a stage is of a run that comes back with it.
+pub fn check_logs(stage: &Stage) -> Result<(), StoreError> {
+    let returns = |id: RunId| {
+        stage.runs.iter().any(|change| change.run.id == id) || stage.unchanged.iter().any(|run| run.id == id)
+    };
+    match stage.logs.iter().map(|record| record.attempt.run).find(|run| !returns(*run)) {
+        None => Ok(()),
+        Some(id) => Err(StoreError::Conflict(format!("a log of {id} comes without {id}"))),
+    }
+}
+
+/// Whether the ids and names of these policies are unique.
+pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for policy in policies {
+        for (what, text) in [("id", &policy.id), ("name", &policy.name)] {
+            if !seen.insert((what, text)) {
+                return Err(StoreError::Conflict(format!("two policies have the {what} `{text}`")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the bulk actions of a stage are there, each once, with places that they have. `total` gives how many targets one
+/// has, if there is such a one.
+pub fn check_bulks(
+    stage: &Stage,
+    mut total: impl FnMut(BulkId) -> Result<Option<u64>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for change in &stage.bulks {
+        let Bulk { id, total: said, .. } = &change.bulk;
+        if !seen.insert(*id) {
+            return Err(StoreError::Conflict(format!("{id} comes twice in one stage")));
+        }
+        let Some(total) = total(*id)? else {
+            return Err(StoreError::Conflict(format!("{id} is not there: it is put before it goes on")));
+        };
+        if total != *said {
+            return Err(StoreError::Conflict(format!("{id} has {total} targets, not {said}")));
+        }
+        if let Some((place, _)) = change.results.iter().find(|(place, _)| *place >= total) {
+            return Err(StoreError::Conflict(format!("{id} has no target at place {place}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether targets follow those that were put before, of which there are `known`.
+pub fn check_targets(bulk: BulkId, known: u64, targets: &[Target]) -> Result<(), StoreError> {
+    match targets.iter().zip(known..).find(|(target, place)| target.place != *place) {
+        None => Ok(()),
+        Some((target, place)) => Err(StoreError::Conflict(format!(
+            "the next target of {bulk} has place {place}, not {}",
+            target.place
+        ))),
+    }
+}
+
+/// Whether a bulk action may begin with so many targets that were put before.
+pub fn check_bulk(bulk: &Bulk, known: u64) -> Result<(), StoreError> {
+    if bulk.total == known {
+        return Ok(());
+    }
+    let Bulk { id, total, .. } = bulk;
+    Err(StoreError::Conflict(format!("{id} is said to have {total} targets, and {known} were put")))
+}
+
+/// That a bulk action is there already.
+pub fn duplicate_bulk(bulk: BulkId) -> StoreError {
+    StoreError::Conflict(format!("{bulk} is there already: it is put once"))
+}
+
+fn sequence_gap(run: RunId, wanted: u64, event: &Event) -> StoreError {
+    let found = event.seq;
+    StoreError::Conflict(format!(
+        "the next event of {run} has number {wanted}, not {found}: it was decided on another state"
+    ))
+}
+
+/// Whether the generation is over once this is so.
+pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
+    match fact {
+        Fact::Completed { .. } | Fact::RunFailed { .. } | Fact::RunCancelled { .. } => true,
+        Fact::Started(_) | Fact::Reran { .. } => false,
+        Fact::Admitted
+        | Fact::Paused { .. }
+        | Fact::Unpaused
+        | Fact::ClockCorrected { .. }
+        | Fact::InputChanged { .. }
+        | Fact::SignalKept { .. }
+        | Fact::SignalTaken { .. }
+        | Fact::Failing { .. }
+        | Fact::HandlerStarted { .. }
+        | Fact::HandlerChanged { .. }
+        | Fact::ItemsKnown { .. }
+        | Fact::ItemsCompleted { .. }
+        | Fact::ItemsEnded { .. }
+        | Fact::Unit { .. } => before,
+    }
+}
