@@ -1,56 +1,17 @@
 //! The `unstuck` command: what may be asked on the command line, and how an answer that failed is shown.
 
-mod ack;
-mod ask;
-mod bulk;
-mod cancel;
-mod changed;
-mod check;
-mod choose;
-mod complete;
-mod completions;
-mod desk;
-mod engine;
-mod errors;
+mod access;
+mod command;
+mod error;
 mod exit;
-mod explain;
-mod failure;
-mod forget;
-mod history;
-mod json_input;
-mod json_text;
-mod logs;
-mod moment;
-mod output;
-mod pause;
-mod paused;
-mod place;
-mod policy;
-mod problems;
-mod rehearse;
-mod rerun;
-mod resume;
-mod run;
-mod runs;
-mod schema;
-mod show;
-mod signal;
-mod skip;
-mod socket;
-mod source;
-mod status;
-mod store;
-mod style;
-mod table;
-mod text;
-mod unpause;
-mod who;
+mod input;
+mod view;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 
 /// A transition makes a handful of small allocations, and this makes them cheaper than the system's does.
 #[global_allocator]
@@ -81,32 +42,32 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Arguments),
-    Runs(runs::Arguments),
-    Status(status::Arguments),
-    Show(show::Arguments),
-    Explain(explain::Arguments),
-    History(history::Arguments),
-    Logs(logs::Arguments),
-    Choose(choose::Arguments),
-    Resume(resume::Arguments),
-    Ack(ack::Arguments),
-    Complete(complete::Arguments),
-    Skip(skip::Arguments),
-    Pause(pause::Arguments),
-    Unpause(unpause::Arguments),
-    Cancel(cancel::Arguments),
-    Signal(signal::Arguments),
-    Rerun(rerun::Arguments),
-    Forget(forget::Arguments),
-    Bulk(bulk::Arguments),
-    Errors(errors::Arguments),
-    Policy(policy::Arguments),
-    Store(store::Arguments),
-    Check(check::Arguments),
-    Rehearse(Box<rehearse::Arguments>),
-    Schema(schema::Arguments),
-    Completions(completions::Arguments),
+    Run(command::run::Arguments),
+    Runs(command::runs::Arguments),
+    Status(command::status::Arguments),
+    Show(command::show::Arguments),
+    Explain(command::explain::Arguments),
+    History(command::history::Arguments),
+    Logs(command::logs::Arguments),
+    Choose(command::choose::Arguments),
+    Resume(command::resume::Arguments),
+    Ack(command::ack::Arguments),
+    Complete(command::complete::Arguments),
+    Skip(command::skip::Arguments),
+    Pause(command::pause::Arguments),
+    Unpause(command::unpause::Arguments),
+    Cancel(command::cancel::Arguments),
+    Signal(command::signal::Arguments),
+    Rerun(command::rerun::Arguments),
+    Forget(command::forget::Arguments),
+    Bulk(command::bulk::Arguments),
+    Errors(command::errors::Arguments),
+    Policy(command::policy::Arguments),
+    Store(command::store::Arguments),
+    Check(command::check::Arguments),
+    Rehearse(Box<command::rehearse::Arguments>),
+    Schema(command::schema::Arguments),
+    Completions(command::completions::Arguments),
 }
 
 /// What goes to stdout.
@@ -157,4 +118,4 @@ fn main() -> ExitCode {
 }
 
 /// How a command ends: with an exit code, or with something to say on stderr.
-pub(crate) type Done = Result<ExitCode, Failure>;
+pub(crate) type CommandResult = Result<ExitCode, CommandError>;

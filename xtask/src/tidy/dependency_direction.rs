@@ -25,11 +25,16 @@ const TABLE: &[Row] = &[
         may_use: &["unstuck-core", "unstuck-store", "unstuck-api"],
         tests_may_use: &["unstuck-flow"],
     },
+    Row {
+        name: "unstuck-service",
+        may_use: &["unstuck-api", "unstuck-core", "unstuck-engine", "unstuck-flow", "unstuck-store"],
+        tests_may_use: &[],
+    },
     Row { name: "unstuck-client", may_use: &["unstuck-api"], tests_may_use: &[] },
     Row { name: "unstuck-worker", may_use: &["unstuck-api", "unstuck-client"], tests_may_use: &[] },
     Row {
         name: "unstuck-server",
-        may_use: &["unstuck-api", "unstuck-engine", "unstuck-store", "unstuck-core"],
+        may_use: &["unstuck-api", "unstuck-service", "unstuck-engine", "unstuck-store", "unstuck-core"],
         tests_may_use: &[],
     },
     Row {

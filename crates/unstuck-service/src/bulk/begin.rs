@@ -1,0 +1,207 @@
+//! A bulk action is ordered: from names to what the engine is asked.
+
+use std::sync::Arc;
+
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, ResultKind};
+use unstuck_core::event::Actor;
+use unstuck_core::model::run::RunState;
+use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::{OpenErrorFilter, Store, StoreError};
+
+use super::{BulkBegunView, StepNames, TargetView};
+use crate::request::{BulkVerb, NewBulk, RerunScope};
+use crate::service::ServiceError;
+use crate::{change_run, errors, list, run_name};
+
+/// Begins a bulk action, or tells what it would do.
+pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBegunView, ServiceError> {
+    let dry_run = begin.dry_run;
+    let order = order_of(handle, begin, by)?;
+    let (selection, action) = (order.words.to_string(), order.action.verb().to_owned());
+    if !dry_run {
+        let (bulk, left_out) = start(handle, order)?;
+        let total = bulk.as_ref().map_or(0, |bulk| bulk.total);
+        let (bulk, runs) = (bulk.map(|bulk| bulk.id.to_string()), None);
+        return Ok(BulkBegunView {
+            bulk,
+            dry_run,
+            selection,
+            total,
+            runs,
+            left_out,
+            action,
+            targets: Vec::new(),
+        });
+    }
+    let BulkPlan { total, left_out, runs, first } = handle.plan_bulk(&order)?;
+    let targets = handle.read(move |store, flows| {
+        let mut names = StepNames::default();
+        let found = (0..).zip(first).map(|(place, (run, unit))| {
+            let step = names.of(store, flows, run, unit);
+            TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
+        });
+        found.collect()
+    })?;
+    Ok(BulkBegunView { bulk: None, dry_run, selection, total, runs: Some(runs), left_out, action, targets })
+}
+
+fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
+    let forgets = order.action == BulkAction::Forget;
+    Ok(match handle.start_bulk(order.clone()) {
+        // To forget makes room, and there is some in reserve for it.
+        Err(EngineError::Store(StoreError::Full(_)))
+            if forgets && handle.read(|store, _| store.release_reserve())? =>
+        {
+            handle.start_bulk(order)?
+        }
+        started => started?,
+    })
+}
+
+/// The order, with every name looked up.
+fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, ServiceError> {
+    let words = words_of(&begin);
+    let action = action_of(&begin.action)?;
+    if begin.canary.is_some() && !action.has_later_result() {
+        return Err(ServiceError::refused(
+            "--canary waits for the results of each wave, and here they are known at once: leave it out",
+        ));
+    }
+    let selection = selection_of(handle, &begin, &action)?;
+    let pace = Pace { rate: begin.rate.unwrap_or(Pace::default().rate), canary: begin.canary };
+    let (max, reason) = (begin.max, begin.reason.map(Arc::from));
+    Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
+}
+
+fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
+    let json = |text: &Option<String>, what: &str| {
+        text.as_deref().map(|text| change_run::json(text, what)).transpose()
+    };
+    let (input, of_step) = ("the input", "the input of the step");
+    Ok(match act {
+        BulkVerb::Resume { input: run, step_input: step } => {
+            BulkAction::Resume { input: json(run, input)?, step_input: json(step, of_step)? }
+        }
+        BulkVerb::Acknowledge => BulkAction::Acknowledge,
+        BulkVerb::Cancel => BulkAction::Cancel,
+        BulkVerb::Rerun { again, input: run, step_input: step } => {
+            let again = match again {
+                RerunScope::Continue => BulkRerun::Continue,
+                RerunScope::All => BulkRerun::All,
+                RerunScope::Steps(steps) => {
+                    BulkRerun::Steps(steps.iter().map(|step| step.as_str().into()).collect())
+                }
+            };
+            BulkAction::Rerun { again, input: json(run, input)?, step_input: json(step, of_step)? }
+        }
+        BulkVerb::Choose { choice, step } => {
+            BulkAction::Choose { choice: *choice, step: step.as_deref().map(Arc::from) }
+        }
+        BulkVerb::Signal { name, payload } => {
+            let payload = change_run::json(payload, "what the signal carries")?;
+            BulkAction::Signal { name: name.as_str().into(), payload }
+        }
+        BulkVerb::Skip { step } => BulkAction::Skip { step: step.as_str().into() },
+        BulkVerb::Complete { step, output } => BulkAction::Complete {
+            step: step.as_str().into(),
+            output: change_run::json(output, "the output")?,
+        },
+        BulkVerb::Forget => BulkAction::Forget,
+    })
+}
+
+fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result<Selection, ServiceError> {
+    let has_common =
+        begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some();
+    let has_common = has_common || begin.needs_person || !begin.labels.is_empty();
+    if !begin.runs.is_empty() {
+        if has_common {
+            return Err(ServiceError::refused("give runs, or what they have in common, and not both"));
+        }
+        let runs = begin.runs.clone();
+        let find = move |store: &mut dyn Store, flows: &mut Flows| {
+            runs.iter().map(|run| run_name::find_run(store, flows, run)).collect::<Result<Vec<_>, _>>()
+        };
+        return Ok(Selection::Runs(handle.read(find)??));
+    }
+    if !has_common {
+        return Err(ServiceError::refused(
+            "say which: name runs, or give what they have in common, such as --flow or --state",
+        ));
+    }
+    let continues = matches!(action, BulkAction::Rerun { again: BulkRerun::Continue, .. });
+    if continues && begin.state == Some(RunState::Completed) {
+        return Err(ServiceError::refused(
+            "a completed run has no point of failure to go on from; rerun with --all or --steps",
+        ));
+    }
+    let group = match begin.group.clone() {
+        Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
+        None => None,
+    };
+    let labels = begin.labels.clone();
+    let versions = if labels.is_empty() {
+        None
+    } else {
+        Some(handle.read(move |store, flows| list::with_labels(store, flows, &labels))??)
+    };
+    let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
+    let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
+    let common = BulkFilter { flow: flow.clone(), versions, state: begin.state, which };
+    let by_error = match action {
+        BulkAction::Resume { .. } | BulkAction::Acknowledge => true,
+        BulkAction::Cancel | BulkAction::Skip { .. } | BulkAction::Complete { .. } => {
+            group.is_some() || begin.policy.is_some()
+        }
+        BulkAction::Rerun { .. }
+        | BulkAction::Choose { .. }
+        | BulkAction::Signal { .. }
+        | BulkAction::Forget => false,
+    };
+    if !by_error {
+        if begin.policy.is_some() {
+            let verb = action.verb();
+            return Err(ServiceError::Refused(format!(
+                "a policy resumes what is in error, and `{verb}` is about something else: leave --policy out"
+            )));
+        }
+        return Ok(Selection::Common { common, group });
+    }
+    let policy = begin.policy.as_deref().map(|name| policy_id(handle, name)).transpose()?;
+    Ok(Selection::Errors {
+        filter: OpenErrorFilter { group, flow, policy, ..OpenErrorFilter::default() },
+        common,
+    })
+}
+
+fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
+    let policies = handle.policies()?;
+    let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
+    found.ok_or_else(|| {
+        ServiceError::Refused(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
+    })
+}
+
+/// What is selected, as people read it.
+fn words_of(begin: &NewBulk) -> String {
+    match begin.runs.as_slice() {
+        [] => {}
+        [run] => return run.clone(),
+        runs => return format!("{} runs", runs.len()),
+    }
+    let part = |what: &str, given: Option<&str>| given.map(|given| format!("{what} {given}"));
+    let labels = begin.labels.iter().map(|(name, value)| Some(format!("label {name}={value}")));
+    let parts = [
+        part("group", begin.group.as_deref()),
+        part("flow", begin.flow.as_deref()),
+        part("policy", begin.policy.as_deref()),
+        part("state", begin.state.map(RunState::word)),
+        begin.needs_person.then(|| "what needs a person".to_owned()),
+        begin.include_acknowledged.then(|| "acknowledged ones too".to_owned()),
+        begin.max.map(|max| format!("at most {max}")),
+    ];
+    parts.into_iter().chain(labels).flatten().collect::<Vec<_>>().join(", ")
+}

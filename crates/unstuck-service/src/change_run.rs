@@ -1,0 +1,207 @@
+//! What changes a run: the command is made from names, decided by the engine, and what came of it is told.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unstuck_core::bulk::check_rerun;
+use unstuck_core::command::{Changes, Command, Rerun};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::refusal::Refusal;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::{Store, StoreError};
+
+use crate::request::{RerunScope, RunOperation, RunRequest};
+use crate::service::{Service, ServiceError};
+use crate::{explain, run_name, step_name};
+
+/// What came of a change.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", untagged)]
+pub(crate) enum ChangeResult {
+    Changed(ChangedView),
+    Forgotten(ForgottenView),
+}
+
+/// A run that was changed, as it is now.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedView {
+    pub run: String,
+    /// Whether it had been so before.
+    pub already: bool,
+    pub state: String,
+    /// Whether it has something to do and no process is executing it.
+    #[serde(default)]
+    pub idle: bool,
+    /// Where it stands, in one sentence.
+    pub headline: String,
+    /// The command that goes on with it, where nobody executes its steps.
+    pub go_on: Option<String>,
+}
+
+/// A run that is gone, with its children.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForgottenView {
+    pub forgotten: Vec<String>,
+}
+
+pub(crate) fn change_run(
+    service: &Service,
+    handle: &Handle,
+    change: RunRequest,
+) -> Result<ChangeResult, ServiceError> {
+    if matches!(change.what, RunOperation::Forget) {
+        return forget(handle, change.run).map(ChangeResult::Forgotten);
+    }
+    let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
+    check_input(handle, run, &command)?;
+    let answer = handle.command(run, command).map_err(|error| match error.into() {
+        ServiceError::Refused(sentence) => ServiceError::Refused(format!("{run}: {sentence}")),
+        unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
+    })?;
+    let service = service.clone();
+    let told = handle.read(move |store, flows| -> Result<ChangedView, ServiceError> {
+        let explained = explain::of_run(&service, store, flows, run)?;
+        Ok(ChangedView {
+            run: run.to_string(),
+            already: answer == Answer::Already,
+            state: explained.run().state().word().to_owned(),
+            idle: explained.continue_command().is_some(),
+            headline: explained.headline().to_owned(),
+            go_on: explained.continue_command().map(str::to_owned),
+        })
+    });
+    told?.map(ChangeResult::Changed)
+}
+
+/// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
+fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), ServiceError> {
+    let (Command::Resume { changes, .. } | Command::Rerun { changes, .. }) = command else {
+        return Ok(());
+    };
+    let Some(input) = &changes.input else { return Ok(()) };
+    let flow = handle.read(move |store, flows| -> Result<_, ServiceError> {
+        let found = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
+        Ok(flows.get(store, found.flow)?)
+    })??;
+    unstuck_flow::check_input(&flow, &input.value())
+        .map_err(|problems| ServiceError::Refused(format!("{run}: {}", Refusal::BadInput(problems))))
+}
+
+/// The run that is meant, and what is asked of it.
+fn prepare(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    change: RunRequest,
+) -> Result<(RunId, Command), ServiceError> {
+    let RunRequest { run, by, what } = change;
+    let by = Actor::User(by.into());
+    let words = |reason: Option<String>| reason.map(Arc::<str>::from);
+    let id = run_name::find_run(store, flows, &run)?;
+    let command = match what {
+        RunOperation::Choose { step, choice } => {
+            Command::Choose { unit: unit_of(store, flows, id, &step)?, choice, by, bulk: None }
+        }
+        RunOperation::Resume { step, reason, input, step_input } => {
+            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            let changes = Box::new(changes(input, step_input)?);
+            Command::Resume { unit, by, reason: words(reason), changes }
+        }
+        RunOperation::Acknowledge { step, reason } => {
+            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            Command::Acknowledge { unit, by, reason: words(Some(reason)) }
+        }
+        RunOperation::Complete { step, output, reason } => {
+            let unit = unit_of(store, flows, id, &step)?;
+            Command::Complete { unit, output: json(&output, "the output")?, by, reason: words(reason) }
+        }
+        RunOperation::Skip { step, reason } => {
+            Command::Skip { unit: unit_of(store, flows, id, &step)?, by, reason: words(reason) }
+        }
+        RunOperation::Pause { reason } => Command::Pause { by, reason: words(reason) },
+        RunOperation::Unpause => Command::Unpause { by },
+        RunOperation::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
+        RunOperation::Signal { name, payload } => {
+            Command::Signal { name: name.into(), payload: json(&payload, "what the signal carries")?, by }
+        }
+        RunOperation::Rerun { again, input, step_input } => {
+            let what = rerun(store, flows, id, again)?;
+            Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
+        }
+        RunOperation::Forget => return Err(ServiceError::refused("to forget is no command of a run")),
+    };
+    Ok((id, command))
+}
+
+/// Inputs, from the texts of some JSON.
+fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes, ServiceError> {
+    Ok(Changes {
+        input: input.map(|input| json(&input, "the input")).transpose()?,
+        step_input: step_input.map(|input| json(&input, "the input of the step")).transpose()?,
+        ..Changes::default()
+    })
+}
+
+pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
+    Json::parse(text).map_err(|error| ServiceError::Refused(format!("{what} is not JSON: {error}")))
+}
+
+/// The step or item of this name.
+fn unit_of(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+    name: &str,
+) -> Result<UnitRef, ServiceError> {
+    with_run(store, flows, run, |run, flow| step_name::find_unit(run, flow, name))
+}
+
+fn with_run<T>(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+    with: impl FnOnce(&unstuck_core::model::run::Run, &unstuck_core::model::flow::Flow) -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    let run = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
+    let flow = flows.get(store, run.flow)?;
+    with(&run, &flow)
+}
+
+fn rerun(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+    again: RerunScope,
+) -> Result<Rerun, ServiceError> {
+    with_run(store, flows, run, |run, flow| {
+        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::Refused)?;
+        Ok(match again {
+            RerunScope::Continue => Rerun::Continue,
+            RerunScope::All => Rerun::All,
+            RerunScope::Steps(steps) => {
+                Rerun::Steps(steps.iter().map(|id| step_name::find_step(flow, id)).collect::<Result<_, _>>()?)
+            }
+        })
+    })
+}
+
+fn forget(handle: &Handle, run: String) -> Result<ForgottenView, ServiceError> {
+    let id = handle.read(move |store, flows| run_name::find_run(store, flows, &run))??;
+    let gone = match handle.forget(id) {
+        // To forget makes room, and there is some in reserve for it.
+        Err(EngineError::Store(StoreError::Full(_)))
+            if handle.read(|store, _| store.release_reserve())? =>
+        {
+            handle.forget(id)?
+        }
+        forgotten => forgotten?,
+    };
+    Ok(ForgottenView { forgotten: gone.iter().map(ToString::to_string).collect() })
+}

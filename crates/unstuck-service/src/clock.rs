@@ -1,0 +1,111 @@
+//! What is said of the clock: that it was set, that times lie ahead of it, and what that means.
+
+use serde_json::{Value, json};
+use unstuck_core::clock::{ClockCorrection, ClockRecord};
+use unstuck_core::time::{Millis, Time};
+
+/// So far ahead a time may be without a word: clocks differ, and commands take a moment.
+const TOLERANCE: i64 = 2_000;
+
+/// What a store says about its clock, seen now.
+pub struct Clock<'a> {
+    pub record: &'a ClockRecord,
+    /// When the last change was recorded.
+    pub last: Option<Time>,
+    pub now: Time,
+}
+
+impl Clock<'_> {
+    /// By how much the last recorded time lies ahead.
+    fn ahead(&self) -> Option<(Time, Millis)> {
+        let last = self.last?;
+        let ahead = last.0.saturating_sub(self.now.0);
+        (ahead > TOLERANCE).then(|| (last, Millis(ahead.unsigned_abs())))
+    }
+
+    /// In sentences; none where there is nothing to say.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if let Some((last, ahead)) = self.ahead() {
+            sentences.push(format!(
+                "The last change was recorded at {last}, which is {ahead} in the future: the clock was ahead then, or is behind \
+                 now. Such times are treated as now, so nothing is delayed by it."
+            ));
+        }
+        let corrections = &self.record.corrections;
+        if let Some(correction) = corrections.last() {
+            let times = match corrections.len() {
+                1 => String::new(),
+                count => format!("{count} times, last "),
+            };
+            let ClockCorrection { from, to } = *correction;
+            sentences.push(format!(
+                "The clock was set {times}{}, from {from} to {to}. Nothing is delayed or ended by it: delays and limits keep \
+                 the time that they had left, and dates follow the clock.",
+                by(*correction)
+            ));
+        }
+        sentences
+    }
+
+    /// For programs.
+    pub fn document(&self) -> Value {
+        let correction = |correction: &ClockCorrection| {
+            json!({
+                "from": correction.from.to_string(), "to": correction.to.to_string(),
+                "byMilliseconds": correction.shift(),
+            })
+        };
+        let corrections: Vec<Value> = self.record.corrections.iter().map(correction).collect();
+        let ahead = self.ahead().map(|(_, ahead)| ahead.0);
+        json!({"corrections": corrections, "aheadByMilliseconds": ahead, "sentences": self.sentences()})
+    }
+}
+
+fn by(correction: ClockCorrection) -> String {
+    let shift = correction.shift();
+    let way = if shift < 0 { "back" } else { "forward" };
+    format!("{way} by {}", Millis(shift.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn record(shifts: &[i64]) -> ClockRecord {
+        let mut record = ClockRecord::default();
+        for shift in shifts {
+            record.add(ClockCorrection { from: Time(10 * HOUR), to: Time(10 * HOUR + shift) });
+        }
+        record
+    }
+
+    #[test]
+    fn what_is_said_of_the_clock() {
+        let cases: [(&[i64], Option<i64>, &[&str]); 5] = [
+            (&[], None, &[]),
+            (&[], Some(HOUR + TOLERANCE), &[]),
+            (&[], Some(3 * HOUR), &["1970-01-01T03:00:00.000Z, which is 2h in the future"]),
+            (&[-HOUR], Some(HOUR), &["The clock was set back by 1h, from 1970-01-01T10:00:00.000Z to"]),
+            (
+                &[-HOUR, 2 * HOUR],
+                Some(2 * HOUR),
+                &["which is 1h in the future", "The clock was set 2 times, last forward by 2h, from"],
+            ),
+        ];
+        for (shifts, last, wanted) in cases {
+            let record = record(shifts);
+            let clock = Clock { record: &record, last: last.map(Time), now: Time(HOUR) };
+            let found = clock.sentences();
+            assert_eq!(found.len(), wanted.len(), "{found:#?}");
+            for (found, wanted) in found.iter().zip(wanted) {
+                assert!(
+                    found.contains(wanted) && found.to_lowercase().contains("nothing is delayed"),
+                    "{found}"
+                );
+            }
+        }
+    }
+}

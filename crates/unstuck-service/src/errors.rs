@@ -1,0 +1,246 @@
+//! Errors as things of their own: the groups that they fall into, and what is in error now.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::model::error::Reason;
+use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
+use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Store};
+
+use crate::policies;
+use crate::request::ErrorsQuery;
+use crate::service::ServiceError;
+
+/// So many groups are read at once, at most.
+const MOST: usize = 10_000;
+/// So many steps in error are shown with their group.
+const SHOWN_OPEN: usize = 20;
+/// How the names of groups begin.
+const PREFIX: &str = "err_";
+
+/// Errors that are the same kind of trouble.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorGroupView {
+    pub group: String,
+    /// The full name of the action.
+    pub action: String,
+    /// What their causes have in common.
+    pub pattern: String,
+    pub first: Timestamp,
+    pub last: Timestamp,
+    /// How many there ever were.
+    pub count: u64,
+    /// By flow of the root run, the most frequent first.
+    pub flows: Vec<FlowCount>,
+    /// Steps in error now, and how many runs these belong to.
+    pub open: u64,
+    pub runs: u64,
+    pub acknowledged: u64,
+    /// How many of the open ones a policy will resume.
+    pub scheduled: Vec<PolicyCount>,
+    /// Why that does not happen, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies_paused: Option<PoliciesPaused>,
+    /// Newest first.
+    pub examples: Vec<ErrorView>,
+}
+
+impl ErrorGroupView {
+    /// A policy for it, under a name that is not taken; or why retrying cannot help.
+    pub fn policy(&self, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
+        self.seen(|seen| suggest(seen, taken))
+    }
+
+    /// Why retrying cannot help, if it cannot.
+    pub fn hopeless(&self) -> Option<NotSuggested> {
+        self.seen(why_retry_cannot_help)
+    }
+
+    fn seen<T>(&self, judge: impl FnOnce(&ErrorSample<'_>) -> T) -> T {
+        let causes: Vec<&str> = self.examples.iter().map(|example| example.cause.as_str()).collect();
+        let all = |is: fn(&ErrorView) -> bool| !self.examples.is_empty() && self.examples.iter().all(is);
+        judge(&ErrorSample {
+            action: &self.action,
+            pattern: &self.pattern,
+            causes: &causes,
+            is_fatal: all(|example| example.fatal),
+            is_data: all(|example| example.reason == Reason::Data),
+        })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FlowCount {
+    pub flow: String,
+    pub count: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PolicyCount {
+    pub policy: String,
+    pub count: u64,
+}
+
+/// One error.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorView {
+    pub run: String,
+    pub generation: u32,
+    pub step: String,
+    pub attempt: u32,
+    pub at: Timestamp,
+    /// Of the root run.
+    pub flow: String,
+    #[serde(default)]
+    pub action_type: Option<String>,
+    /// The engine-made action that found it, where it was no worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
+    pub cause: String,
+    pub fatal: bool,
+    /// Who is to blame.
+    #[serde(default)]
+    pub reason: Reason,
+    /// The policy that took it.
+    pub policy: Option<String>,
+}
+
+/// A group, and what is in error now.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorGroupDetails {
+    #[serde(flatten)]
+    pub line: ErrorGroupView,
+    /// The first of them, in the order of their runs.
+    pub now: Vec<OpenErrorView>,
+}
+
+/// A step in error.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenErrorView {
+    pub run: String,
+    pub step: String,
+    /// Its rounds so far.
+    pub attempts: u32,
+    pub since: Timestamp,
+    pub cause: String,
+    pub acknowledged: bool,
+    /// When it is resumed by itself, and by which policy.
+    pub resume_at: Option<Timestamp>,
+    pub policy: Option<String>,
+}
+
+pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<Vec<ErrorGroupView>, ServiceError> {
+    let filter = GroupFilter {
+        group: None,
+        flow: wanted.flow.as_deref().map(Into::into),
+        action: wanted.action.as_deref().map(Into::into),
+        since: wanted.since,
+    };
+    let groups = store.error_groups(&filter, wanted.limit.clamp(1, MOST))?;
+    let paused = policies::paused(store)?;
+    Ok(groups.iter().map(|group| line(group, paused.as_ref())).collect())
+}
+
+pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
+    let group = find(store, name)?;
+    let filter = OpenErrorFilter { group: Some(group.group.clone()), ..OpenErrorFilter::default() };
+    let now = store.open_errors(&filter, None, SHOWN_OPEN)?;
+    let paused = policies::paused(store)?;
+    Ok(ErrorGroupDetails { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })
+}
+
+/// The group of this name, or the one whose name begins like this, with or without `err_`.
+pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, ServiceError> {
+    let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
+    if let Some(group) = store.error_groups(&exact, 1)?.pop() {
+        return Ok(group);
+    }
+    let digits = name.strip_prefix(PREFIX).unwrap_or(name);
+    let begins = |group: &ErrorGroup| {
+        !digits.is_empty() && group.group.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(digits))
+    };
+    let mut found = store.error_groups(&GroupFilter::default(), MOST)?;
+    found.retain(begins);
+    match found.len() {
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(ServiceError::Refused(format!(
+            "there is no group of errors `{name}`; `unstuck errors` lists them"
+        ))),
+        _ => {
+            let names: Vec<String> = found
+                .iter()
+                .take(5)
+                .map(|group| format!("  {}  {}: {}", group.group, group.action, group.pattern))
+                .collect();
+            Err(ServiceError::Refused(format!(
+                "`{name}` is the beginning of several groups; give more of it:\n{}",
+                names.join("\n")
+            )))
+        }
+    }
+}
+
+fn line(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> ErrorGroupView {
+    ErrorGroupView {
+        policies_paused: paused.filter(|_| !group.scheduled.is_empty()).cloned(),
+        group: group.group.to_string(),
+        action: group.action.to_string(),
+        pattern: group.pattern.to_string(),
+        first: group.first.timestamp(),
+        last: group.last.timestamp(),
+        count: group.count,
+        flows: group
+            .flows
+            .iter()
+            .map(|(flow, count)| FlowCount { flow: flow.to_string(), count: *count })
+            .collect(),
+        open: group.open,
+        runs: group.runs,
+        acknowledged: group.acknowledged,
+        scheduled: group
+            .scheduled
+            .iter()
+            .map(|(policy, count)| PolicyCount { policy: policy.to_string(), count: *count })
+            .collect(),
+        examples: group.examples.iter().map(error_line).collect(),
+    }
+}
+
+fn error_line(record: &ErrorRecord) -> ErrorView {
+    ErrorView {
+        run: record.run.to_string(),
+        generation: record.generation,
+        step: record.step.to_string(),
+        attempt: record.attempt,
+        at: record.at.timestamp(),
+        flow: record.root_flow.to_string(),
+        action_type: record.action_type.as_deref().map(str::to_owned),
+        found_by: record.found_by.as_deref().map(str::to_owned),
+        cause: record.cause.to_string(),
+        fatal: record.fatal,
+        reason: record.reason,
+        policy: record.policy.as_ref().map(|policy| policy.name.to_string()),
+    }
+}
+
+fn open_line(open: &OpenError) -> OpenErrorView {
+    let (resume_at, policy) = match &open.resume {
+        Some((at, policy)) => (Some(at.timestamp()), Some(policy.name.to_string())),
+        None => (None, None),
+    };
+    OpenErrorView {
+        run: open.record.run.to_string(),
+        step: open.record.step.to_string(),
+        attempts: open.record.rounds,
+        since: open.record.at.timestamp(),
+        cause: open.record.cause.to_string(),
+        acknowledged: open.acknowledged,
+        resume_at,
+        policy,
+    }
+}

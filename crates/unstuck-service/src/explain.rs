@@ -1,0 +1,217 @@
+//! Why a run is where it is, with those below it that need a person.
+
+use unstuck_api as api;
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::event::Event;
+use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, explain_among};
+use unstuck_core::home::is_idle;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::{Run, RunState, Slot};
+use unstuck_engine::document;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::Store;
+
+use crate::clock::Clock;
+use crate::service::{Service, ServiceError, SilentOwner};
+use crate::{family, run_name, set_aside};
+
+/// So many runs below a run are explained with it.
+const BELOW: usize = 5;
+/// So many of those who have a slot are named.
+const HOLDERS: usize = 5;
+
+/// A page is as wide as this where nobody says otherwise.
+pub const COLUMNS: usize = 80;
+
+/// A run, explained.
+pub struct ExplainedRun {
+    run: Run,
+    explanation: Explanation,
+    /// Those below it in which a person is needed.
+    below: Vec<Explanation>,
+    /// How many more of them there are.
+    more: usize,
+    /// The command that goes on with it, where it is idle.
+    go_on: Option<String>,
+    set_aside: Option<api::SetAside>,
+}
+
+/// So many runs below it are looked at: there may be 100,000.
+const LOOKED_AT: usize = 1_000;
+
+/// Explains a run, however it is named.
+pub(crate) fn of_name(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+) -> Result<ExplainedRun, ServiceError> {
+    let run = run_name::find_run(store, flows, name)?;
+    of_run(service, store, flows, run)
+}
+
+/// Explains a run.
+pub fn of_run(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<ExplainedRun, ServiceError> {
+    let (run, history) = stored(store, run)?;
+    let all = family::under_way(store, run.clone(), LOOKED_AT)?;
+    let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
+    let set_aside = set_aside::set_aside(store, flows, &run)?;
+    let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &all)? };
+    let switch = store.policy_switch()?;
+    let mut told = |store: &mut dyn Store,
+                    run: &Run,
+                    history: &[Event]|
+     -> Result<Explanation, ServiceError> {
+        // A run that has not taken in how the clock was set back counts by the clock as it was.
+        let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
+        let set_aside = set_aside::set_aside(store, flows, run)?;
+        // One that has its slot, or needs none, may wait for a run below it that does not.
+        let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
+        let queued = match &run.slot {
+            Slot::Wanted(_) => None,
+            Slot::Unlimited | Slot::Taken(_) => all.iter().filter(waits).find_map(|run| match &run.slot {
+                Slot::Wanted(limit) => Some((run, limit)),
+                Slot::Unlimited | Slot::Taken(_) => None,
+            }),
+        };
+        let queued = queued.filter(|_| run.state() == RunState::Queued);
+        let holders = holders(service, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
+        let surroundings = Surroundings {
+            children: &states,
+            is_idle: go_on.is_some(),
+            holders: &holders,
+            queued_below: queued.map(|(below, limit)| (below.id, limit)),
+            policies_paused: switch.paused(),
+        };
+        let mut told = match flows.get(store, run.flow) {
+            Ok(flow) => explain_among(run, &flow, history, now, surroundings),
+            Err(error) => set_aside::unexplained(run, now, &error),
+        };
+        if let Some(aside) = &set_aside {
+            set_aside::explain_aside(&mut told, aside);
+        }
+        told.notes.extend(notes(service, run));
+        // Whatever else could be done is refused until then.
+        if let Some(wake) = service.silent.filter(|_| !run.is_final()).and_then(wake) {
+            told.can = vec![wake];
+        }
+        Ok(told)
+    };
+    let explanation = told(store, &run, &history)?;
+    let resting: Vec<&Run> =
+        all.iter().filter(|other| other.id != run.id && family::needs_a_person(other)).collect();
+    let mut below = Vec::new();
+    for run in resting.iter().take(BELOW) {
+        let history = store.history(run.id, 0, usize::MAX)?;
+        below.push(told(store, run, &history)?);
+    }
+    let more = resting.len() - below.len();
+    Ok(ExplainedRun { run, explanation, below, more, go_on, set_aside })
+}
+
+/// Who has the slots that a run waits for; some of them.
+pub fn holders(
+    service: &Service,
+    store: &mut dyn Store,
+    run: &Run,
+    most: usize,
+) -> Result<Vec<SlotHolder>, ServiceError> {
+    let Slot::Wanted(limit) = &run.slot else { return Ok(Vec::new()) };
+    let homes = service.homes();
+    let mut holders = Vec::new();
+    for id in store.slot_holders(&limit.name, most)? {
+        if let Some(holder) = store.run(id)? {
+            let (root, is_idle) = (family::root(store, &holder)?, is_idle(&holder, &homes));
+            holders.push(SlotHolder { run: id, root, state: holder.state(), is_idle });
+        }
+    }
+    Ok(holders)
+}
+
+/// What else is to be known about a run: that nobody can say what it does now, and that a clock was wrong.
+fn notes(service: &Service, run: &Run) -> Vec<String> {
+    let silent = service.silent.filter(|_| !run.is_final()).map(SilentOwner::sentence);
+    let record = ClockRecord::default();
+    let clock = Clock { record: &record, last: Some(run.updated_at), now: crate::service::now() };
+    silent.into_iter().chain(clock.sentences()).collect()
+}
+
+/// What lets a stopped process continue.
+fn wake(owner: SilentOwner) -> Option<Possible> {
+    let process = owner.process.filter(|_| owner.is_stopped)?;
+    let what = "lets the process continue that has the store open and is stopped".to_owned();
+    Some(Possible { command: format!("kill -CONT {process}"), what })
+}
+
+/// A run and its whole history.
+pub(crate) fn stored(store: &mut dyn Store, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
+    let found = store.run(run)?.ok_or_else(|| {
+        ServiceError::refused(format!("there is no run {run} in this store; `unstuck runs` lists them"))
+    })?;
+    Ok((found, store.history(run, 0, usize::MAX)?))
+}
+
+impl ExplainedRun {
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The whole in one sentence.
+    pub(crate) fn headline(&self) -> &str {
+        &self.explanation.headline
+    }
+
+    /// The command that goes on with it, where it is idle.
+    pub fn continue_command(&self) -> Option<&str> {
+        self.go_on.as_deref()
+    }
+
+    /// For programs.
+    pub(crate) fn document(&self, option: &str) -> api::Explanation {
+        let document = document::explanation(&ready_to_type(self.explanation.clone(), option));
+        api::Explanation { go_on: self.go_on.clone(), set_aside: self.set_aside.clone(), ..document }
+    }
+
+    /// For people: all that happened, and what can be done.
+    pub(crate) fn page(&self, option: &str, columns: usize) -> String {
+        let page = ready_to_type(self.explanation.clone(), option).page(columns).to_string();
+        page + &self.below(option, columns)
+    }
+
+    /// For people who have seen what happened, of a run in which nothing happens any more.
+    pub fn rest(&self, option: &str) -> String {
+        let page = without_happened(ready_to_type(self.explanation.clone(), option)).to_string();
+        page + &self.below(option, COLUMNS)
+    }
+
+    fn below(&self, option: &str, columns: usize) -> String {
+        let told = |explanation: &Explanation| {
+            format!("\n{}", without_happened(ready_to_type(explanation.clone(), option)).page(columns))
+        };
+        let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
+        self.below.iter().map(told).chain(more).collect::<Vec<_>>().concat()
+    }
+}
+
+fn without_happened(mut explanation: Explanation) -> Explanation {
+    explanation.happened.clear();
+    explanation.earlier = 0;
+    // Nothing is under way that a pause would keep from going on.
+    if matches!(explanation.state, RunState::Held | RunState::Error) {
+        explanation.can.retain(|can| !can.command.starts_with("unstuck pause "));
+    }
+    explanation
+}
+
+/// With commands that find the store.
+fn ready_to_type(mut explanation: Explanation, option: &str) -> Explanation {
+    for can in explanation.can.iter_mut().filter(|can| can.command.starts_with("unstuck ")) {
+        can.command += option;
+    }
+    explanation
+}

@@ -1,0 +1,54 @@
+//! A run, what it works for, and what works for it.
+
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::{Failing, Handler, Phase, Run};
+use unstuck_core::model::unit::UnitState;
+use unstuck_store::contract::{Store, StoreError};
+
+/// The children under way, and the handler.
+pub fn active_children(run: &Run) -> Vec<RunId> {
+    let mut children = Vec::new();
+    run.each_unit(|_, unit| {
+        if let (UnitState::Active(_), Some(child)) = (&unit.state, unit.child) {
+            children.push(child);
+        }
+    });
+    if let Phase::Failing(Failing { handler: Some(Handler { run: Some(handler), .. }), .. }) = &run.phase {
+        children.push(*handler);
+    }
+    children
+}
+
+/// The run and what is under way for it, parents before their children; the first so many of them.
+pub fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
+    let mut found = vec![run];
+    let mut place = 0;
+    while let Some(run) = found.get(place) {
+        place += 1;
+        for child in active_children(run) {
+            if found.len() >= most {
+                return Ok(found);
+            }
+            found.extend(store.run(child)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a person is needed in this very run.
+pub use unstuck_core::bulk::needs_person as needs_a_person;
+
+/// The run that somebody started, of which this one is a part; or the handler that was rerun by itself, after the run
+/// that it belongs to had ended.
+pub fn root(store: &mut dyn Store, run: &Run) -> Result<RunId, StoreError> {
+    let (mut root, mut is_final, mut parent) = (run.id, run.is_final(), run.origin.parent());
+    while let Some(id) = parent {
+        let found = store.run(id)?;
+        if found.as_ref().is_some_and(Run::is_final) && !is_final {
+            break;
+        }
+        (root, is_final) = (id, found.as_ref().is_none_or(Run::is_final));
+        parent = found.and_then(|run| run.origin.parent());
+    }
+    Ok(root)
+}

@@ -1,0 +1,21 @@
+//! Flows as the engine and readers get them: compiled from the definitions that a store keeps.
+
+use unstuck_engine::flows::{Compile, Flows};
+use unstuck_store::contract::FlowRecord;
+
+/// Makes flows of what the store keeps of them.
+pub fn compile_flow() -> Compile {
+    Box::new(|record: &FlowRecord| {
+        let loaded = unstuck_flow::load(&record.source, &record.name, &record.directory, &|_| true);
+        let told = |problems: Vec<unstuck_flow::Problem>| {
+            problems.first().map_or_else(String::new, ToString::to_string)
+        };
+        let flow = loaded.map_err(told)?.flows.into_iter().next();
+        flow.ok_or_else(|| format!("there is no flow in what is kept of `{}`", record.name))
+    })
+}
+
+/// For reading without an engine.
+pub fn flows_for_reading() -> Flows {
+    Flows::new(compile_flow())
+}

@@ -1,0 +1,84 @@
+//! A page of a run's history: every event with when, who, and what became true.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_core::event::Actor;
+use unstuck_core::evolve::evolve;
+use unstuck_core::model::run::Run;
+use unstuck_core::reason;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::Store;
+
+use crate::service::ServiceError;
+use crate::{explain, run_name};
+
+/// So many events are told at once, at most.
+pub const MOST: usize = 10_000;
+
+/// Events of a run, in order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryView {
+    pub run: String,
+    pub events: Vec<HistoryEntry>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<u64>,
+}
+
+/// An event, told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    pub number: u64,
+    pub generation: u32,
+    pub at: Timestamp,
+    /// `engine`, `worker`, or `user`.
+    pub by: String,
+    /// The name of the user.
+    pub user: Option<String>,
+    /// In sentences.
+    pub what: Vec<String>,
+}
+
+pub(crate) fn history(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+    after: u64,
+    limit: usize,
+) -> Result<HistoryView, ServiceError> {
+    let limit = limit.clamp(1, MOST);
+    let id = run_name::find_run(store, flows, name)?;
+    // What an event means can depend on all that was before it.
+    let (_, all) = explain::stored(store, id)?;
+    let mut run: Option<Run> = None;
+    let mut events = Vec::new();
+    let mut next = None;
+    for event in &all {
+        evolve(&mut run, event);
+        if event.seq <= after {
+            continue;
+        }
+        if events.len() == limit {
+            next = Some(event.seq - 1);
+            break;
+        }
+        let Some(run) = &run else { continue };
+        let flow = flows.get(store, run.flow)?;
+        let what = event.facts.iter().filter_map(|fact| reason::line(&flow, Some(run), event, fact));
+        let (by, user) = match &event.by {
+            Actor::Engine => ("engine", None),
+            Actor::Worker => ("worker", None),
+            Actor::User(name) => ("user", Some(name.to_string())),
+        };
+        events.push(HistoryEntry {
+            number: event.seq,
+            generation: event.generation,
+            at: event.at.timestamp(),
+            by: by.to_owned(),
+            user,
+            what: what.filter(|line| !line.is_empty()).collect(),
+        });
+    }
+    Ok(HistoryView { run: id.to_string(), events, next })
+}

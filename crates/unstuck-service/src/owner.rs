@@ -1,0 +1,97 @@
+//! What the owner of a store executes, and the run that has a key: for a start that cannot have the store.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use unstuck_core::command::OnDuplicate;
+use unstuck_core::decide::check_same_input;
+use unstuck_core::home::is_idle;
+use unstuck_core::json::Json;
+use unstuck_core::refusal::Refusal;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::Store;
+
+use crate::service::{Service, ServiceError};
+use crate::{explain, show};
+
+/// The process that has the store open, and what it executes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerView {
+    pub process: u32,
+    /// The run that it executes, in words.
+    pub run: Option<String>,
+}
+
+/// The run that has a key.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyView {
+    pub run: String,
+    pub state: String,
+    /// Whether the process that has the store open executes it.
+    pub is_driven: bool,
+    /// Whether it has something to do and nobody does it.
+    pub is_idle: bool,
+    pub headline: String,
+    /// The run document.
+    pub document: Box<RawValue>,
+}
+
+pub(crate) fn owner(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+) -> Result<OwnerView, ServiceError> {
+    let run = match service.run {
+        Some(run) => store.run(run)?,
+        None => None,
+    };
+    let run = match run {
+        Some(run) => {
+            let flow = flows.get(store, run.flow)?;
+            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, run.state().word()))
+        }
+        None => None,
+    };
+    Ok(OwnerView { process: std::process::id(), run })
+}
+
+/// The run of this flow that has this key, as it is now.
+pub(crate) fn of_key(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    (flow, key): (&str, &str),
+    input: &str,
+    on_duplicate: OnDuplicate,
+) -> Result<Option<KeyView>, ServiceError> {
+    let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
+    let Some(run) = store.run(id)? else { return Ok(None) };
+    let input = Json::parse(input).map_err(|error| ServiceError::Refused(format!("the input: {error}")))?;
+    // It is started again as soon as the store is free, with whatever input is given.
+    if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
+        return Ok(None);
+    }
+    check_same_input(&run, key, &input).map_err(|refusal| ServiceError::Refused(refusal.to_string()))?;
+    match on_duplicate {
+        OnDuplicate::Return | OnDuplicate::RestartIfFinal => {}
+        OnDuplicate::Refuse => {
+            return Err(ServiceError::Refused(Refusal::KeyExists { key: key.into(), run: id }.to_string()));
+        }
+    }
+    let explained = explain::of_run(service, store, flows, id)?;
+    let is_idle = is_idle(&run, &service.homes());
+    Ok(Some(KeyView {
+        run: id.to_string(),
+        state: shown_state(run.state().word(), is_idle).to_owned(),
+        is_driven: service.home.is_some() && service.home == run.home,
+        is_idle,
+        headline: explained.headline().to_owned(),
+        document: show::document(service, store, flows, id)?,
+    }))
+}
+
+/// The word for the state of a run as people see it: whatever nobody executes is idle, and not running.
+pub fn shown_state(state: &str, is_idle: bool) -> &str {
+    if is_idle && matches!(state, "running" | "queued" | "waiting") { "idle" } else { state }
+}

@@ -1,0 +1,215 @@
+//! The policies as they are shown: in the order in which they match, with what they have done and what was changed.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
+use unstuck_core::event::Actor;
+use unstuck_core::policy::{Policies, Policy};
+use unstuck_core::time::Time;
+use unstuck_engine::document::policies_paused;
+use unstuck_flow::policies::PolicyDocument;
+use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
+
+use crate::service::ServiceError;
+
+/// So many changes are read at once, at most.
+const MOST: usize = 1_000;
+/// So many changes are shown with a policy.
+const SHOWN_CHANGES: usize = 10;
+
+/// A policy, and what it has done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyView {
+    /// With its priority, whoever set it, and whether it is enabled.
+    #[serde(flatten)]
+    pub policy: PolicyDocument,
+    pub version: u32,
+    /// How often it has taken an error.
+    pub hits: u64,
+    pub last_hit: Option<Timestamp>,
+    /// How many runs have a step that it will resume.
+    pub scheduled: u64,
+    /// The earlier policy that takes whatever it would: it can never match.
+    pub shadowed_by: Option<String>,
+    /// Why it resumes nothing, where automatic resumes are paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies_paused: Option<PoliciesPaused>,
+}
+
+/// A policy, and what was changed of it last.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyDetails {
+    #[serde(flatten)]
+    pub line: PolicyView,
+    /// Its place in the order in which they match, from 1, and how many there are.
+    pub place: usize,
+    pub of: usize,
+    /// Newest first.
+    pub changes: Vec<AuditEntry>,
+}
+
+/// A change of one policy.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// They grow; none where it is not kept yet.
+    pub number: u64,
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+    /// Its name then; none where it is about all of them.
+    pub policy: Option<String>,
+    pub what: String,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub before: Option<PolicyDocument>,
+    pub after: Option<PolicyDocument>,
+}
+
+/// Changes, newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditView {
+    pub changes: Vec<AuditEntry>,
+    /// What to give as `--before` for the next page; none where this is the last.
+    pub next: Option<u64>,
+}
+
+pub(crate) fn list(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
+    let policies = in_order(store.policies()?)?;
+    let hits = store.policy_hits()?;
+    let (shadows, paused) = (policies.shadows(), paused(store)?);
+    let lines = policies.iter().map(|policy| {
+        let by =
+            shadows.iter().find(|shadow| shadow.policy == policy.name).map(|shadow| shadow.by.to_string());
+        let line = line(policy, hits.iter().find(|hits| hits.policy == policy.id), by);
+        PolicyView { policies_paused: paused.clone(), ..line }
+    });
+    Ok(lines.collect())
+}
+
+pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, ServiceError> {
+    let mut lines = list(store)?;
+    let of = lines.len();
+    let by_name = lines.iter().position(|line| line.policy.name == name);
+    let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
+    let place = found.ok_or_else(|| unknown(name, lines.iter().map(|line| line.policy.name.as_str())))?;
+    let line = lines.swap_remove(place);
+    let id = line.policy.id.clone().unwrap_or_default();
+    let changes = changes_of(store, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
+    Ok(PolicyDetails { line, place: place + 1, of, changes })
+}
+
+/// Policies as they are kept, in the order in which they match.
+pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<Policy>, ServiceError> {
+    let all = in_order(store.policies()?)?;
+    let mut wanted = Vec::new();
+    for name in names {
+        let found = all.by_name_or_id(name);
+        let found = found.ok_or_else(|| unknown(name, all.iter().map(|policy| &*policy.name)))?;
+        wanted.push(found.id.clone());
+    }
+    let is_wanted = |policy: &Policy| names.is_empty() || wanted.contains(&policy.id);
+    Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| (**policy).clone()).collect())
+}
+
+pub(crate) fn audit(
+    store: &mut dyn Store,
+    name: Option<&str>,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<AuditView, ServiceError> {
+    let is_wanted =
+        |audit: &PolicyAudit| name.is_none_or(|name| *audit.name == *name || *audit.policy == *name);
+    changes_of(store, is_wanted, before, limit.clamp(1, MOST))
+}
+
+/// Why nothing resumes automatically, if so.
+pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, ServiceError> {
+    Ok(store.policy_switch()?.paused().map(policies_paused))
+}
+
+/// The policies, in the order in which they match.
+pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
+    Policies::new(policies).map_err(|problems| {
+        let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
+        ServiceError::Refused(format!("the policies of this store do not go together: {}", said.join("; ")))
+    })
+}
+
+/// A policy with all that can be said of it, whether it would be so anyway or not.
+pub(crate) fn document(policy: &Policy) -> PolicyDocument {
+    PolicyDocument {
+        priority: Some(policy.priority),
+        enabled: Some(policy.enabled),
+        include_fatal: Some(policy.include_fatal),
+        ..PolicyDocument::of(policy)
+    }
+}
+
+pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
+    let by = match &audit.by {
+        Actor::Engine => "engine".to_owned(),
+        Actor::Worker => "worker".to_owned(),
+        Actor::User(name) => name.to_string(),
+    };
+    AuditEntry {
+        number,
+        at: audit.at.timestamp(),
+        by,
+        policy: Some(audit.name.to_string()).filter(|name| !name.is_empty()),
+        what: audit.what.word().to_owned(),
+        reason: audit.reason.as_deref().map(str::to_owned),
+        before: audit.before.as_ref().map(PolicyDocument::of),
+        after: audit.after.as_ref().map(PolicyDocument::of),
+    }
+}
+
+fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
+    PolicyView {
+        policy: document(policy),
+        version: policy.version,
+        hits: hits.map_or(0, |hits| hits.hits),
+        last_hit: hits.and_then(|hits| hits.last).map(Time::timestamp),
+        scheduled: hits.map_or(0, |hits| hits.scheduled),
+        shadowed_by,
+        policies_paused: None,
+    }
+}
+
+fn changes_of(
+    store: &mut dyn Store,
+    wanted: impl Fn(&PolicyAudit) -> bool,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<AuditView, ServiceError> {
+    let mut changes: Vec<AuditEntry> = Vec::new();
+    let mut before = before.map(AuditId);
+    loop {
+        let page = store.policy_audit(before, MOST)?;
+        let is_last = page.len() < MOST;
+        before = page.last().map(|(id, _)| *id);
+        changes.extend(
+            page.iter().filter(|(_, audit)| wanted(audit)).map(|(id, audit)| audit_line(id.0, audit)),
+        );
+        if is_last || changes.len() > limit {
+            break;
+        }
+    }
+    let next = (changes.len() > limit).then(|| changes[limit - 1].number);
+    changes.truncate(limit);
+    Ok(AuditView { changes, next })
+}
+
+fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
+    let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
+    let there = if names.is_empty() {
+        "there is none yet; `unstuck policy load FILE` adds some".to_owned()
+    } else {
+        format!("there is {}; `unstuck policy list` shows all", names.join(", "))
+    };
+    ServiceError::Refused(format!("there is no policy `{name}`; {there}"))
+}

@@ -1,0 +1,372 @@
+//! What may be asked, as it travels.
+
+use serde::{Deserialize, Serialize};
+use unstuck_core::command::OnDuplicate;
+use unstuck_core::policy::PolicyDraft;
+use unstuck_core::time::Time;
+
+/// A question or an order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Request {
+    /// Something that changes nothing.
+    Query(Query),
+    /// Something that changes a run.
+    Change(RunRequest),
+    /// Something that changes policies, or what they have scheduled.
+    Policies(PolicyRequest),
+    /// Something that is done to many runs, or to what does it.
+    Bulk(BulkRequest),
+}
+
+/// What can be read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Query {
+    /// The process that has the store open.
+    Owner,
+    /// That process, and the run that it executes.
+    Executing,
+    /// The run that has a key, unless its input was another one, or starting it is to do something else.
+    Key {
+        flow: String,
+        key: String,
+        input: String,
+        #[serde(default)]
+        on_duplicate: OnDuplicate,
+    },
+    /// What needs a person, who executes, what comes next.
+    Status,
+    /// A page of runs.
+    Runs(RunsQuery),
+    /// The run document.
+    Show { run: String },
+    /// An explanation, for programs.
+    Explain { run: String },
+    /// An explanation, for people.
+    ExplainPage {
+        run: String,
+        #[serde(default)]
+        columns: Option<usize>,
+    },
+    /// A page of a run's history.
+    History { run: String, after: u64, limit: usize },
+    /// What the attempts of a run printed; of one step, if so wanted.
+    Logs { run: String, step: Option<String> },
+    /// The policies, in the order in which they match, and what they have done.
+    Policies,
+    /// One of them, and what was changed of it.
+    Policy { name: String },
+    /// Policies as they are kept; all of them, or those of these names.
+    Kept { names: Vec<String> },
+    /// A page of what was changed of policies.
+    Audit { name: Option<String>, before: Option<u64>, limit: usize },
+    /// What a policy would do, or would have done.
+    Trial(TrialQuery),
+    /// Groups of errors.
+    Errors(ErrorsQuery),
+    /// One of them, and what is in error now.
+    ErrorGroup { group: String },
+    /// Whether the second of two names is a step of the run that the first names, or another run.
+    Names { first: String, second: String },
+    /// Bulk actions, newest first.
+    Bulks { open_only: bool, limit: usize },
+    /// One of them, as it stands.
+    Bulk { bulk: String },
+    /// A page of its targets.
+    BulkTargets { bulk: String, from: u64, limit: usize },
+}
+
+/// Something that is asked about bulk actions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkRequest {
+    /// Who asks.
+    pub by: String,
+    pub what: BulkOperation,
+}
+
+/// What is asked about bulk actions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkOperation {
+    Begin(Box<NewBulk>),
+    Pause { bulk: String },
+    Unpause { bulk: String },
+    Cancel { bulk: String },
+}
+
+/// An order for many runs: named, or by what they have in common.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewBulk {
+    pub action: BulkVerb,
+    pub runs: Vec<String>,
+    pub group: Option<String>,
+    pub flow: Option<String>,
+    pub policy: Option<String>,
+    pub state: Option<unstuck_core::model::run::RunState>,
+    #[serde(default)]
+    pub include_acknowledged: bool,
+    /// Only what needs a person.
+    #[serde(default)]
+    pub needs_person: bool,
+    /// Only runs whose flow has all of these, by name and value.
+    #[serde(default)]
+    pub labels: Vec<(String, String)>,
+    #[serde(default)]
+    pub max: Option<u64>,
+    pub rate: Option<u32>,
+    pub canary: Option<u32>,
+    pub reason: Option<String>,
+    pub dry_run: bool,
+}
+
+/// What is done to each. Inputs, outputs and payloads are the texts of some JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BulkVerb {
+    Resume {
+        input: Option<String>,
+        step_input: Option<String>,
+    },
+    Acknowledge,
+    Cancel,
+    Rerun {
+        again: RerunScope,
+        input: Option<String>,
+        step_input: Option<String>,
+    },
+    /// Every held step, or those of one name.
+    Choose {
+        choice: unstuck_core::event::Choice,
+        step: Option<String>,
+    },
+    Signal {
+        name: String,
+        payload: String,
+    },
+    Skip {
+        step: String,
+    },
+    Complete {
+        step: String,
+        output: String,
+    },
+    Forget,
+}
+
+/// Which policies to try on which errors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrialQuery {
+    pub policies: PolicyToTry,
+    /// The span of time of a backtest; without it, a preview on what is in error now.
+    pub past: Option<(Time, Option<Time>)>,
+}
+
+/// Policies that are tried.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PolicyToTry {
+    /// As they were written.
+    Drafts(Vec<PolicyDraft>),
+    /// One that is kept.
+    Named(String),
+}
+
+/// Which groups of errors to list.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorsQuery {
+    pub flow: Option<String>,
+    pub action: Option<String>,
+    pub since: Option<Time>,
+    pub limit: usize,
+}
+
+/// Something that is asked about policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyRequest {
+    /// Who asks.
+    pub by: String,
+    pub what: PolicyOperation,
+}
+
+/// What is asked about policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PolicyOperation {
+    Load {
+        drafts: Vec<PolicyDraft>,
+        replace: bool,
+    },
+    Enable {
+        names: Vec<String>,
+    },
+    Disable {
+        names: Vec<String>,
+    },
+    Delete {
+        names: Vec<String>,
+    },
+    Pause {
+        reason: String,
+    },
+    /// What has waited resumes at most so many times a second.
+    Unpause {
+        rate: u32,
+    },
+    /// All of them, where there are no names; so many steps a second.
+    Apply {
+        names: Vec<String>,
+        pace: u32,
+    },
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunsQuery {
+    /// In any of these states, or with a step in them.
+    pub states: Vec<unstuck_core::model::run::RunState>,
+    pub flow: Option<String>,
+    pub key: Option<String>,
+    /// All of these, by name and value.
+    pub labels: Vec<(String, String)>,
+    /// Started at this time or later.
+    pub since: Option<Time>,
+    /// Started before this time.
+    pub until: Option<Time>,
+    /// With an error of this group, open or past.
+    pub group: Option<String>,
+    /// With an error whose cause contains this.
+    pub cause: Option<String>,
+    /// Children and handlers too.
+    pub all: bool,
+    pub limit: usize,
+    /// The last run of the page before.
+    pub after: Option<String>,
+}
+
+/// Something that is asked of one run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRequest {
+    /// However the run was named.
+    pub run: String,
+    /// Who asks.
+    pub by: String,
+    pub what: RunOperation,
+}
+
+/// What is asked of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunOperation {
+    Choose {
+        step: String,
+        choice: unstuck_core::event::Choice,
+    },
+    /// Inputs are the texts of some JSON.
+    Resume {
+        step: Option<String>,
+        reason: Option<String>,
+        input: Option<String>,
+        step_input: Option<String>,
+    },
+    Acknowledge {
+        step: Option<String>,
+        reason: String,
+    },
+    /// The output is the text of some JSON.
+    Complete {
+        step: String,
+        output: String,
+        reason: Option<String>,
+    },
+    Skip {
+        step: String,
+        reason: Option<String>,
+    },
+    Pause {
+        reason: Option<String>,
+    },
+    Unpause,
+    Cancel {
+        reason: Option<String>,
+    },
+    /// The payload is the text of some JSON.
+    Signal {
+        name: String,
+        payload: String,
+    },
+    /// Inputs are the texts of some JSON.
+    Rerun {
+        again: RerunScope,
+        #[serde(default)]
+        input: Option<String>,
+        #[serde(default)]
+        step_input: Option<String>,
+    },
+    Forget,
+}
+
+/// What a rerun does again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RerunScope {
+    Continue,
+    All,
+    Steps(Vec<String>),
+}
+
+impl Request {
+    /// Whether it may take long, however fast whoever is asked may be.
+    pub fn takes_long(&self) -> bool {
+        let applies = |wish: &PolicyRequest| {
+            matches!(wish.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
+        };
+        match self {
+            Request::Query(reading) => matches!(reading, Query::Trial(_)),
+            Request::Policies(wish) => applies(wish),
+            Request::Bulk(wish) => matches!(wish.what, BulkOperation::Begin(_)),
+            Request::Change(_) => false,
+        }
+    }
+
+    /// Whether it does no harm to ask again where nobody knows whether it was done.
+    pub fn may_be_repeated(&self) -> bool {
+        match self {
+            Request::Query(_) => true,
+            Request::Policies(wish) => match wish.what {
+                PolicyOperation::Enable { .. }
+                | PolicyOperation::Disable { .. }
+                | PolicyOperation::Pause { .. }
+                | PolicyOperation::Unpause { .. }
+                | PolicyOperation::Apply { .. } => true,
+                PolicyOperation::Load { .. } | PolicyOperation::Delete { .. } => false,
+            },
+            Request::Bulk(wish) => match &wish.what {
+                BulkOperation::Begin(begin) => begin.dry_run,
+                BulkOperation::Pause { .. }
+                | BulkOperation::Unpause { .. }
+                | BulkOperation::Cancel { .. } => true,
+            },
+            Request::Change(change) => match change.what {
+                RunOperation::Pause { .. }
+                | RunOperation::Unpause
+                | RunOperation::Cancel { .. }
+                | RunOperation::Acknowledge { .. }
+                | RunOperation::Complete { .. }
+                | RunOperation::Skip { .. } => true,
+                RunOperation::Choose { .. }
+                | RunOperation::Resume { .. }
+                | RunOperation::Signal { .. }
+                | RunOperation::Rerun { .. }
+                | RunOperation::Forget => false,
+            },
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! How runs are named: by id, by the beginning of an id, by key, or as the latest.
+
+use std::collections::BTreeSet;
+
+use unstuck_core::id::RunId;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{RunFilter, Store};
+
+use crate::service::ServiceError;
+use crate::set_aside;
+
+/// The newest run that somebody started.
+pub const LATEST: &str = "@latest";
+
+/// Of so many runs with the same beginning one can choose.
+const SHOWN: usize = 5;
+/// So many flow versions are read at once.
+const FLOWS: usize = 1_000;
+const PREFIX: &str = "run_";
+/// Characters of 5 bits in an id.
+const DIGITS: u32 = 13;
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// The run that somebody means.
+pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<RunId, ServiceError> {
+    if name == LATEST {
+        let filter = RunFilter { roots_only: true, ..RunFilter::default() };
+        let found = store.list(&filter, None, 1)?.pop();
+        return found.map(|run| run.id).ok_or_else(|| {
+            ServiceError::refused("there is no run in this store yet; `unstuck run FILE` starts one")
+        });
+    }
+    let range = IdRange::of(name);
+    if let Some(range) = range.filter(IdRange::is_one)
+        && store.run(range.start)?.is_some()
+    {
+        return Ok(range.start);
+    }
+    let of_key = runs_of_key(store, name)?;
+    let beginning = match range {
+        Some(range) => runs_in_range(store, range)?,
+        None => Vec::new(),
+    };
+    match (of_key.as_slice(), beginning.as_slice()) {
+        ([], []) => Err(ServiceError::Refused(format!(
+            "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
+        ))),
+        ([run], []) | ([], [run]) => Ok(*run),
+        _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
+    }
+}
+
+/// Whether `second`, after the name of a run, names another run; or else a step of that run.
+pub fn is_run(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    first: &str,
+    second: &str,
+) -> Result<bool, ServiceError> {
+    let id = find_run(store, flows, first)?;
+    let flow = store.run(id)?.and_then(|run| flows.get(store, run.flow).ok());
+    let step = second.split_once('[').map_or(second, |(step, _)| step);
+    if flow.is_none_or(|flow| flow.find_step(step).is_none()) {
+        return Ok(find_run(store, flows, second).is_ok());
+    }
+    match runs_of_key(store, second)?.first() {
+        None => Ok(false),
+        Some(other) => Err(ServiceError::Refused(format!(
+            "`{second}` is a step of {id}, and the key of {other}: name that run by its id, or name the step alone with \
+             the run's id before it"
+        ))),
+    }
+}
+
+/// The runs whose ids are in this range, newest first; of many the first ones.
+fn runs_in_range(store: &mut dyn Store, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
+    let found = store.list(&RunFilter::default(), range.end, SHOWN + 1)?;
+    Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
+}
+
+/// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
+pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, ServiceError> {
+    let mut names = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let page = store.flows(after, FLOWS)?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        names.extend(page.into_iter().map(|flow| flow.name));
+    }
+    let mut found = Vec::new();
+    for flow in names {
+        found.extend(store.run_of_key(&flow, name)?);
+        if let Some(key) = name.strip_prefix(&*flow).and_then(|rest| rest.strip_prefix(':')) {
+            found.extend(store.run_of_key(&flow, key)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Says which runs a name may mean, and how to name each.
+fn ambiguous(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+    of_key: &[RunId],
+    beginning: &[RunId],
+) -> Result<ServiceError, ServiceError> {
+    let what = match (of_key, beginning) {
+        ([], _) => "is the beginning of several ids; give more of it:",
+        (_, []) => "is a key in several flows; give the flow too, or the id:",
+        _ => "is a key, and the beginning of an id; give the flow too, or the id:",
+    };
+    let mut lines = vec![format!("`{name}` {what}")];
+    for id in of_key.iter().chain(beginning).take(SHOWN) {
+        let Some(run) = store.run(*id)? else { continue };
+        let flow = match flows.get(store, run.flow) {
+            Ok(flow) => flow.name.clone(),
+            Err(_) => set_aside::flow_of(store, &run)?.0,
+        };
+        let state = run.state().word();
+        lines.push(match &run.key {
+            Some(key) if of_key.contains(id) => format!("  {flow}:{key}  is {id}, {state}"),
+            Some(_) | None => format!("  {id}  {state}, of flow `{flow}`"),
+        });
+    }
+    lines.extend((of_key.len() + beginning.len() > SHOWN).then(|| "  and more".to_owned()));
+    Ok(ServiceError::Refused(lines.join("\n")))
+}
+
+/// The ids that begin alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdRange {
+    pub start: RunId,
+    /// The first one after them, if there can be one.
+    pub end: Option<RunId>,
+}
+
+impl IdRange {
+    /// The ids that begin like this, with or without `run_`.
+    pub fn of(name: &str) -> Option<IdRange> {
+        let lower = name.to_ascii_lowercase();
+        let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
+        let count = u32::try_from(digits.len()).ok().filter(|count| (1..=DIGITS).contains(count))?;
+        let value = digits.bytes().try_fold(0u128, |value, byte| {
+            let digit = ALPHABET.iter().position(|known| *known == byte)?;
+            Some(value * 32 + digit as u128)
+        })?;
+        let shift = 5 * (DIGITS - count);
+        // Ids have 63 bits.
+        let id = |value: u128| i64::try_from(value << shift).ok().map(|id| RunId(id.cast_unsigned()));
+        Some(IdRange { start: id(value)?, end: id(value + 1) })
+    }
+
+    /// Whether it is one id, given in full.
+    fn is_one(&self) -> bool {
+        self.end.is_some_and(|end| end.0 - self.start.0 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_id_is_a_range() {
+        let last = RunId(u64::MAX >> 1);
+        let cases = [
+            ("run_0000000000001", 1, Some(2)),
+            ("0000000000001", 1, Some(2)),
+            ("RUN_000000000000Z", 31, Some(32)),
+            ("run_000000000001", 32, Some(64)),
+            ("1", 1 << 60, Some(2 << 60)),
+            ("7", 7 << 60, None),
+        ];
+        for (name, start, end) in cases {
+            let wanted = IdRange { start: RunId(start), end: end.map(RunId) };
+            assert_eq!(IdRange::of(name), Some(wanted), "{name}");
+        }
+        assert_eq!(IdRange::of(&last.to_string()), Some(IdRange { start: last, end: None }));
+        for name in ["", "run_", "8", "00000000000000", "run-1", "lu!", "no/such", "\u{1b}[2J", "ü"] {
+            assert_eq!(IdRange::of(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The application service: every request about the runs of a store, and the one place that handles it.
+//!
+//! Whoever owns the store has a service; other processes reach it through the socket. Where nobody owns the store, a command
+//! opens it and has a service of its own. Requests and answers are JSON either way.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use unstuck_core::home::{Homes, is_idle};
+use unstuck_core::id::RunId;
+use unstuck_core::json::{Json, Payload};
+use unstuck_core::model::run::Run;
+use unstuck_core::time::Time;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::{Store, StoreError};
+
+use crate::request::{Query, Request};
+use crate::{
+    bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner, policies,
+    run_name, show, status, try_policies,
+};
+
+/// Where questions about runs are answered.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// The home of the run that this process executes, if it executes one.
+    pub home: Option<Arc<str>>,
+    /// That run.
+    pub run: Option<RunId>,
+    /// What a command that is to be typed needs to find the same store.
+    pub option: String,
+    /// Another process has the store open and does not answer: this is what the file says.
+    pub silent: Option<SilentOwner>,
+}
+
+/// A process that has the store open and does not answer.
+#[derive(Clone, Copy, Debug)]
+pub struct SilentOwner {
+    pub process: Option<u32>,
+    /// Somebody has stopped it.
+    pub is_stopped: bool,
+}
+
+impl SilentOwner {
+    /// What that means for every run of the store.
+    pub fn sentence(self) -> String {
+        let process = self.process.map_or_else(|| "A process".to_owned(), |id| format!("Process {id}"));
+        if self.is_stopped {
+            format!(
+                "{process} has the store open and is stopped (Ctrl-Z, SIGSTOP): no run continues until it does."
+            )
+        } else {
+            format!("{process} has the store open and does not answer: what it is doing now is not known.")
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceError {
+    /// In a sentence: what is wrong, and what to do. Nothing was changed.
+    Refused(String),
+    /// In a sentence: the store is busy, full or out of reach. Nothing was changed, and the same may succeed later.
+    Unavailable(String),
+    /// The engine has stopped, and may or may not have done it.
+    Stopped,
+}
+
+impl Service {
+    /// Answers by way of a running engine.
+    pub fn handle_request(&self, handle: &Handle, asked: Request) -> Result<String, ServiceError> {
+        match asked {
+            Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
+            Request::Query(reading) => {
+                let service = self.clone();
+                handle.read(move |store, flows| service.run_query(store, flows, &reading))?
+            }
+            Request::Change(change) => {
+                let done = change_run::change_run(self, handle, change)?;
+                to_json(&done)
+            }
+            Request::Policies(wish) => change_policies::change_policies(handle, wish),
+            Request::Bulk(wish) => bulk::change_bulk(self, handle, wish),
+        }
+    }
+
+    /// Answers what changes nothing, from the store alone.
+    pub fn run_query(
+        &self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        reading: &Query,
+    ) -> Result<String, ServiceError> {
+        catch_panic(|| match reading {
+            Query::Owner => to_json(&std::process::id()),
+            Query::Executing => to_json(&owner::owner(self, store, flows)?),
+            Query::Key { flow, key, input, on_duplicate } => {
+                to_json(&owner::of_key(self, store, flows, (flow, key), input, *on_duplicate)?)
+            }
+            Query::Status => to_json(&status::status(self, store, flows)?),
+            Query::Runs(wanted) => to_json(&list::list(self, store, flows, wanted)?),
+            Query::Show { run } => to_json(&show::show(self, store, flows, run)?),
+            Query::Explain { run } => {
+                let explained = explain::of_name(self, store, flows, run)?;
+                to_json(&explained.document(&self.option))
+            }
+            Query::ExplainPage { run, columns } => {
+                let explained = explain::of_name(self, store, flows, run)?;
+                let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
+                to_json(&match explained.continue_command() {
+                    Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
+                    None => page,
+                })
+            }
+            Query::History { run, after, limit } => {
+                to_json(&history::history(store, flows, run, *after, *limit)?)
+            }
+            Query::Logs { run, step } => to_json(&logs::logs(self, store, flows, run, step.as_deref())?),
+            Query::Policies => to_json(&policies::list(store)?),
+            Query::Policy { name } => to_json(&policies::show(store, name)?),
+            Query::Kept { names } => to_json(&policies::kept(store, names)?),
+            Query::Audit { name, before, limit } => {
+                to_json(&policies::audit(store, name.as_deref(), *before, *limit)?)
+            }
+            Query::Trial(of) => to_json(&try_policies::by_store(store, of.clone())?),
+            Query::Errors(wanted) => to_json(&errors::list(store, wanted)?),
+            Query::ErrorGroup { group } => to_json(&errors::show(store, group)?),
+            Query::Names { first, second } => to_json(&run_name::is_run(store, flows, first, second)?),
+            Query::Bulks { open_only, limit } => to_json(&bulk::list(store, *open_only, *limit)?),
+            Query::Bulk { bulk } => to_json(&bulk::show(self, store, bulk)?),
+            Query::BulkTargets { bulk, from, limit } => {
+                to_json(&bulk::targets(store, flows, bulk, *from, *limit)?)
+            }
+        })
+    }
+
+    /// The homes that this process drives.
+    pub(crate) fn homes(&self) -> Homes {
+        Homes::of(self.home.clone())
+    }
+
+    /// The command that goes on with a run that is idle, or works for one below it that is.
+    pub(crate) fn continue_command(
+        &self,
+        store: &mut dyn Store,
+        run: &Run,
+        below: &[Run],
+    ) -> Result<Option<String>, ServiceError> {
+        // Whoever has the store open may execute it.
+        if self.silent.is_some() {
+            return Ok(None);
+        }
+        let homes = self.homes();
+        if !below.iter().chain([run]).any(|run| is_idle(run, &homes)) {
+            return Ok(None);
+        }
+        let root = family::root(store, run)?;
+        Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
+    }
+}
+
+/// A fault of ours in a question must not take the engine with it.
+fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<String, ServiceError> {
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        Err(ServiceError::refused("the question ran into a fault of Unstuck's own; please report it"))
+    })
+}
+
+impl ServiceError {
+    pub fn refused(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::Refused(sentence.into())
+    }
+}
+
+impl From<EngineError> for ServiceError {
+    fn from(error: EngineError) -> ServiceError {
+        match error {
+            EngineError::Stopped => ServiceError::Stopped,
+            EngineError::Store(error) => error.into(),
+            EngineError::Busy => ServiceError::Unavailable(error.to_string()),
+            error => ServiceError::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> ServiceError {
+        let sentence = error.to_string();
+        if error.is_transient() {
+            ServiceError::Unavailable(sentence)
+        } else {
+            ServiceError::Refused(sentence)
+        }
+    }
+}
+
+pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
+    serde_json::to_string(answer)
+        .map_err(|error| ServiceError::Refused(format!("the answer cannot be written as JSON: {error}")))
+}
+
+/// The text of a payload, wherever it is.
+pub fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
+    match payload {
+        Payload::Inline(json) => json.clone(),
+        Payload::Stored(id) => {
+            let found = store.payloads(&[*id]).map(|mut found| found.pop().flatten());
+            match found {
+                Ok(found) => found.unwrap_or_default(),
+                // Shown in its place: null would be taken for a value.
+                Err(error) => Json::of(&serde_json::json!({ "damaged": error.to_string() })),
+            }
+        }
+    }
+}
+
+/// The time on the wall.
+pub fn now() -> Time {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,236 @@
+//! Runs that are set aside, as they are shown: why, and what to do.
+
+use std::sync::Arc;
+
+use unstuck_api as api;
+use unstuck_core::explain::{Explanation, Next, Possible};
+use unstuck_core::model::run::{Origin, Run};
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::flow_unusable;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_store::contract::{Store, StoreError};
+
+/// Why nothing is decided about a run, if so: the engine has set it aside, or its flow cannot be used. A run that has ended
+/// needs neither.
+pub fn set_aside(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: &Run,
+) -> Result<Option<api::SetAside>, StoreError> {
+    if run.is_final() {
+        return Ok(None);
+    }
+    if let Some(aside) = store.set_aside_record(run.id) {
+        return Ok(Some(api::SetAside {
+            since: Some(aside.since.timestamp()),
+            why: aside.why.to_string(),
+            next_try: aside.next_try.map(Time::timestamp),
+        }));
+    }
+    match flows.get(store, run.flow) {
+        Ok(_) => Ok(None),
+        Err(EngineError::Store(error)) => Err(error),
+        Err(error) => {
+            Ok(Some(api::SetAside { since: None, why: flow_unusable(&error.to_string()), next_try: None }))
+        }
+    }
+}
+
+/// The name and the version of the flow of a run, whether it can be used or not.
+pub fn flow_of(store: &mut dyn Store, run: &Run) -> Result<(Arc<str>, Arc<str>), StoreError> {
+    let record = store.flow(run.flow)?;
+    Ok(record
+        .map_or_else(|| (run.flow.to_string().into(), "?".into()), |record| (record.name, record.version)))
+}
+
+/// What there is to say of a run whose flow cannot be used.
+pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
+    Explanation {
+        run: run.id,
+        now,
+        state: run.state(),
+        is_idle: false,
+        headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
+        notes: Vec::new(),
+        happened: Vec::new(),
+        earlier: 0,
+        because: Vec::new(),
+        policies_paused: None,
+        next: Vec::new(),
+        can: can_without_flow(run),
+    }
+}
+
+/// What can be done with a run whose flow cannot be used.
+fn can_without_flow(run: &Run) -> Vec<Possible> {
+    let possible = |command: String, what: &str| Possible { command, what: what.to_owned() };
+    let show =
+        possible(format!("unstuck show {}", run.id), "shows its input, its steps and what they put out");
+    let end = match (&run.origin, run.is_final()) {
+        (_, false) => possible(
+            format!("unstuck cancel {}", run.id),
+            "ends the run for good: its attempts are void, its children are cancelled",
+        ),
+        (Origin::Root, true) => possible(
+            format!("unstuck forget {} --yes", run.id),
+            "removes the run for good, with its children, its history and its key",
+        ),
+        (Origin::Child { parent, .. } | Origin::Handler { parent, .. }, true) => {
+            possible(format!("unstuck explain {parent}"), "explains the run that this one is a part of")
+        }
+    };
+    vec![show, end]
+}
+
+/// An explanation of a run that is set aside says so first, and when it is tried again.
+pub(crate) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
+    told.headline = format!("{} is set aside: {}", told.run, aside.why);
+    told.next.clear();
+    if let Some(since) = aside.since {
+        let since = Time(since.as_millisecond());
+        let span = Millis(told.now.0.saturating_sub(since.0).max(0).unsigned_abs());
+        told.notes.push(format!("Set aside for {span}, since {since}."));
+    }
+    let next = aside.next_try.map(|at| Time(at.as_millisecond()));
+    told.next.extend(next.map(|at| Next { at: Some(at), what: "the engine tries again".to_owned() }));
+}
+
+#[cfg(test)]
+mod tests {
+    use unstuck_core::command::OnDuplicate;
+    use unstuck_core::event::Actor;
+    use unstuck_core::json::Json;
+    use unstuck_core::time::Time;
+    use unstuck_engine::engine::{Engine, Settings};
+    use unstuck_engine::request::StartRun;
+    use unstuck_engine::runtime::Runtime;
+    use unstuck_store::contract::SetAside;
+    use unstuck_store::memory::MemoryStore;
+
+    use super::*;
+    use crate::request::{Query, Request, RunOperation, RunRequest, RunsQuery};
+    use crate::service::Service;
+
+    /// A store with a run that waits, whose flow does not compile any more.
+    fn unusable() -> (MemoryStore, Flows) {
+        let compile = |_: &_| Err("step `w` has no field `wait`".to_owned());
+        let mut engine = Engine::new(MemoryStore::new(), Box::new(compile), Settings::default()).unwrap();
+        let file = "flow: nightly\nsteps:\n  - {id: w, wait: 60s}\n";
+        for flow in unstuck_flow::load(file, "test.yaml", "", &|_| false).expect("a good file").flows {
+            engine.put_flow(flow).expect("kept");
+        }
+        let start = StartRun {
+            flow: "nightly".into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::Engine,
+        };
+        engine.submit(unstuck_engine::request::Request::Start { ticket: 1, start });
+        engine.step(Time(1_800_000_000_000));
+        (engine.into_store(), Flows::new(Box::new(compile)))
+    }
+
+    #[test]
+    fn runs_show_and_explain_say_that_a_run_is_set_aside_and_why() {
+        let (mut store, mut flows) = unusable();
+        let service = Service::default();
+        let wanted = RunsQuery { limit: 9, ..RunsQuery::default() };
+        let page = service.run_query(&mut store, &mut flows, &Query::Runs(wanted)).expect("lists");
+        let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
+        let explained = service.run_query(&mut store, &mut flows, &explain).expect("explains");
+        let show = Query::Show { run: "@latest".into() };
+        let shown = service.run_query(&mut store, &mut flows, &show).expect("shows");
+        for text in [&page, &explained, &shown] {
+            let text = text.replace("\\n", " ");
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let text = words.join(" ");
+            assert!(text.contains("step `w` has no field `wait`"), "{text}");
+            assert!(text.contains("Use the version of Unstuck that loaded this flow"), "{text}");
+        }
+        assert!(page.contains("\"flow\":\"nightly\""), "{page}");
+        assert!(explained.contains("is set aside: "), "{explained}");
+        for command in ["unstuck cancel run_", "unstuck show run_"] {
+            assert!(explained.contains(command), "{explained}");
+        }
+        assert!(shown.contains("\"id\":\"w\",\"state\":\"waiting\""), "{shown}");
+    }
+
+    /// What `explain` offers is done as it is printed: the run is cancelled, then forgotten.
+    #[test]
+    fn a_run_whose_flow_cannot_be_used_is_cancelled_and_forgotten_as_explain_says() {
+        let (store, _) = unusable();
+        let compile = |_: &_| Err("step `w` has no field `wait`".to_owned());
+        let engine = Engine::new(store, Box::new(compile), Settings::default()).unwrap();
+        let runtime = Runtime::start(engine, Vec::new(), None);
+        let (service, handle) = (Service::default(), runtime.handle());
+        let explain = || Request::Query(Query::ExplainPage { run: "@latest".into(), columns: None });
+        let change = |what| {
+            let change = RunRequest { run: "@latest".into(), by: "ada".into(), what };
+            service.handle_request(&handle, Request::Change(change))
+        };
+        let refused = change(RunOperation::Forget).expect_err("it has not ended");
+        assert!(format!("{refused:?}").contains("cancel"), "{refused:?}");
+        assert!(
+            service.handle_request(&handle, explain()).expect("explains").contains("unstuck cancel run_")
+        );
+        let cancelled = change(RunOperation::Cancel { reason: None }).expect("cancels");
+        assert!(cancelled.contains("\"state\":\"cancelled\""), "{cancelled}");
+        let page = service.handle_request(&handle, explain()).expect("explains");
+        assert!(page.contains("--yes") && page.contains("unstuck forget run_"), "{page}");
+        let forgotten = change(RunOperation::Forget).expect("forgets");
+        assert!(forgotten.starts_with("{\"forgotten\":[\"run_"), "{forgotten}");
+    }
+
+    /// `setAside` is the same object in the documents of `runs`, `show` and `explain`.
+    #[test]
+    fn set_aside_is_in_the_documents_of_runs_show_and_explain_with_since_and_why() {
+        let (mut store, _) = unusable();
+        let mut flows = crate::flows::flows_for_reading();
+        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
+        let (since, next_try) = (Time(1_800_000_000_000), Some(Time(1_800_000_060_000)));
+        let service = Service::default();
+        let mut read = |store: &mut MemoryStore| {
+            let wanted = Query::Runs(RunsQuery { limit: 9, ..RunsQuery::default() });
+            let readings =
+                [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
+            let [runs, show, explain] = readings.map(|reading| {
+                let text = service.run_query(store, &mut flows, &reading).expect("reads");
+                serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+            });
+            [runs["runs"][0].clone(), show["run"].clone(), explain]
+        };
+        for document in read(&mut store) {
+            assert_eq!(document.get("setAside"), None, "{document}");
+        }
+        store.set_aside(run.id, SetAside { since, why: "a bug".into(), next_try });
+        for document in read(&mut store) {
+            let wanted = serde_json::json!({
+                "since": "2027-01-15T08:00:00Z", "why": "a bug", "nextTry": "2027-01-15T08:01:00Z",
+            });
+            assert_eq!(document["setAside"], wanted, "{document}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_the_engine_has_set_aside_says_why_with_its_flow() {
+        let (mut store, _) = unusable();
+        let mut flows = crate::flows::flows_for_reading();
+        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
+        let why = "deciding about it failed 3 times (a bug). Please report this".into();
+        store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
+        let service = Service::default();
+        for reading in [
+            Query::ExplainPage { run: run.id.to_string(), columns: None },
+            Query::Show { run: run.id.to_string() },
+        ] {
+            let text =
+                service.run_query(&mut store, &mut flows, &reading).expect("reads").replace("\\n", " ");
+            assert!(text.contains("deciding about it failed 3 times"), "{text}");
+        }
+    }
+}

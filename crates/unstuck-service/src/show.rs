@@ -1,0 +1,98 @@
+//! The run document.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use unstuck_api as api;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Payload;
+use unstuck_core::model::run::{Failing, Phase, RunState};
+use unstuck_engine::document::{open_error, run_document};
+use unstuck_engine::flows::{Flows, outline};
+use unstuck_engine::request::EngineError;
+use unstuck_store::contract::Store;
+
+use crate::service::{Service, ServiceError, payload_of};
+use crate::{explain, family, policies, run_name, set_aside};
+
+/// So many runs below it are looked at.
+const LOOKED_AT: usize = 1_000;
+
+/// A run, and whether somebody has to do something for it to go on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunView {
+    /// The run document.
+    pub run: Box<RawValue>,
+    /// The command that goes on with it, where nobody executes its steps.
+    pub go_on: Option<String>,
+}
+
+pub(crate) fn show(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    name: &str,
+) -> Result<RunView, ServiceError> {
+    let id = run_name::find_run(store, flows, name)?;
+    let (run, go_on) = with_go_on(service, store, flows, id)?;
+    Ok(RunView { run, go_on })
+}
+
+/// The document of a run, as JSON.
+pub fn document(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<Box<RawValue>, ServiceError> {
+    with_go_on(service, store, flows, run).map(|(document, _)| document)
+}
+
+fn with_go_on(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+) -> Result<(Box<RawValue>, Option<String>), ServiceError> {
+    let (run, history) = explain::stored(store, run)?;
+    let set_aside = set_aside::set_aside(store, flows, &run)?;
+    // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
+    let (flow, history) = match flows.get(store, run.flow) {
+        Ok(flow) => (flow, history),
+        Err(EngineError::Store(error)) => return Err(error.into()),
+        Err(_) => (Arc::new(outline(store, &run)?), Vec::new()),
+    };
+    // A run in error may have a child that a policy resumes.
+    let below = match run.state() {
+        RunState::Error => family::under_way(store, run.clone(), LOOKED_AT)?,
+        _ => Vec::new(),
+    };
+    let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &below)? };
+    let mut document =
+        run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+    if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
+        handler.error = handler_error(store, flows, failing)?;
+    }
+    document.set_aside = set_aside;
+    if document.next_auto_resume.is_some() {
+        document.policies_paused = policies::paused(store)?;
+    }
+    document.idle = go_on.is_some();
+    document.go_on.clone_from(&go_on);
+    serde_json::value::to_raw_value(&document)
+        .map(|document| (document, go_on))
+        .map_err(|error| ServiceError::Refused(format!("{} cannot be written as JSON: {error}", run.id)))
+}
+
+/// What is wrong with the handler of a failing run, which that run does not know.
+fn handler_error(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    failing: &Failing,
+) -> Result<Option<api::Error>, ServiceError> {
+    let Some(id) = failing.handler.as_ref().and_then(|handler| handler.run) else { return Ok(None) };
+    let Some(run) = store.run(id)? else { return Ok(None) };
+    Ok(flows.get(store, run.flow).ok().and_then(|flow| open_error(&run, &flow)))
+}

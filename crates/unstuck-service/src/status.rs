@@ -1,0 +1,180 @@
+//! What needs a person, who executes, what comes next, and how many runs there are. Only what is not final is looked at, and
+//! what was started lately is counted.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use unstuck_api::PoliciesPaused;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
+use unstuck_core::time::Time;
+use unstuck_engine::flows::Flows;
+use unstuck_store::contract::{Due, RunFilter, Store};
+
+use crate::list::cause;
+use crate::owner::{self, OwnerView};
+use crate::service::{Service, ServiceError};
+use crate::{family, policies, set_aside};
+
+/// Final runs are counted that were started in so many milliseconds.
+const LATELY: i64 = 24 * 60 * 60 * 1_000;
+/// So many runs that are not final are looked at.
+const LOOKED_AT: usize = 1_000;
+/// So many of each kind are told.
+const TOLD: usize = 10;
+/// So many timers are looked at for what comes next.
+const TIMERS: usize = 100;
+
+/// How a store is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusView {
+    pub at: Timestamp,
+    /// The runs in which a person is needed, newest first; the first ones.
+    pub needs_person: Vec<NeedsPerson>,
+    /// How many there are.
+    pub needs_person_count: usize,
+    /// Who has the store open and executes a run.
+    pub executes: Option<OwnerView>,
+    /// The commands that continue runs which no process is executing; the first ones.
+    pub idle: Vec<String>,
+    /// How many such runs there are.
+    pub idle_count: usize,
+    /// In which states they are, as they are counted in `open`.
+    #[serde(default)]
+    pub idle_states: BTreeMap<String, u64>,
+    /// Why nothing resumes automatically, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies_paused: Option<PoliciesPaused>,
+    /// What comes next, in order of time; the first of it.
+    pub next: Vec<UpcomingView>,
+    /// Runs that are not final, by state.
+    pub open: BTreeMap<String, u64>,
+    /// Runs that were started in the last 24 hours and are final, by state.
+    pub ended: BTreeMap<String, u64>,
+    /// Whether there are more open runs than were looked at.
+    pub more: bool,
+}
+
+/// A run that somebody has to do something about.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NeedsPerson {
+    pub run: String,
+    pub flow: String,
+    pub key: Option<String>,
+    pub state: String,
+    pub since: Timestamp,
+    pub cause: Option<String>,
+}
+
+/// Something that happens by itself.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpcomingView {
+    pub at: Timestamp,
+    pub run: String,
+    pub what: String,
+}
+
+pub(crate) fn status(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+) -> Result<StatusView, ServiceError> {
+    let now = crate::service::now();
+    let not_final = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
+    let open = store.list(&RunFilter { states: not_final, ..RunFilter::default() }, None, LOOKED_AT + 1)?;
+    let mut status = StatusView {
+        at: now.timestamp(),
+        needs_person: Vec::new(),
+        needs_person_count: 0,
+        executes: if service.home.is_some() { Some(owner::owner(service, store, flows)?) } else { None },
+        idle: Vec::new(),
+        idle_count: 0,
+        idle_states: BTreeMap::new(),
+        next: comes_next(store, flows)?,
+        policies_paused: policies::paused(store)?,
+        open: BTreeMap::new(),
+        ended: BTreeMap::new(),
+        more: open.len() > LOOKED_AT,
+    };
+    for run in open.iter().take(LOOKED_AT) {
+        if family::needs_a_person(run) {
+            status.needs_person_count += 1;
+            if status.needs_person.len() < TOLD {
+                let told = needs_person(store, run)?;
+                status.needs_person.push(told);
+            }
+        }
+        // A part of a run is continued with the whole.
+        let is_continued =
+            run.origin.parent().is_none() && set_aside::set_aside(store, flows, run)?.is_none();
+        let go_on = if is_continued { service.continue_command(store, run, &[])? } else { None };
+        if go_on.is_some() {
+            status.idle_count += 1;
+            *status.idle_states.entry(run.state().word().to_owned()).or_default() += 1;
+        }
+        status.idle.extend(go_on.filter(|_| status.idle.len() < TOLD));
+    }
+    for (state, count) in store.count_runs(Time(now.0.saturating_sub(LATELY)))? {
+        let counts = if state.is_final() { &mut status.ended } else { &mut status.open };
+        counts.insert(state.word().to_owned(), count);
+    }
+    Ok(status)
+}
+
+fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, ServiceError> {
+    Ok(NeedsPerson {
+        run: run.id.to_string(),
+        flow: set_aside::flow_of(store, run)?.0.to_string(),
+        key: run.key.as_deref().map(str::to_owned),
+        state: run.state().word().to_owned(),
+        since: run.updated_at.timestamp(),
+        cause: cause(run),
+    })
+}
+
+/// The first timers that do something a person looks forward to; limits of what is under way are none.
+fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<UpcomingView>, ServiceError> {
+    let mut next = Vec::new();
+    let is_paused = store.policy_switch()?.paused().is_some();
+    for due in store.timers(None, TIMERS)? {
+        if next.len() == TOLD {
+            break;
+        }
+        let Some(run) = store.run(due.run)? else { continue };
+        let Ok(flow) = flows.get(store, run.flow) else { continue };
+        let name = |unit: UnitRef| match unit.item {
+            Some(item) => format!("`{}[{item}]`", flow.step(unit.step).id),
+            None => format!("`{}`", flow.step(unit.step).id),
+        };
+        if let Some(what) = what(&run, &due, is_paused, &name) {
+            let at = due.due.timestamp();
+            next.push(UpcomingView {
+                at,
+                run: run.id.to_string(),
+                what: format!("{what} (flow `{}`)", flow.name),
+            });
+        }
+    }
+    Ok(next)
+}
+
+fn what(run: &Run, due: &Due, is_paused: bool, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
+    let Some(unit) = due.unit else { return Some("its deadline passes".to_owned()) };
+    let step = name(unit);
+    match &run.unit(unit)?.state {
+        UnitState::Error { resume: Some(resume), .. } => {
+            let once = if is_paused { " once unpaused" } else { "" };
+            Some(format!("policy `{}` resumes {step}{once}", resume.policy.name))
+        }
+        UnitState::Waiting(Waiting::Again { .. }) => Some(format!("{step} is tried again")),
+        UnitState::Waiting(Waiting::Timer { .. }) => Some(format!("the wait of {step} is over")),
+        UnitState::Waiting(Waiting::Signal { name, .. }) => {
+            Some(format!("{step} stops waiting for signal `{name}`"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,199 @@
+//! Asking about the runs of a store: its owner if there is one, else the store itself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use unstuck_engine::engine::{Engine, Settings};
+use unstuck_engine::executor::process::ProcessExecutor;
+use unstuck_engine::runtime::Runtime;
+use unstuck_sqlite::{SqliteStore, release_reserve};
+use unstuck_store::contract::StoreError;
+
+use crate::access::engine;
+use crate::access::location::StoreLocation;
+use crate::access::socket::{self, SocketError};
+use crate::access::user;
+use crate::error::CommandError;
+use crate::view::json_text;
+use crate::view::output::Output;
+use unstuck_service::flows::{compile_flow, flows_for_reading};
+use unstuck_service::request::{
+    BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
+    RunRequest,
+};
+use unstuck_service::{Service, ServiceError, SilentOwner};
+
+/// Another command has the store open for a moment; a run that ends waits for its processes.
+const PATIENCE: Duration = Duration::from_secs(15);
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// An answer, as JSON.
+pub(crate) struct Answer(String);
+
+impl Answer {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
+        serde_json::from_str(&self.0).map_err(|error| {
+            CommandError::new(format!(
+                "the answer is not understood ({error}); is another version of unstuck running?"
+            ))
+        })
+    }
+
+    /// Laid out for reading.
+    pub(crate) fn pretty(&self) -> String {
+        json_text::pretty(&self.0)
+    }
+}
+
+impl StoreLocation {
+    /// Asks for something that changes nothing.
+    pub(crate) fn read(&self, reading: Query) -> Result<Answer, CommandError> {
+        self.ask(&Request::Query(reading))
+    }
+
+    /// Asks something of a run.
+    pub(crate) fn change(&self, run: &str, what: RunOperation) -> Result<Answer, CommandError> {
+        self.ask(&Request::Change(RunRequest { run: run.to_owned(), by: user::user(), what }))
+    }
+
+    /// Asks something about policies.
+    pub(crate) fn change_policies(&self, what: PolicyOperation) -> Result<Answer, CommandError> {
+        // They may be there before the first run is.
+        let makes_store = matches!(what, PolicyOperation::Load { .. });
+        if makes_store && !self.has_store() {
+            self.make()?;
+        }
+        self.ask_or_make(&Request::Policies(PolicyRequest { by: user::user(), what }), makes_store)
+    }
+
+    /// Asks something about bulk actions.
+    pub(crate) fn change_bulk(&self, what: BulkOperation) -> Result<Answer, CommandError> {
+        self.ask(&Request::Bulk(BulkRequest { by: user::user(), what }))
+    }
+
+    fn ask(&self, asked: &Request) -> Result<Answer, CommandError> {
+        self.ask_or_make(asked, false)
+    }
+
+    fn ask_or_make(&self, asked: &Request, makes_store: bool) -> Result<Answer, CommandError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if !makes_store && !self.has_store() {
+                return Err(self.no_store());
+            }
+            match socket::ask(&self.directory, &self.option, asked) {
+                Ok(json) => return Ok(Answer(json)),
+                Err(SocketError::Silent(sentence, process)) if let Request::Query(reading) = asked => {
+                    return self.beside(reading, &sentence, process, false).map(Answer);
+                }
+                Err(SocketError::Stopped(sentence, process)) if let Request::Query(reading) = asked => {
+                    return self.beside(reading, &sentence, process, true).map(Answer);
+                }
+                Err(SocketError::Silent(sentence, _)) => return Err(CommandError::Unknown(sentence)),
+                Err(SocketError::Stopped(sentence, _)) => {
+                    return Err(CommandError::Unavailable(format!("nothing was changed: {sentence}")));
+                }
+                Err(unheard @ (SocketError::Refused(_) | SocketError::Unavailable(_))) => {
+                    return Err(unheard.into());
+                }
+                Err(SocketError::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
+                Err(SocketError::Busy) if Instant::now() >= until => return Err(SocketError::Busy.into()),
+                Err(SocketError::Busy) => {
+                    thread::sleep(BETWEEN);
+                    continue;
+                }
+                // Nobody has the store, or it is about to change hands.
+                Err(SocketError::Nobody | SocketError::HungUp) => {}
+            }
+            match self.open(asked, engine::settings(None)?) {
+                Ok(opened) => return self.alone(opened, asked).map(Answer),
+                Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
+                // To forget makes room, and there is some in reserve for it.
+                Err(StoreError::Full(_)) if is_forget(asked) && release_reserve(&self.directory) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads what is in the file, beside an owner that does not answer.
+    fn beside(
+        &self,
+        reading: &Query,
+        why: &str,
+        process: Option<u32>,
+        is_stopped: bool,
+    ) -> Result<String, CommandError> {
+        Output::stderr().line(&format!("note: {why}. This is what the file of the store says."));
+        let silent = Some(SilentOwner { process, is_stopped });
+        let service = Service { option: self.option.clone(), silent, ..Service::default() };
+        let mut store = SqliteStore::open_beside(&self.directory)?;
+        service.run_query(&mut store, &mut flows_for_reading(), reading).map_err(CommandError::from)
+    }
+
+    /// Opens a store that nobody has. A full or read-only disk is no hindrance to who only reads.
+    fn open(&self, asked: &Request, settings: Settings) -> Result<Opened, StoreError> {
+        let is_reading = matches!(asked, Request::Query(_));
+        if is_reading && !unstuck_sqlite::is_writable(&self.directory) {
+            let store = SqliteStore::open_for_reading(&self.directory)?;
+            return Ok(Opened::ForReading(Box::new(store)));
+        }
+        let store = match SqliteStore::open(&self.directory) {
+            Err(StoreError::Full(_)) if is_reading => SqliteStore::open_for_reading(&self.directory)?,
+            opened => opened?,
+        };
+        if is_reading {
+            return Ok(Opened::ForReading(Box::new(store)));
+        }
+        // It is there for one answer, which should not wait for a line of batches about other runs.
+        let settings = Settings { max_outstanding: 2, ..settings };
+        Engine::new(store, compile_flow(), settings).map(|engine| Opened::WithEngine(Box::new(engine)))
+    }
+
+    /// Answers from a store that nobody else has.
+    fn alone(&self, opened: Opened, asked: &Request) -> Result<String, CommandError> {
+        let service = Service { option: self.option.clone(), ..Service::default() };
+        let answer = match (opened, asked) {
+            (Opened::ForReading(mut store), Request::Query(reading)) => {
+                service.run_query(&mut *store, &mut flows_for_reading(), reading)
+            }
+            (Opened::WithEngine(engine), asked) => {
+                // It executes nothing, and ends what processes of an engine that was killed are left.
+                let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);
+                service.handle_request(&runtime.handle(), asked.clone())
+            }
+            (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
+                Err(ServiceError::refused("the store was opened for reading alone"))
+            }
+        };
+        answer.map_err(CommandError::from)
+    }
+}
+
+/// A store that nobody else has.
+enum Opened {
+    ForReading(Box<SqliteStore>),
+    WithEngine(Box<Engine<SqliteStore>>),
+}
+
+fn is_forget(asked: &Request) -> bool {
+    match asked {
+        Request::Change(change) => matches!(change.what, RunOperation::Forget),
+        Request::Bulk(wish) => {
+            matches!(&wish.what, BulkOperation::Begin(begin) if matches!(begin.action, BulkVerb::Forget))
+        }
+        Request::Query(_) | Request::Policies(_) => false,
+    }
+}
+
+fn unknown_outcome(asked: &Request) -> CommandError {
+    let command = match asked {
+        Request::Change(change) => format!("unstuck history {}", change.run),
+        Request::Policies(_) => "unstuck policy audit".to_owned(),
+        Request::Bulk(_) => "unstuck bulk list".to_owned(),
+        Request::Query(_) => "unstuck runs".to_owned(),
+    };
+    CommandError::Unknown(format!(
+        "the process that had the store open went away before it answered; `{command}` tells whether it was done"
+    ))
+}

@@ -1,0 +1,133 @@
+//! Where the store is: as the command line says, else the environment, else a folder of the user's.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use unstuck_store::contract::StoreError;
+
+use crate::error::{CommandError, plain};
+use crate::view::text;
+
+/// The variable that names the folder of the store.
+const VARIABLE: &str = "UNSTUCK_STORE";
+
+/// Which store a command is about.
+#[derive(clap::Args)]
+pub(crate) struct StoreArgument {
+    /// The folder of the store. [default: $`UNSTUCK_STORE`, else `unstuck` in the user's folder for data]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::DirPath)]
+    store: Option<PathBuf>,
+}
+
+/// The folder of a store, whether there is one or not.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreLocation {
+    pub(crate) directory: PathBuf,
+    /// What a command that is to be typed needs to find the same store: ` --store PATH`, or nothing.
+    pub(crate) option: String,
+}
+
+impl StoreArgument {
+    /// Whether the command line names one.
+    pub(crate) fn is_given(&self) -> bool {
+        self.store.is_some()
+    }
+
+    pub(crate) fn place(&self) -> Result<StoreLocation, CommandError> {
+        if let Some(given) = &self.store {
+            let directory = absolute(given);
+            let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
+            return StoreLocation { directory, option }.checked();
+        }
+        let directory = default_directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+            .ok_or_else(|| {
+                CommandError::new(format!(
+                    "there is no folder to keep the store in, for HOME is not set; name one with --store PATH or {VARIABLE}"
+                ))
+            })?;
+        StoreLocation { directory: absolute(&directory), option: String::new() }.checked()
+    }
+}
+
+impl StoreLocation {
+    /// Refuses what belongs to another user: it could execute its commands as this one.
+    fn checked(self) -> Result<StoreLocation, CommandError> {
+        match unstuck_sqlite::check_access(&self.directory) {
+            Ok(()) => Ok(self),
+            // Nothing has stopped: nothing was begun.
+            Err(StoreError::Broken(what)) => Err(CommandError::new(what)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether there is a store.
+    pub(crate) fn has_store(&self) -> bool {
+        unstuck_sqlite::has_store(&self.directory)
+    }
+
+    /// That there is none, and what makes one.
+    pub(crate) fn no_store(&self) -> CommandError {
+        CommandError::new(format!(
+            "there is no store at {}; `unstuck run` makes one, and --store or {VARIABLE} names another",
+            self.directory.display()
+        ))
+    }
+
+    /// Makes the folder, for its owner alone: it holds what runs are given and put out.
+    pub(crate) fn make(&self) -> Result<(), CommandError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        made.map_err(|error| {
+            CommandError::new(format!(
+                "the folder {} for the store cannot be made: {}; name another with --store",
+                self.directory.display(),
+                plain(&error)
+            ))
+        })
+    }
+}
+
+/// What the environment says, else the folder for data of this platform.
+fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(given) = variable(VARIABLE) {
+        return Some(given.into());
+    }
+    let home = |below: &str| variable("HOME").map(|home| Path::new(&home).join(below));
+    let data = if cfg!(target_os = "macos") {
+        home("Library/Application Support")
+    } else {
+        // A relative path is not valid there, and is to be ignored.
+        let named = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        named.or_else(|| home(".local/share"))
+    };
+    data.map(|data| data.join("unstuck"))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn the_environment_says_where_the_store_is() {
+        let cases = [
+            ("UNSTUCK_STORE=here XDG_DATA_HOME=/data HOME=/me", Some("here")),
+            ("XDG_DATA_HOME=/data HOME=/me", Some("/data/unstuck")),
+            ("XDG_DATA_HOME=data HOME=/me", Some("/me/.local/share/unstuck")),
+            ("HOME=/me", Some("/me/.local/share/unstuck")),
+            ("", None),
+        ];
+        for (environment, wanted) in cases {
+            let variable = |name: &str| {
+                let mut set = environment.split(' ').filter_map(|set| set.split_once('='));
+                set.find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(default_directory(variable).as_deref(), wanted.map(Path::new), "{environment:?}");
+        }
+    }
+}

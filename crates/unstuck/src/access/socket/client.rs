@@ -1,0 +1,155 @@
+//! Asking whoever owns the store.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
+use crate::error::{CommandError, plain};
+use unstuck_service::request::Request;
+
+/// So long an owner may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// And so long where the file can be read instead.
+const READING_PATIENCE: Duration = Duration::from_millis(1_500);
+/// And so long where there may be a hundred thousand errors to look at.
+const LONG_PATIENCE: Duration = Duration::from_mins(10);
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SocketError {
+    /// Nobody owns the store, or not yet, or no longer: nothing was asked.
+    Nobody,
+    /// Too many ask at once: nothing was asked.
+    Busy,
+    /// The owner went away before it answered, and may or may not have done it.
+    HungUp,
+    /// In a sentence.
+    Refused(String),
+    /// In a sentence: nothing was done, and the same may succeed later.
+    Unavailable(String),
+    /// In a sentence, and which process: whoever has the store open does not answer, and may or may not do it.
+    Silent(String, Option<u32>),
+    /// In a sentence, and which process: whoever has the store open is stopped, and nothing was asked.
+    Stopped(String, Option<u32>),
+}
+
+/// What was asked changes nothing, so that it can be asked again.
+impl From<SocketError> for CommandError {
+    fn from(unheard: SocketError) -> CommandError {
+        match unheard {
+            SocketError::Refused(sentence) => CommandError::new(sentence),
+            SocketError::Unavailable(sentence)
+            | SocketError::Silent(sentence, _)
+            | SocketError::Stopped(sentence, _) => CommandError::Unavailable(sentence),
+            SocketError::Busy => {
+                CommandError::Unavailable("too many commands ask at once; try again in a moment".to_owned())
+            }
+            SocketError::Nobody | SocketError::HungUp => CommandError::Unavailable(
+                "the process that had the store open went away; try again".to_owned(),
+            ),
+        }
+    }
+}
+
+/// Asks, and gives the JSON of the answer.
+pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<String, SocketError> {
+    unstuck_sqlite::check_access(directory).map_err(|error| SocketError::Refused(error.to_string()))?;
+    let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
+        return Err(SocketError::Nobody);
+    };
+    if let Some(user) = foreign_user(&stream) {
+        return Err(SocketError::Refused(format!(
+            "a process of user {user} answers for the store {}, which is not theirs; nothing was asked",
+            directory.display()
+        )));
+    }
+    let question = SocketRequest { version: VERSION, option: option.to_owned(), request: asked.clone() };
+    let mut line = serde_json::to_vec(&question).map_err(|error| SocketError::Refused(error.to_string()))?;
+    line.push(b'\n');
+    let process = process(&stream);
+    if let Some(id) = process.filter(|id| is_stopped(*id)) {
+        return Err(SocketError::Stopped(stopped(id), process));
+    }
+    let patience = match asked {
+        _ if asked.takes_long() => LONG_PATIENCE,
+        Request::Query(_) => READING_PATIENCE,
+        Request::Change(_) | Request::Policies(_) | Request::Bulk(_) => PATIENCE,
+    };
+    let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            SocketError::Silent(silent(process, patience), process)
+        }
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => SocketError::HungUp,
+        _ => SocketError::Refused(format!(
+            "the process that has the store open cannot be asked: {}",
+            plain(&error)
+        )),
+    })?;
+    let answer: SocketReply = serde_json::from_slice(&heard).map_err(|_| SocketError::Refused(foreign()))?;
+    match answer {
+        SocketReply { busy: true, .. } => Err(SocketError::Busy),
+        SocketReply { refused: Some(sentence), unavailable: true, .. } => {
+            Err(SocketError::Unavailable(sentence))
+        }
+        SocketReply { refused: Some(sentence), .. } => Err(SocketError::Refused(sentence)),
+        SocketReply { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
+        SocketReply { .. } => Err(SocketError::Refused(foreign())),
+    }
+}
+
+fn converse(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // Whoever does not want to listen hangs up, and may have said why.
+    match stream.write_all(line) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
+        Err(_) | Ok(()) => {}
+    }
+    let mut heard = Vec::new();
+    BufReader::new(stream).take(LONGEST_ANSWER as u64).read_until(b'\n', &mut heard)?;
+    if heard.last() != Some(&b'\n') {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(heard)
+}
+
+fn silent(process: Option<u32>, patience: Duration) -> String {
+    let who = process.map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
+    let seconds = patience.as_secs_f32();
+    format!(
+        "{who} has the store open and has not answered for {seconds} seconds; look at what it is doing, or end it"
+    )
+}
+
+fn stopped(process: u32) -> String {
+    format!(
+        "process {process} has the store open and does not answer, for it is stopped (Ctrl-Z, SIGSTOP); let it continue with \
+         `kill -CONT {process}`, or end it with `kill -KILL {process}`"
+    )
+}
+
+/// Whether somebody has stopped a process, so that it cannot answer.
+fn is_stopped(process: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    // The name before it, in brackets, may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
+}
+
+fn foreign() -> String {
+    "the process that has the store open speaks another version of the protocol; use the same version of unstuck"
+        .to_owned()
+}
+
+/// The process at the other end.
+#[cfg(target_os = "linux")]
+fn process(stream: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process(_: &UnixStream) -> Option<u32> {
+    None
+}

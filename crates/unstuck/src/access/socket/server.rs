@@ -1,0 +1,210 @@
+//! Answering others, as long as this process owns the store.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use unstuck_engine::runtime::Handle;
+
+use super::{
+    LONGEST_ANSWER, LONGEST_QUESTION, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path,
+};
+use unstuck_service::{Service, ServiceError};
+
+/// So many may ask at once.
+const AT_ONCE: usize = 16;
+/// So long a question may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So long the end waits for answers that are on their way.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// A socket on which questions are answered.
+pub(crate) struct Server {
+    path: PathBuf,
+    counts: Arc<Counts>,
+}
+
+/// How many ask, and how many of them are being answered.
+#[derive(Default)]
+struct Counts {
+    asking: AtomicUsize,
+    answering: AtomicUsize,
+}
+
+impl Server {
+    /// Listens in the folder of a store that this process owns.
+    pub(crate) fn start(directory: &Path, service: Service, handle: Handle) -> io::Result<Server> {
+        let path = directory.join(NAME);
+        let made = format!("{NAME}.new");
+        let made_path = directory.join(&made);
+        // What an owner that was killed has left.
+        let _ = fs::remove_file(&made_path);
+        let listener = short_path(directory, &made, |path| UnixListener::bind(path))?;
+        fs::set_permissions(&made_path, fs::Permissions::from_mode(0o600))?;
+        // Nobody finds it before it is nobody else's to use.
+        fs::rename(&made_path, &path)?;
+        let counts = Arc::new(Counts::default());
+        let counter = counts.clone();
+        let listen = move || {
+            for stream in listener.incoming() {
+                match stream {
+                    Ok(stream) => receive(stream, &service, &handle, &counter),
+                    // Out of file descriptors, most likely: it passes.
+                    Err(_) => thread::sleep(Duration::from_millis(50)),
+                }
+            }
+        };
+        thread::Builder::new().name("unstuck-socket".to_owned()).spawn(listen)?;
+        Ok(Server { path, counts })
+    }
+
+    /// Nobody can ask any more, and who has asked gets an answer first.
+    pub(crate) fn close(self) {
+        let _ = fs::remove_file(&self.path);
+        let until = Instant::now() + LAST_ANSWERS;
+        while self.counts.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn receive(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Arc<Counts>) {
+    if let Some(user) = foreign_user(&stream) {
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+        let _ = stream.write_all(&refusal(&format!("this store is not used by user {user}")));
+        return;
+    }
+    if counts.asking.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
+        counts.asking.fetch_sub(1, Ordering::AcqRel);
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+        let _ = stream.write_all(&line_of(&SocketReply {
+            busy: true,
+            ..refused("too many ask at once; try again in a moment")
+        }));
+        return;
+    }
+    let asking = Asking(counts.clone());
+    let (service, handle) = (service.clone(), handle.clone());
+    let conversation = move || converse(stream, &service, &handle, &asking.0);
+    // A thread that cannot start hangs up, and the other end tries again.
+    let _ = thread::Builder::new().name("unstuck-answer".to_owned()).spawn(conversation);
+}
+
+/// Counts a conversation until it is over, however it ends.
+struct Asking(Arc<Counts>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Answers questions until the other end has no more, or does not behave.
+fn converse(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Counts) {
+    if stream.set_write_timeout(Some(PATIENCE)).is_err() {
+        return;
+    }
+    let mut rest = Vec::new();
+    while let Ok(Some(line)) = read_line(&mut stream, &mut rest) {
+        counts.answering.fetch_add(1, Ordering::AcqRel);
+        let answer = answer(&line, service, handle);
+        let sent = answer.is_some_and(|answer| stream.write_all(&answer).is_ok());
+        counts.answering.fetch_sub(1, Ordering::AcqRel);
+        if !sent {
+            return;
+        }
+    }
+}
+
+/// One line, without its end; `None` where there is no more, or too much. `rest` is what came after it.
+fn read_line(stream: &mut UnixStream, rest: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    let until = Instant::now() + PATIENCE;
+    let mut searched = 0;
+    let mut piece = [0; 16 << 10];
+    loop {
+        if let Some(end) = rest[searched..].iter().position(|byte| *byte == b'\n') {
+            let after = rest.split_off(searched + end + 1);
+            let mut line = std::mem::replace(rest, after);
+            line.pop();
+            return Ok(Some(line));
+        }
+        searched = rest.len();
+        if rest.len() > LONGEST_QUESTION {
+            stream.write_all(&refusal("the question is too long"))?;
+            return Ok(None);
+        }
+        let patience = until.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            return Ok(None);
+        }
+        stream.set_read_timeout(Some(patience))?;
+        match stream.read(&mut piece)? {
+            0 => return Ok(None),
+            count => rest.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+/// The answer to a line; `None` where the engine has stopped, and hanging up says so.
+fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Spoken {
+        version: u32,
+    }
+    match serde_json::from_slice(line) {
+        Ok(Spoken { version: VERSION }) => {}
+        Ok(Spoken { version }) => {
+            return Some(refusal(&format!(
+                "the question is of version {version} of the protocol, and this is version {VERSION}; use the same \
+                 version of unstuck as the process that has the store open"
+            )));
+        }
+        Err(_) => return Some(refusal("this is no question; ask with the commands of unstuck")),
+    }
+    let question: SocketRequest = match serde_json::from_slice(line) {
+        Ok(question) => question,
+        Err(error) => return Some(refusal(&format!("the question is not understood: {error}"))),
+    };
+    let service = Service { option: question.option, ..service.clone() };
+    match service.handle_request(handle, question.request) {
+        Ok(json) if json.len() + 64 > LONGEST_ANSWER => Some(refusal(&format!(
+            "the answer has {} bytes, which is too much for the socket; ask again when no process has the store open",
+            json.len()
+        ))),
+        Ok(json) => Some(match RawValue::from_string(json) {
+            Ok(json) => line_of(&SocketReply { answer: Some(json), ..SocketReply::default() }),
+            Err(error) => refusal(&error.to_string()),
+        }),
+        Err(ServiceError::Refused(sentence)) => Some(refusal(&sentence)),
+        Err(ServiceError::Unavailable(sentence)) => {
+            Some(line_of(&SocketReply { unavailable: true, ..refused(&sentence) }))
+        }
+        Err(ServiceError::Stopped) => None,
+    }
+}
+
+fn refusal(sentence: &str) -> Vec<u8> {
+    line_of(&refused(sentence))
+}
+
+fn refused(sentence: &str) -> SocketReply {
+    SocketReply { refused: Some(sentence.to_owned()), ..SocketReply::default() }
+}
+
+fn line_of(answer: &SocketReply) -> Vec<u8> {
+    let mut line = serde_json::to_vec(answer).unwrap_or_default();
+    // What came in as JSON goes out as it came; a line break in it is nothing but space.
+    for byte in line.iter_mut().filter(|byte| **byte == b'\n') {
+        *byte = b' ';
+    }
+    line.push(b'\n');
+    line
+}

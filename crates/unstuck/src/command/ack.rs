@@ -1,0 +1,67 @@
+//! `unstuck ack`: steps in error are known, and left as they are.
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::command::bulk::begin::{self, Common, More, Named, Open};
+use crate::view::changed;
+use unstuck_service::request::{BulkVerb, RunOperation};
+
+/// Acknowledge a step in error, or all of a run's: it is known, and left as it is.
+///
+/// No policy resumes it, and it is not counted among the open errors any more, until somebody resumes it.
+/// Several runs, or what they have in common, are gone through by a bulk action: see `unstuck bulk`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
+    /// the run's without it; or other runs.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    open: Open,
+
+    /// Why, for the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck ack @latest --reason 'the supplier delivers again on Monday'
+  unstuck ack run_0s86mke080000 'fetch[3]' --reason 'this file never existed'
+  unstuck ack --group err_3f2a9c1e0b44 --reason 'known, and of no harm'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let is_bulk = self.common.is_given() || self.open.is_given();
+        let (run, step) = match Named::of(self.names, &place)? {
+            Named::One { run, step } if !is_bulk => (run, step),
+            named => {
+                let more = More { open: self.open, canary: None, reason: Some(self.reason) };
+                let order = self.common.order(BulkVerb::Acknowledge, named.runs()?, more);
+                return begin::execute(&place, order, format);
+            }
+        };
+        let (done, already) = match &step {
+            Some(step) => {
+                (format!("`{step}` is acknowledged."), format!("`{step}` was acknowledged already."))
+            }
+            None => (
+                "Every step in error is acknowledged.".to_owned(),
+                "Every step in error was acknowledged already.".to_owned(),
+            ),
+        };
+        let answer = place.change(&run, RunOperation::Acknowledge { step, reason: self.reason })?;
+        changed::tell(&answer, format, &done, &already)
+    }
+}

@@ -1,0 +1,240 @@
+//! Beginning a bulk action: what commands about runs do when they are about more than one.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use clap::CommandFactory as _;
+use unstuck_core::model::run::RunState;
+
+use super::{page, watch};
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreLocation;
+use crate::error::CommandError;
+use crate::view::changed;
+use crate::view::output::Output;
+use crate::view::style;
+use crate::view::text;
+use unstuck_service::bulk::BulkBegunView;
+use unstuck_service::request::{BulkOperation, BulkVerb, NewBulk, Query};
+
+/// What runs have in common, and how they are gone through.
+#[derive(clap::Args)]
+pub(crate) struct Common {
+    /// What has an error of this group, or the beginning of its name; `unstuck errors` lists them.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
+    /// What belongs to runs of this flow.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// What belongs to runs in this state, or with a step that is held or in error.
+    #[arg(long, value_parser = crate::command::runs::state_parser())]
+    state: Option<RunState>,
+
+    /// What belongs to runs whose flow has this label; give it again for another that it must have too.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::label)]
+    label: Vec<(String, String)>,
+
+    /// So many targets a second at most. [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: Option<u32>,
+
+    /// At most so many targets, the oldest of those that are selected.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max: Option<u64>,
+
+    /// Tell what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which of what is open.
+#[derive(clap::Args, Default)]
+pub(crate) struct Open {
+    /// What is in error and this policy would resume later.
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// Only what needs a person: errors that no policy resumes and nobody has acknowledged, and held steps where the
+    /// command is for those too.
+    #[arg(long)]
+    needs_person: bool,
+
+    /// Errors that somebody has acknowledged, too.
+    #[arg(long, conflicts_with = "needs_person")]
+    include_acknowledged: bool,
+}
+
+/// What else an order says.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) open: Open,
+    pub(crate) canary: Option<u32>,
+    pub(crate) reason: Option<String>,
+}
+
+/// What a command names: one run and perhaps its step, or several runs, or none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    One { run: String, step: Option<String> },
+    Several(Vec<String>),
+}
+
+impl Named {
+    /// A second name is a step of the first, or another run, whichever there is.
+    pub(crate) fn of(mut names: Vec<String>, place: &StoreLocation) -> Result<Named, CommandError> {
+        let looks_like_run =
+            |name: &String| name.starts_with("run_") || name == unstuck_service::run_name::LATEST;
+        Ok(match names.as_slice() {
+            [_] => Named::One { run: names.remove(0), step: None },
+            [first, second] if !looks_like_run(second) => {
+                let asked = Query::Names { first: first.clone(), second: second.clone() };
+                if place.read(asked)?.read()? {
+                    Named::Several(names)
+                } else {
+                    Named::One { run: names.remove(0), step: names.pop() }
+                }
+            }
+            _ => Named::Several(names),
+        })
+    }
+
+    /// The runs, where no step is named.
+    pub(crate) fn runs(self) -> Result<Vec<String>, CommandError> {
+        match self {
+            Named::One { run, step: None } => Ok(vec![run]),
+            Named::One { run, step: Some(step) } => Err(CommandError::new(format!(
+                "`{step}` is a step of {run}: a bulk action is about runs, each by its id, as `run_...`, or its key"
+            ))),
+            Named::Several(runs) => Ok(runs),
+        }
+    }
+}
+
+impl Common {
+    /// Whether it takes a bulk action to do this.
+    pub(crate) fn is_given(&self) -> bool {
+        let is_said = self.group.is_some() || self.flow.is_some() || self.state.is_some();
+        let is_said = is_said || !self.label.is_empty();
+        is_said || self.rate.is_some() || self.max.is_some() || self.dry_run
+    }
+
+    /// The order.
+    pub(crate) fn order(self, action: BulkVerb, runs: Vec<String>, more: More) -> NewBulk {
+        let Common { group, flow, state, label: labels, rate, max, dry_run } = self;
+        let More { open: Open { policy, needs_person, include_acknowledged }, canary, reason } = more;
+        NewBulk {
+            action,
+            runs,
+            group,
+            flow,
+            policy,
+            state,
+            include_acknowledged,
+            needs_person,
+            labels,
+            max,
+            rate,
+            canary,
+            reason,
+            dry_run,
+        }
+    }
+}
+
+impl Open {
+    /// Whether it takes a bulk action to do this.
+    pub(crate) fn is_given(&self) -> bool {
+        self.policy.is_some() || self.needs_person || self.include_acknowledged
+    }
+
+    /// Only what needs a person.
+    pub(crate) fn needing_person(needs_person: bool) -> Open {
+        Open { needs_person, ..Open::default() }
+    }
+}
+
+/// Ends the process as whatever is missing on a command line does: in a sentence, with how the command is used.
+pub(crate) fn misused(command: &str, sentence: &str) -> ! {
+    let mut all = crate::Arguments::command();
+    // So that its usage begins with the name of the program.
+    all.build();
+    let kind = clap::error::ErrorKind::MissingRequiredArgument;
+    match all.find_subcommand_mut(command) {
+        Some(one) => one.error(kind, sentence).exit(),
+        None => all.error(kind, sentence).exit(),
+    }
+}
+
+/// Begins it. Where nobody else has the store, this goes on with it as long as it acts.
+pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> CommandResult {
+    // Before anybody is told that it can be interrupted.
+    let is_interrupted = watch::interrupts()?;
+    let answer = place.change_bulk(BulkOperation::Begin(Box::new(order)))?;
+    let begun: BulkBegunView = answer.read()?;
+    let mut stdout = Output::stdout();
+    let Some(bulk) = &begun.bulk else {
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text if begun.total > 0 => plan(&begun, &mut stdout),
+            Format::Text => {
+                let what = text::visible(&begun.selection);
+                stdout.line(&format!("Nothing is selected by {what}: nothing is to be done."));
+                left_out(&begun, &mut stdout);
+            }
+        }
+        stdout.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if format == Format::Text {
+        let name = stdout.look.paint(style::BOLD, bulk);
+        stdout.line(&format!("{name} has begun, with {}.", targets(begun.total)));
+    }
+    if let Some(page) = watch::go_on(place, bulk, &is_interrupted)? {
+        stdout.finish()?;
+        return watch::end(&page, place, format, is_interrupted.load(Ordering::Relaxed));
+    }
+    match format {
+        Format::Json => stdout.line(&answer.pretty()),
+        Format::Text => {
+            left_out(&begun, &mut stdout);
+            let sentence = if begun.action == "resume" {
+                "The process that has the store open goes on with it. The steps that it resumes wait for whoever goes on \
+                 with their runs."
+            } else {
+                "The process that has the store open goes on with it."
+            };
+            changed::wrapped(&mut stdout, sentence);
+            watch::how(bulk, &mut stdout, &place.option);
+        }
+    }
+    stdout.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What would be done.
+fn plan(begun: &BulkBegunView, stdout: &mut Output) {
+    super::show::show(&begun.targets, &begun.action, stdout);
+    let more = begun.total.saturating_sub(begun.targets.len() as u64);
+    if more > 0 {
+        stdout.line(&format!("and {more} more"));
+    }
+    stdout.line(&format!(
+        "\nThis would have {}; it was a dry run, and nothing was done.",
+        targets(begun.total)
+    ));
+    left_out(begun, stdout);
+}
+
+/// How many runs had in common what was selected, and nothing can be done to them.
+fn left_out(begun: &BulkBegunView, stdout: &mut Output) {
+    if let Some(words) = page::left_out(&begun.action, begun.left_out) {
+        changed::wrapped(stdout, &format!("{words}."));
+    }
+}
+
+fn targets(count: u64) -> String {
+    if count == 1 { "1 target".to_owned() } else { format!("{count} targets") }
+}

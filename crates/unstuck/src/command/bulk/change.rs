@@ -1,0 +1,61 @@
+//! `unstuck bulk pause`, `unpause` and `cancel`.
+
+use std::process::ExitCode;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use crate::view::style;
+use unstuck_service::bulk::ChangedBulkView;
+use unstuck_service::request::BulkOperation;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The bulk action: its id, the beginning of its id, or @latest.
+    bulk: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+/// What is done to it.
+#[derive(Clone, Copy)]
+pub(crate) enum Deed {
+    Pause,
+    Unpause,
+    Cancel,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, deed: Deed, format: Format) -> CommandResult {
+        let bulk = self.bulk;
+        let (what, done, already) = match deed {
+            Deed::Pause => {
+                (BulkOperation::Pause { bulk }, "The bulk action is paused.", "It was paused already.")
+            }
+            Deed::Unpause => {
+                (BulkOperation::Unpause { bulk }, "The bulk action goes on.", "It was running already.")
+            }
+            Deed::Cancel => {
+                (BulkOperation::Cancel { bulk }, "The bulk action is cancelled.", "It was cancelled already.")
+            }
+        };
+        let place = self.store.place()?;
+        let answer = place.change_bulk(what)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                let ChangedBulkView { already: was_so, page } = answer.read()?;
+                stdout.line(&stdout.look.paint(style::BOLD, if was_so { already } else { done }));
+                super::page::show(&page, &mut stdout, &place.option);
+                if page.acts {
+                    super::watch::how(&page.bulk, &mut stdout, &place.option);
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,69 @@
+//! `unstuck bulk list`: the bulk actions of a store, newest first.
+
+use std::process::ExitCode;
+
+use unstuck_core::time::Time;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use crate::view::style::style_of_word;
+use crate::view::table::{Cell, Table};
+use unstuck_service::bulk::BulkView;
+use unstuck_service::request::Query;
+
+/// List the bulk actions of the store, newest first.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Only those that are not over.
+    #[arg(long)]
+    open: bool,
+
+    /// So many at most.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let wanted = Query::Bulks { open_only: self.open, limit: self.limit as usize };
+        let answer = self.store.place()?.read(wanted)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                let found: Vec<BulkView> = answer.read()?;
+                if found.is_empty() {
+                    let open = if self.open { " that is not over" } else { "" };
+                    stdout.line(&format!("There is no bulk action{open}."));
+                } else {
+                    show(&found, &mut stdout);
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(found: &[BulkView], stdout: &mut Output) {
+    let mut table = Table::new(&["BULK ACTION", "DOES", "STATE", "BEGUN", "SELECTED", "RESULTS"]);
+    for bulk in found {
+        let ago = unstuck_service::service::now().since(Time(bulk.created_at.as_millisecond()));
+        table.row(vec![
+            Cell::new(&bulk.bulk),
+            Cell::new(&bulk.action),
+            Cell::styled(&bulk.state, style_of_word(&bulk.state)),
+            Cell::new(format!("{ago} ago")),
+            Cell::new(&bulk.selection),
+            Cell::new(super::page::in_short(bulk)),
+        ]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}

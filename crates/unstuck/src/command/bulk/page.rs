@@ -1,0 +1,119 @@
+//! A bulk action as people read it: what it does, how far it is, and what became of its targets.
+
+use unstuck_core::bulk::ResultKind;
+
+use crate::view::changed;
+use crate::view::output::Output;
+use crate::view::style;
+use crate::view::text;
+use unstuck_service::bulk::{BulkView, CauseCount};
+
+/// So many commands that continue runs are shown one by one.
+const SHOWN: usize = 3;
+
+/// Where it stands, what has come of it, and what can be done now.
+pub(crate) fn show(page: &BulkView, stdout: &mut Output, option: &str) {
+    let name = stdout.look.paint(style::BOLD, &page.bulk);
+    let state = stdout.look.paint(style::style_of_word(&page.state), state_words(page));
+    stdout.line(&format!("{name}  {} of {}: {state}", page.action, text::visible(&page.selection)));
+    let by = match &page.reason {
+        Some(reason) => format!("{}, at {:.0}: {reason}", page.by, page.created_at),
+        None => format!("{}, at {:.0}", page.by, page.created_at),
+    };
+    let speed = match page.canary {
+        Some(canary) => format!("{} a second, in waves from {canary} on; wave {}", page.rate, page.wave),
+        None => format!("{} a second", page.rate),
+    };
+    let targets = match left_out(&page.action, page.left_out) {
+        Some(words) => format!("{}; {words}", page.total),
+        None => page.total.to_string(),
+    };
+    for (name, value) in [("by", by), ("pace", speed), ("targets", targets)] {
+        let name = stdout.look.paint(style::DIM, format!("{name:8}"));
+        stdout.line(&format!("  {name} {}", text::visible(&value)));
+    }
+    stdout.line("");
+    for counted in &page.results {
+        stdout.line(&format!("{:>8}  {}", counted.count, word(&page.action, counted.result)));
+        for CauseCount { cause, count, run } in &counted.causes {
+            let one = if *count == 1 { run.clone() } else { format!("{count}, such as {run}") };
+            stdout.line(&text::visible(&format!("            {cause} ({one})")));
+        }
+    }
+    next(page, stdout, option);
+}
+
+/// What it has come to, on one line.
+pub(crate) fn in_short(page: &BulkView) -> String {
+    let parts: Vec<String> = page
+        .results
+        .iter()
+        .map(|counted| format!("{} {}", counted.count, word(&page.action, counted.result)))
+        .collect();
+    parts.join(", ")
+}
+
+/// The word for what became of a target of this command.
+pub(crate) fn word(action: &str, result: ResultKind) -> &'static str {
+    match (action, result) {
+        // Of a rerun the run has passed, and not a step.
+        ("rerun", ResultKind::Passed) => "completed",
+        _ => result.word(),
+    }
+}
+
+/// How many runs were left out by a command, and why.
+pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
+    let runs = if count == 1 { "run" } else { "runs" };
+    let why = match action {
+        "forget" => "not final",
+        "signal" => "not waiting for this signal",
+        "skip" | "complete" => "the step is not in error, held, waiting or queued there",
+        _ => "not final, or superseded",
+    };
+    (count > 0).then(|| format!("{count} {runs} left out: {why}"))
+}
+
+fn state_words(page: &BulkView) -> String {
+    match page.state.as_str() {
+        "acted" => "every target was acted on, and not all results are known".to_owned(),
+        "running" if !page.acts => "waiting for the results of its wave".to_owned(),
+        state => state.to_owned(),
+    }
+}
+
+/// What will happen next, or who has to do what.
+fn next(page: &BulkView, stdout: &mut Output, option: &str) {
+    let bulk = &page.bulk;
+    if let Some(why) = &page.why {
+        stdout.line("");
+        changed::wrapped(stdout, &format!("It has stopped: {why}."));
+        stdout.line("Go on all the same, or leave the rest for good:");
+        stdout.line(&text::visible(&format!("  unstuck bulk unpause {bulk}{option}")));
+        stdout.line(&text::visible(&format!("  unstuck bulk cancel {bulk}{option}")));
+    }
+    if page.state == "paused" {
+        stdout.line(&text::visible(&format!("\nGo on with: unstuck bulk unpause {bulk}{option}")));
+    }
+    if !page.go_on.is_empty() {
+        let of = if page.action == "resume" { "The runs of resumed steps" } else { "These runs" };
+        let sentence =
+            format!("{of} are idle: no process is executing them. Each of these commands continues one:");
+        stdout.line("");
+        changed::wrapped(stdout, &sentence);
+        for command in page.go_on.iter().take(SHOWN) {
+            stdout.line(&format!("  {}", text::visible(command)));
+        }
+        if page.go_on.len() > SHOWN {
+            stdout
+                .line(&format!("and {} more, all of them one after the other by:", page.go_on.len() - SHOWN));
+            let all = format!("unstuck bulk show {bulk} -o json{option} | jq -r '.goOn[]' | sh");
+            stdout.line(&format!("  {}", text::visible(&all)));
+        }
+        if page.not_looked_at > 0 {
+            let more = page.not_looked_at;
+            let done = if page.action == "resume" { "steps that were resumed" } else { "targets" };
+            stdout.line(&format!("These are of the first {done}; {more} more were not looked at."));
+        }
+    }
+}

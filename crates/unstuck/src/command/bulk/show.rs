@@ -1,0 +1,104 @@
+//! `unstuck bulk show`: what became of a bulk action, and of each of its targets.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::{StoreArgument, StoreLocation};
+use crate::error::CommandError;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::table::{Cell, Table};
+use unstuck_service::bulk::{BulkView, TargetView};
+use unstuck_service::request::Query;
+
+/// So many targets are asked for at once.
+const PAGE: usize = 1_000;
+
+/// Show what became of a bulk action: resumed, passed the step, failed again, refused, and why.
+///
+/// With -o json or --runs each target is told. Resumed is not passed: that is known when the step is done.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The bulk action: its id, the beginning of its id, or @latest.
+    bulk: String,
+
+    /// Each run, with its result.
+    #[arg(long)]
+    runs: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck bulk show @latest
+  unstuck bulk show @latest -o json | jq -r '.targets[] | select(.result == \"failedAgain\") | .run'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let page: BulkView = place.read(Query::Bulk { bulk: self.bulk })?.read()?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => {
+                let targets = targets(&place, &page.bulk)?;
+                let document = serde_json::to_string(&Document { page, targets });
+                let document = document.map_err(|error| CommandError::new(error.to_string()))?;
+                stdout.line(&json_text::pretty(&document));
+            }
+            Format::Text => {
+                super::page::show(&page, &mut stdout, &place.option);
+                if self.runs {
+                    stdout.line("");
+                    show(&targets(&place, &page.bulk)?, &page.action, &mut stdout);
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// All of it.
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    page: BulkView,
+    targets: Vec<TargetView>,
+}
+
+/// All targets, a page at a time.
+fn targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, CommandError> {
+    let mut found = Vec::new();
+    loop {
+        let from = found.len() as u64;
+        let page: Vec<TargetView> =
+            place.read(Query::BulkTargets { bulk: bulk.to_owned(), from, limit: PAGE })?.read()?;
+        let is_last = page.len() < PAGE;
+        found.extend(page);
+        if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+/// Targets as a table.
+pub(super) fn show(targets: &[TargetView], action: &str, stdout: &mut Output) {
+    let mut table = Table::new(&["RUN", "STEP", "RESULT", ""]);
+    for target in targets {
+        table.row(vec![
+            Cell::new(&target.run),
+            Cell::new(target.step.as_deref().unwrap_or("-")),
+            Cell::new(super::page::word(action, target.result)),
+            Cell::new(target.why.as_deref().unwrap_or_default()),
+        ]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}

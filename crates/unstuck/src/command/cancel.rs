@@ -1,0 +1,67 @@
+//! `unstuck cancel`: a run ends for good.
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::command::bulk::begin::{self, Common, More, Open};
+use crate::command::bulk::confirm::{Question, confirm};
+use crate::view::changed;
+use unstuck_service::request::{BulkVerb, RunOperation};
+
+/// Cancel a run: its attempts are void, its processes are ended, its children are cancelled.
+///
+/// A cancelled run is final; `unstuck rerun` starts its next generation. Several runs, or what they have in common, are
+/// cancelled by a bulk action: see `unstuck bulk`. What they have in common asks first, on a terminal; elsewhere it needs --yes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
+    #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
+        conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
+    runs: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    open: Open,
+
+    /// Why, for the history.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Do not ask before many runs are cancelled.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck cancel @latest
+  unstuck cancel run_0s86mke080000 --reason 'the order was withdrawn'
+  unstuck cancel --flow nightly --state held --dry-run
+  unstuck cancel --group err_3f2a9c1e0b44 --max 100";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let run = match self.runs.as_slice() {
+            [run] if !self.common.is_given() && !self.open.is_given() => run,
+            _ => {
+                let more = More { open: self.open, canary: None, reason: self.reason };
+                let order = self.common.order(BulkVerb::Cancel, self.runs, more);
+                // Those that were named one by one are meant.
+                if order.runs.is_empty() && !order.dry_run && !self.yes {
+                    let (done, not_done) = ("cancelled for good", "cancelled");
+                    confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
+                }
+                return begin::execute(&place, order, format);
+            }
+        };
+        let answer = place.change(run, RunOperation::Cancel { reason: self.reason })?;
+        changed::tell(&answer, format, "The run is cancelled.", "The run was cancelled already.")
+    }
+}

@@ -1,0 +1,129 @@
+//! `unstuck check`: everything that is wrong with flow files.
+
+use unstuck_core::time::Time;
+use unstuck_flow::{Problem, Severity};
+
+use crate::CommandResult;
+use crate::Format;
+use crate::error::CommandError;
+use crate::exit;
+use crate::input::source::Source;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::problems::{self, Counts, number_of};
+use crate::view::style;
+
+/// Tell everything that is wrong with flow files.
+///
+/// Each problem comes with its place and a hint. The exit code is 1 if a file is refused.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The flow files; `-` is stdin.
+    #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<String>,
+
+    /// Exit with 1 for warnings too.
+    #[arg(long)]
+    deny_warnings: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck check flows/*.yaml
+  unstuck check --deny-warnings -o json nightly.yaml";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let mut stdout = Output::stdout();
+        let mut all = Vec::new();
+        for file in &self.files {
+            let checked = Checked::of(file);
+            if format == Format::Text {
+                stdout.text(&checked.shown(&stdout));
+            }
+            all.extend(checked.problems);
+        }
+        let counts = Counts::of(&all);
+        match format {
+            Format::Json => {
+                let json =
+                    serde_json::to_string(&all).map_err(|error| CommandError::new(error.to_string()))?;
+                stdout.line(&json_text::pretty(&json));
+            }
+            Format::Text if self.files.len() > 1 && counts != Counts::default() => {
+                stdout.line(&format!("{counts} in {}", number_of(self.files.len(), "file")));
+            }
+            Format::Text => {}
+        }
+        stdout.finish()?;
+        let refused = counts.errors > 0 || (self.deny_warnings && counts.warnings > 0);
+        Ok(exit::of(!refused))
+    }
+}
+
+/// A file that was looked at.
+struct Checked<'a> {
+    file: &'a str,
+    text: String,
+    problems: Vec<Problem>,
+    flows: usize,
+    steps: usize,
+}
+
+impl Checked<'_> {
+    fn of(file: &str) -> Checked<'_> {
+        let mut checked = Checked { file, text: String::new(), problems: Vec::new(), flows: 0, steps: 0 };
+        let source = match Source::read(file) {
+            Ok(source) => source,
+            Err(failure) => {
+                checked.problems.push(unreadable(file, failure.sentence()));
+                return checked;
+            }
+        };
+        // Children and handlers are further documents of the same file: nothing else is known here.
+        match source.load(&|_| false) {
+            Ok(loaded) => {
+                checked.flows = loaded.flows.len();
+                checked.steps = loaded.flows.iter().map(|flow| flow.steps.len()).sum();
+                checked.problems = loaded.warnings_at(Time(jiff::Timestamp::now().as_millisecond()));
+            }
+            Err(problems) => checked.problems = problems,
+        }
+        checked.text = source.text;
+        checked
+    }
+
+    /// Its problems, and what has come of it.
+    fn shown(&self, stdout: &Output) -> String {
+        let look = stdout.look;
+        let mut shown = String::new();
+        for problem in &self.problems {
+            shown += &problems::show(problem, &self.text, look);
+            shown.push('\n');
+        }
+        let file = look.paint(anstyle::Style::new(), self.file);
+        let counts = Counts::of(&self.problems);
+        if counts.errors > 0 {
+            return shown + &format!("{file}: {} ({counts})\n", look.paint(style::BAD, "refused"));
+        }
+        let mut holds = vec![number_of(self.flows, "flow"), number_of(self.steps, "step")];
+        if counts.warnings > 0 {
+            holds.push(counts.to_string());
+        }
+        shown + &format!("{file}: {} ({})\n", look.paint(style::GOOD, "ok"), holds.join(", "))
+    }
+}
+
+/// A file that cannot be read is a problem of it like any other.
+fn unreadable(file: &str, message: String) -> Problem {
+    Problem {
+        file: file.to_owned(),
+        line: 1,
+        column: 1,
+        field: String::new(),
+        message,
+        hint: None,
+        severity: Severity::Error,
+    }
+}

@@ -1,0 +1,109 @@
+//! `unstuck choose`: an operator's choice for a held step.
+
+use unstuck_core::event;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::command::bulk::begin::{self, Common, More, Open, misused};
+use crate::command::bulk::confirm::{Question, confirm};
+use crate::view::changed;
+use unstuck_service::request::{BulkVerb, RunOperation};
+
+/// Choose for a held step: one more attempt, or give it up.
+///
+/// A step is held by `retryStrategy: hold`, and waits until somebody chooses. A step in error is resumed instead.
+/// Held steps of several runs, or of what runs have in common, are chosen for by a bulk action: see `unstuck bulk`. What
+/// runs have in common asks first, on a terminal; elsewhere it needs --yes.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
+pub(crate) struct Arguments {
+    /// The run (its id, the beginning of its id, its key or FLOW:KEY, or @latest), its held step (`step[3]` for an item), and
+    /// the choice: `retry` is one more attempt in the same round; `none` gives it up: failOnError, the exception handler, or
+    /// the end of the run. With --run, or what runs have in common: the choice alone.
+    #[arg(value_name = "RUN STEP CHOICE", required = true, num_args = 1..=3)]
+    names: Vec<String>,
+
+    /// Every held step of this run; give it again for another run.
+    #[arg(long = "run", value_name = "RUN", conflicts_with_all = ["group", "flow", "state", "label", "needs_person"])]
+    runs: Vec<String>,
+
+    /// Only held steps of this name; `step[3]` for an item.
+    #[arg(long, value_name = "STEP")]
+    step: Option<String>,
+
+    #[command(flatten)]
+    common: Common,
+
+    /// Every held step there is: all of them need a person.
+    #[arg(long)]
+    needs_person: bool,
+
+    /// For `retry`: begin with so many, go on with twice as many while all of them pass, and stop if one does not.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    canary: Option<u32>,
+
+    /// Do not ask before many steps are chosen for.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const USAGE: &str = "\
+unstuck choose [OPTIONS] <RUN> <STEP> <retry|none>
+       unstuck choose [OPTIONS] <retry|none>   with --run, or what runs have in common";
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck choose @latest transfer retry
+  unstuck choose run_0s86mke080000 'fetch[3]' none
+  unstuck choose --flow nightly retry --canary 5 --yes
+  unstuck choose --run run_0s86mke080000 --run run_0s86mkh2r0000 --step transfer none";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let is_bulk = self.common.is_given() || self.needs_person || !self.runs.is_empty();
+        let is_bulk = is_bulk || self.canary.is_some() || self.step.is_some();
+        match (self.names.as_slice(), is_bulk) {
+            ([run, step, choice], false) => {
+                let choice = choice_of(choice);
+                let done = match choice {
+                    event::Choice::Retry => format!("`{step}` is tried once more."),
+                    event::Choice::None => format!("`{step}` is given up."),
+                };
+                let answer = place.change(run, RunOperation::Choose { step: step.clone(), choice })?;
+                changed::tell(&answer, format, &done, &done)
+            }
+            ([choice], true) => {
+                let choice = choice_of(choice);
+                let (done, not_done) = match choice {
+                    event::Choice::Retry => ("tried once more", "tried"),
+                    event::Choice::None => ("given up for good", "given up"),
+                };
+                let open = Open::needing_person(self.needs_person);
+                let more = More { open, canary: self.canary, reason: None };
+                let order = self.common.order(BulkVerb::Choose { choice, step: self.step }, self.runs, more);
+                if order.runs.is_empty() && !order.dry_run && !self.yes {
+                    confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
+                }
+                begin::execute(&place, order, format)
+            }
+            (_, true) => misused(
+                "choose",
+                "with --run or what runs have in common, give the choice alone: retry or none",
+            ),
+            (_, false) => misused("choose", "give the run, its held step and the choice: retry or none"),
+        }
+    }
+}
+
+fn choice_of(given: &str) -> event::Choice {
+    match given {
+        "retry" => event::Choice::Retry,
+        "none" => event::Choice::None,
+        _ => misused("choose", &format!("`{given}` is no choice; choose retry or none")),
+    }
+}

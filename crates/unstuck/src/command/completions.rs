@@ -1,0 +1,35 @@
+//! `unstuck completions`: what a shell needs to complete this command.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::CommandResult;
+use crate::view::output::Output;
+
+/// Print the completions for a shell.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The shell that they are for.
+    shell: Shell,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck completions bash > ~/.local/share/bash-completion/completions/unstuck
+  unstuck completions zsh > ~/.zfunc/_unstuck
+  unstuck completions fish > ~/.config/fish/completions/unstuck.fish";
+
+impl Arguments {
+    pub(crate) fn execute(self) -> CommandResult {
+        // Made in memory first: the generators panic when they cannot write.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::Arguments::command(), "unstuck", &mut script);
+        let mut stdout = Output::stdout();
+        stdout.text(&String::from_utf8_lossy(&script));
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

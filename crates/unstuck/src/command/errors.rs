@@ -1,0 +1,40 @@
+//! `unstuck errors`: errors as things of their own, in groups of the same trouble.
+
+mod list;
+mod show;
+
+use crate::CommandResult;
+use crate::Format;
+
+/// List errors in groups of the same trouble, those seen last first.
+///
+/// Errors are grouped by their action and their cause, with what changes from one to the next taken out.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    list: list::Wanted,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck errors
+  unstuck errors --flow nightly --since 7d
+  unstuck errors show err_3f2a9c1e0b44";
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Show(show::Arguments),
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        match self.command {
+            Some(Command::Show(show)) => show.execute(format),
+            None => self.list.execute(format),
+        }
+    }
+}

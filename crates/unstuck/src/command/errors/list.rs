@@ -1,0 +1,89 @@
+//! The groups of errors.
+
+use std::process::ExitCode;
+
+use unstuck_core::time::Time;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style;
+use crate::view::table::{Cell, Table};
+use crate::view::time;
+use unstuck_service::errors::ErrorGroupView;
+use unstuck_service::request::{ErrorsQuery, Query};
+
+#[derive(clap::Args)]
+pub(crate) struct Wanted {
+    /// Only groups that runs of this flow have had.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// Only groups of this action, by its full name.
+    #[arg(long, value_name = "NAME")]
+    action: Option<String>,
+
+    /// Only groups that were seen since then: so long ago, such as `7d`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// So many at most.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+impl Wanted {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some();
+        let since = self.since.map(|since| time::past(&since, "--since")).transpose()?;
+        let wanted = ErrorsQuery { flow: self.flow, action: self.action, since, limit: self.limit as usize };
+        let place = self.store.place()?;
+        let answer = place.read(Query::Errors(wanted))?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                let groups: Vec<ErrorGroupView> = answer.read()?;
+                if groups.is_empty() {
+                    let what = if is_filtered { "such error" } else { "error" };
+                    stdout.line(&format!("There was no {what}."));
+                } else {
+                    show(&groups, &mut stdout);
+                }
+                let paused = groups.iter().find_map(|group| group.policies_paused.as_ref());
+                paused_policies::tell(paused, &mut stdout, &place.option);
+                if groups.len() == self.limit as usize {
+                    stdout.line(&format!("\nThere may be more: --limit {}", self.limit.saturating_mul(5)));
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(groups: &[ErrorGroupView], stdout: &mut Output) {
+    let mut table = Table::new(&["GROUP", "ERRORS", "OPEN", "SCHEDULED", "LAST", "ACTION", "CAUSE"]);
+    for group in groups {
+        let scheduled: u64 = group.scheduled.iter().map(|policy| policy.count).sum();
+        let open = if group.open > scheduled { style::BAD } else { anstyle::Style::new() };
+        let last = unstuck_service::service::now().since(Time(group.last.as_millisecond()));
+        table.row(vec![
+            Cell::new(&group.group),
+            Cell::new(group.count.to_string()),
+            Cell::styled(group.open.to_string(), open),
+            Cell::new(scheduled.to_string()),
+            Cell::new(format!("{last} ago")),
+            Cell::new(&group.action),
+            Cell::new(&group.pattern),
+        ]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}

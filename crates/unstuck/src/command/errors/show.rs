@@ -1,0 +1,144 @@
+//! `unstuck errors show`: one group of errors, and what is in error now.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style;
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView, OpenErrorView};
+use unstuck_service::request::Query;
+
+/// Show one group of errors: how many there were, which are open now, and examples.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The group, or the beginning of its name.
+    group: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck errors show err_3f2a9c1e0b44
+  unstuck errors show 3f2a -o json | jq '.now[].run'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let answer = place.read(Query::ErrorGroup { group: self.group })?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show(&answer.read()?, &mut stdout, &place.option),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
+    let group = &page.line;
+    let name = stdout.look.paint(style::BOLD, &group.group);
+    stdout.line(&format!("{name} of action `{}`", text::visible(&group.action)));
+    let flows: Vec<String> =
+        group.flows.iter().map(|flow| format!("{} in {}", flow.count, flow.flow)).collect();
+    let fields = [
+        ("cause", group.pattern.clone()),
+        ("errors", format!("{} ({})", group.count, flows.join(", "))),
+        ("first", format!("{:.3}", group.first)),
+        ("last", format!("{:.3}", group.last)),
+        ("now", now(group)),
+    ];
+    for (name, value) in fields {
+        stdout.field(name, 7, &value);
+    }
+    if !page.now.is_empty() {
+        stdout.line("");
+        let left_out = (group.open + group.acknowledged).saturating_sub(page.now.len() as u64);
+        lines(&open(&page.now), stdout);
+        if left_out > 0 {
+            stdout.line(&format!("and {left_out} more"));
+        }
+    }
+    paused_policies::tell(group.policies_paused.as_ref(), stdout, option);
+    if !group.examples.is_empty() {
+        stdout.line("");
+        lines(&examples(group), stdout);
+    }
+    let advice = match group.hopeless() {
+        None => format!("A policy for it: unstuck policy suggest {}{option}", group.group),
+        Some(why) => format!("No policy is suggested: {why}."),
+    };
+    stdout.line(&format!("\n{}", text::visible(&advice)));
+}
+
+/// How many are in error, and what will become of them.
+fn now(group: &ErrorGroupView) -> String {
+    let mut parts = Vec::new();
+    match (group.open, group.runs) {
+        (0, _) => parts.push("none in error".to_owned()),
+        (1, _) => parts.push("1 step in error".to_owned()),
+        (open, 1) => parts.push(format!("{open} steps in error, of 1 run")),
+        (open, runs) => parts.push(format!("{open} steps in error, of {runs} runs")),
+    }
+    for policy in &group.scheduled {
+        parts.push(format!("{} to be resumed by `{}`", policy.count, policy.policy));
+    }
+    if group.acknowledged > 0 {
+        parts.push(format!("{} acknowledged", group.acknowledged));
+    }
+    parts.join("; ")
+}
+
+fn open(now: &[OpenErrorView]) -> Table {
+    let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", "SINCE (UTC)", "NEXT", "CAUSE"]);
+    for open in now {
+        let next = match (&open.resume_at, &open.policy, open.acknowledged) {
+            (_, _, true) => "acknowledged".to_owned(),
+            (Some(at), Some(policy), _) => format!("`{policy}` at {}", clock(at)),
+            (_, _, false) => "-".to_owned(),
+        };
+        table.row(vec![
+            Cell::new(&open.run),
+            Cell::new(&open.step),
+            Cell::new(open.attempts.to_string()),
+            Cell::new(clock(&open.since)),
+            Cell::new(next),
+            Cell::new(&open.cause),
+        ]);
+    }
+    table
+}
+
+fn examples(group: &ErrorGroupView) -> Table {
+    let mut table = Table::new(&["EXAMPLES (UTC)", "RUN", "STEP", "ATTEMPT", "CAUSE"]);
+    for example in &group.examples {
+        table.row(vec![
+            Cell::new(clock(&example.at)),
+            Cell::new(&example.run),
+            Cell::new(&example.step),
+            Cell::new(example.attempt.to_string()),
+            Cell::new(&example.cause),
+        ]);
+    }
+    table
+}
+
+fn lines(table: &Table, stdout: &mut Output) {
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}
+
+fn clock(at: &Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

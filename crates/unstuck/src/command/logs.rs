@@ -1,0 +1,179 @@
+//! `unstuck logs`: what the attempts of a run printed.
+
+use std::process::ExitCode;
+
+use unstuck_core::model::log::{IgnoredLine, Tail};
+use unstuck_store::logs::{MAX_LOG_BYTES_OF_RUN, MAX_LOGS_OF_RUN};
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::command::store::info::size;
+use crate::view::output::Output;
+use crate::view::style;
+use crate::view::text;
+use unstuck_service::logs::{LogView, LogsView};
+use unstuck_service::request::Query;
+
+/// Show what the attempts of a run printed: the end of stderr and stdout of each, whether it failed or completed.
+///
+/// Of each attempt of a local process the last 64 KiB of stderr and of stdout are kept, with the lines of its report that
+/// were ignored; of a run the last 100 attempts that printed something, and 1 MiB. What is older is dropped first, and the
+/// page says so. What an attempt prints is kept when it ends. Attempts that failed are shown with their cause in any case.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    run: String,
+
+    /// Only this step, `step[3]` for an item; a step with items with all of them.
+    step: Option<String>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck logs @latest
+  unstuck logs run_0s86mke080000 'fetch[3]' -o json | jq -r '.logs[].stderr.text'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let answer = place.read(Query::Logs { run: self.run, step: self.step })?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show(&answer.read()?, &mut stdout),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(logs: &LogsView, stdout: &mut Output) {
+    if logs.dropped > 0 {
+        let of = if logs.dropped == 1 { "attempt" } else { "attempts" };
+        let (dropped, most) = (logs.dropped, MAX_LOGS_OF_RUN);
+        let bytes = size(MAX_LOG_BYTES_OF_RUN as u64);
+        let said = format!(
+            "Older output was dropped, of {dropped} {of}: a run keeps that of at most {most} attempts, and at most {bytes}."
+        );
+        sentence(stdout, "", &said);
+        stdout.line("");
+    }
+    if logs.logs.is_empty() {
+        sentence(stdout, "", "Nothing was kept: no attempt has failed or printed anything.");
+    }
+    let reran = logs.logs.iter().any(|log| log.generation > 1);
+    for (place, log) in logs.logs.iter().enumerate() {
+        if place > 0 {
+            stdout.line("");
+        }
+        show_one(log, reran, stdout);
+    }
+}
+
+/// A sentence of ours, within the terminal, after an indent.
+fn sentence(stdout: &mut Output, indent: &str, text: &str) {
+    let lines = match stdout.width() {
+        Some(width) => text::wrap(text, width.saturating_sub(indent.len()).max(16)),
+        None => vec![text.to_owned()],
+    };
+    for line in lines {
+        stdout.line(&format!("{indent}{line}"));
+    }
+}
+
+/// What a process has printed is shown line by line as it is: no line is broken, so that it can be copied.
+fn show_one(log: &LogView, reran: bool, stdout: &mut Output) {
+    let LogView { step, attempt, generation, .. } = log;
+    let generation = if reran { format!(" of generation {generation}") } else { String::new() };
+    let state = log.state.as_ref().map_or_else(String::new, |state| format!(": {state}"));
+    let cause = log.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+    let head = text::visible(&format!("{step}, attempt {attempt}{generation}{state}{cause}"));
+    let lines = match stdout.width() {
+        Some(width) => text::wrap(&head, width),
+        None => vec![head],
+    };
+    for line in lines {
+        stdout.line(&stdout.look.paint(style::BOLD, line));
+    }
+    for line in readable(log.context.as_deref().unwrap_or_default()) {
+        stdout.line(&format!("  {line}"));
+    }
+    stream("stderr", log.stderr.as_ref(), stdout);
+    stream("stdout", log.stdout.as_ref(), stdout);
+    if log.state.as_deref() == Some("active") && log.stderr.is_none() && log.stdout.is_none() {
+        stdout.line("  still running: its output is kept when it ends");
+    }
+    if !log.ignored.is_empty() {
+        stdout.line("  ignored in the report:");
+    }
+    for IgnoredLine { line, text, why } in &log.ignored {
+        let said = format!("line {line}: `{}`: {}", text::visible(text), text::visible(why));
+        sentence(stdout, "    ", &said);
+    }
+    if log.more_ignored > 0 {
+        stdout.line(&format!("    and {} more", log.more_ignored));
+    }
+}
+
+fn stream(name: &str, tail: Option<&Tail>, stdout: &mut Output) {
+    let Some(tail) = tail else { return };
+    if tail.cut {
+        let (kept, all) = (size(tail.text.len() as u64), size(tail.bytes));
+        stdout.line(&format!("  {name} (the last {kept} of {all}):"));
+    } else {
+        stdout.line(&format!("  {name}:"));
+    }
+    for line in readable(&tail.text) {
+        stdout.line(&format!("    {line}"));
+    }
+}
+
+/// What a program has printed for a terminal, in lines for another one: without its colours, with spaces for tabs, and with
+/// a line for each state of a progress bar. `-o json` has it as it was.
+fn readable(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let parts = line.split('\r').filter(|part| !part.is_empty() || line.is_empty());
+        lines.extend(parts.map(|part| text::visible(&without_colours(part).replace('\t', "    "))));
+    }
+    lines
+}
+
+/// The text without the sequences that steer colours and cursors: an escape, a bracket, and all up to a letter.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = after.find(|c: char| ('@'..='~').contains(&c)).map_or(after.len(), |end| end + 1);
+        rest = &after[end..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_printed_for_a_terminal_can_be_read() {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            ("one\n\n  two", &["one", "", "  two"]),
+            ("\tat Main.java\r\nnext", &["    at Main.java", "next"]),
+            ("10 %\r50 %\r100 %", &["10 %", "50 %", "100 %"]),
+            ("\u{1b}[1;31merror\u{1b}[0m: no", &["error: no"]),
+            ("half \u{1b}[38;5", &["half "]),
+            ("bell \u{7} \u{1b}]0;title", &["bell \u{fffd} \u{fffd}]0;title"]),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(readable(text), wanted, "{text:?}");
+        }
+    }
+}

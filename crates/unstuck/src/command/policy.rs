@@ -1,0 +1,81 @@
+//! `unstuck policy`: rules by which errors are resumed automatically.
+
+mod apply;
+mod audit;
+mod backtest;
+mod export;
+mod list;
+pub(crate) mod load;
+mod pause;
+mod preview;
+mod show;
+mod suggest;
+mod switch;
+mod trial;
+mod words;
+
+use crate::CommandResult;
+use crate::Format;
+
+/// Resume errors by rules: load them, see beforehand what they do, and what they have done.
+///
+/// A policy says which errors are resumed automatically, when, and how often. Of all policies that match an error, the
+/// one with the highest priority takes it; a policy that is used up on a step leaves it to the next. All automatic resumes
+/// can be paused, and unpaused.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy suggest err_3f2a9c1e0b44 > reset.yaml
+  unstuck policy preview reset.yaml
+  unstuck policy backtest reset.yaml --since 7d
+  unstuck policy load reset.yaml
+  unstuck policy apply
+  unstuck policy list";
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Load(load::Arguments),
+    List(list::Arguments),
+    Show(show::Arguments),
+    Export(export::Arguments),
+    /// Let policies take part again.
+    Enable(switch::Arguments),
+    /// Let policies take part no more. What they have scheduled is matched anew when it comes due.
+    Disable(switch::Arguments),
+    /// Remove policies. What they have scheduled is matched anew when it comes due.
+    Delete(switch::Arguments),
+    Apply(apply::Arguments),
+    Pause(pause::Pause),
+    Unpause(pause::Unpause),
+    Preview(preview::Arguments),
+    Backtest(backtest::Arguments),
+    Suggest(suggest::Arguments),
+    Audit(audit::Arguments),
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        match self.command {
+            Command::Load(load) => load.execute(format),
+            Command::List(list) => list.execute(format),
+            Command::Show(show) => show.execute(format),
+            Command::Export(export) => export.execute(format),
+            Command::Enable(switch) => switch.enable(format),
+            Command::Disable(switch) => switch.disable(format),
+            Command::Delete(switch) => switch.delete(format),
+            Command::Apply(apply) => apply.execute(format),
+            Command::Pause(pause) => pause.execute(format),
+            Command::Unpause(unpause) => unpause.execute(format),
+            Command::Preview(preview) => preview.execute(format),
+            Command::Backtest(backtest) => backtest.execute(format),
+            Command::Suggest(suggest) => suggest.execute(format),
+            Command::Audit(audit) => audit.execute(format),
+        }
+    }
+}

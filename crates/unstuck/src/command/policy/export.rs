@@ -1,0 +1,43 @@
+//! `unstuck policy export`: policies as a file that loads to the same.
+
+use std::process::ExitCode;
+
+use unstuck_core::policy::Policy;
+use unstuck_flow::policies::{export_json, export_yaml};
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use unstuck_service::request::Query;
+
+/// Write policies as a file that `unstuck policy load` takes: YAML, or JSON with `-o json`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The names or ids of policies; without any, all of them.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy export > policies.yaml
+  unstuck policy export resume-connection-reset -o json";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let answer = self.store.place()?.read(Query::Kept { names: self.names })?;
+        let policies: Vec<Policy> = answer.read()?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&export_json(&policies)),
+            Format::Text => stdout.text(&export_yaml(&policies)),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

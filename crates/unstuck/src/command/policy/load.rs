@@ -1,0 +1,154 @@
+//! `unstuck policy load`: policies of files are kept, all of them or none.
+
+use std::process::ExitCode;
+
+use unstuck_flow::Problem;
+use unstuck_flow::policies::{self, LoadedPolicies, LoadedPolicy};
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::{CommandError, Refused};
+use crate::input::source::{STDIN, Source};
+use crate::view::output::Output;
+use crate::view::problems;
+use crate::view::style;
+use crate::view::text;
+use unstuck_service::PolicyChangesView;
+use unstuck_service::request::PolicyOperation;
+
+/// Load policies from files: all of them or none.
+///
+/// A file is YAML or JSON with one policy, a list of them, or several documents. What is wrong is told with its place, and
+/// nothing is changed. Errors from now on are matched with them; what is in error already stays as it is until
+/// `unstuck policy apply`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The policy files; `-` is stdin.
+    #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<String>,
+
+    /// A policy whose id or name is there already takes its place.
+    #[arg(long)]
+    replace: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy load reset.yaml
+  unstuck policy load policies/*.yaml --replace
+  unstuck policy export -o json | unstuck policy load - --store other";
+
+/// A file, and the policies in it.
+pub(crate) struct PolicyFile {
+    source: Source,
+    pub(crate) policies: Vec<LoadedPolicy>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let files = read(&self.files)?;
+        let drafts =
+            files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
+        let answer = place.change_policies(PolicyOperation::Load { drafts, replace: self.replace })?;
+        let ordered: PolicyChangesView = answer.read()?;
+        if !ordered.refused.is_empty() {
+            return Err(refusal(files, &ordered));
+        }
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                tell(&ordered, &mut stdout);
+                let word = if ordered.changes.len() == 1 { "it" } else { "them" };
+                if !ordered.changes.is_empty() {
+                    stdout.line(&format!(
+                        "Errors from now on are matched with {word}; what is in error already is by: unstuck policy apply{}",
+                        place.option
+                    ));
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What was done to each policy.
+pub(super) fn tell(ordered: &PolicyChangesView, stdout: &mut Output) {
+    for change in &ordered.changes {
+        let version = match change.version {
+            Some(version) if version > 1 => format!(" (version {version})"),
+            Some(_) | None => String::new(),
+        };
+        let name = stdout.look.paint(style::BOLD, format!("`{}`", change.policy));
+        stdout.line(&format!("{name} is {}{version}.", change.what));
+    }
+    for new in &ordered.not_replaced {
+        let warning = stdout.look.paint(style::LATER, "warning:");
+        let had = match &new.id {
+            Some(id) => format!("no policy had the id {id} or the name `{}`", new.policy),
+            None => format!("no policy had the name `{}`", new.policy),
+        };
+        let what = format!("{had}: it is new, and nothing was replaced");
+        stdout.line(&format!("{warning} {}", text::visible(&what)));
+    }
+    for name in &ordered.unchanged {
+        stdout.line(&text::visible(&format!("`{name}` is as it was.")));
+    }
+    for shadowed in &ordered.shadowed {
+        let warning = stdout.look.paint(style::LATER, "warning:");
+        let what = format!(
+            "`{}` can never match: `{}` comes before it and takes whatever it would",
+            shadowed.policy, shadowed.by
+        );
+        stdout.line(&format!("{warning} {}", text::visible(&what)));
+    }
+}
+
+/// The policies of files; what is wrong with them is a failure, what is only suspicious is told.
+pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
+    if files.iter().filter(|file| *file == STDIN).count() > 1 {
+        return Err(CommandError::new("stdin can be read once only; name `-` once"));
+    }
+    let (mut read, mut refused) = (Vec::new(), Vec::new());
+    let mut stderr = Output::stderr();
+    for file in files {
+        let source = Source::read(file)?;
+        match policies::load(&source.text, &source.file) {
+            Ok(LoadedPolicies { policies, warnings }) => {
+                for warning in &warnings {
+                    stderr.line(&problems::show(warning, &source.text, stderr.look));
+                }
+                read.push(PolicyFile { source, policies });
+            }
+            Err(problems) => refused.push(Refused { file: source.file, text: source.text, problems }),
+        }
+    }
+    if refused.is_empty() { Ok(read) } else { Err(CommandError::Refused(refused)) }
+}
+
+/// What was found wrong by looking at the policies that are there, at the places in the files.
+fn refusal(files: Vec<PolicyFile>, ordered: &PolicyChangesView) -> CommandError {
+    let mut refused = Vec::new();
+    let mut first = 0;
+    for PolicyFile { source, policies } in files {
+        let here = first..first + policies.len();
+        let problems: Vec<Problem> = ordered
+            .refused
+            .iter()
+            .filter(|draft| here.contains(&draft.place))
+            .map(|draft| policies[draft.place - first].problem(&draft.field, &draft.message, &draft.hint))
+            .collect();
+        first = here.end;
+        if !problems.is_empty() {
+            refused.push(Refused { file: source.file, text: source.text, problems });
+        }
+    }
+    CommandError::Refused(refused)
+}

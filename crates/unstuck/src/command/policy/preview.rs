@@ -1,0 +1,30 @@
+//! `unstuck policy preview`: what a policy would do to what is in error now.
+
+use super::trial::{self, When};
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+
+/// Tell what a policy would do to what is in error now: which steps it would take, from which policy, and when each would
+/// resume. Nothing is changed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A policy file, `-` for stdin; or the name or id of a policy that is loaded.
+    #[arg(value_name = "FILE|NAME", value_hint = clap::ValueHint::FilePath)]
+    policy: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy preview reset.yaml
+  unstuck policy suggest err_3f2a9c1e0b44 | unstuck policy preview - -o json | jq .matched";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        trial::execute(&self.policy, When::Now, &self.store, format)
+    }
+}

@@ -1,0 +1,107 @@
+//! `unstuck policy suggest`: a policy for a group of errors, as a file.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use unstuck_core::policy::{PolicyDraft, PolicyProblem};
+use unstuck_flow::policies::PolicyDocument;
+
+use super::trial::{self, When};
+use super::words::count;
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::CommandError;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::text;
+use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView};
+use unstuck_service::policies::PolicyView;
+use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
+use unstuck_service::try_policies::TrialView;
+
+/// Write a policy for a group of errors: a file to look at, change and load.
+///
+/// The file goes to stdout, what the policy would do to what is in error now to stderr. Nothing is changed. Where retrying
+/// cannot help (fatal errors, bad input, mistakes in a program such as a `TypeError`), none is suggested, and it says why.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The group of errors, as `unstuck errors` shows it, or the beginning of its name.
+    group: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck policy suggest err_3f2a9c1e0b44 > reset.yaml
+  unstuck policy load reset.yaml";
+
+/// What is suggested, for programs.
+#[derive(Serialize)]
+struct Suggestion<'a> {
+    policy: &'a PolicyDocument,
+    preview: Option<&'a TrialView>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let page: ErrorGroupDetails = place.read(Query::ErrorGroup { group: self.group })?.read()?;
+        let known: Vec<PolicyView> = place.read(Query::Policies)?.read()?;
+        let names: Vec<&str> = known.iter().map(|line| line.policy.name.as_str()).collect();
+        let draft = page.line.policy(&names).map_err(|why| {
+            let group = &page.line.group;
+            CommandError::new(format!("no policy is suggested for {group}: {why}"))
+        })?;
+        let policy = document(&draft)?;
+        let of = TrialQuery { policies: PolicyToTry::Drafts(vec![draft]), past: None };
+        let trials: Vec<TrialView> = place.read(Query::Trial(of))?.read()?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => {
+                let suggestion = Suggestion { policy: &policy, preview: trials.first() };
+                let json = serde_json::to_string(&suggestion)
+                    .map_err(|error| CommandError::new(error.to_string()))?;
+                stdout.line(&json_text::pretty(&json));
+            }
+            Format::Text => {
+                stdout.text(&format!("{}{}", comment(&page.line), policy.to_yaml()));
+                let mut stderr = Output::stderr();
+                for found in &trials {
+                    trial::show(found, When::Now, &mut stderr);
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What the group is, at the head of the file.
+fn comment(group: &ErrorGroupView) -> String {
+    let flows: Vec<String> =
+        group.flows.iter().map(|flow| format!("{} in {}", flow.count, flow.flow)).collect();
+    let text = [
+        format!("{}: {}", group.group, group.pattern),
+        format!(
+            "{} ({}), the last at {:.0}",
+            count(group.count, "error", "errors"),
+            flows.join(", "),
+            group.last
+        ),
+    ];
+    let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();
+    lines.concat()
+}
+
+/// As it is written in a file: without the id that it has not got yet.
+fn document(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
+    let policy = draft.check(&"".into(), 0);
+    let told = |problems: Vec<PolicyProblem>| {
+        CommandError::new(problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
+    };
+    Ok(PolicyDocument { id: None, ..PolicyDocument::of(&policy.map_err(told)?) })
+}

@@ -1,0 +1,49 @@
+//! `unstuck policy enable`, `disable` and `delete`: all of the named ones or none.
+
+use std::process::ExitCode;
+
+use super::load;
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use unstuck_service::PolicyChangesView;
+use unstuck_service::request::PolicyOperation;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The names or ids of policies.
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+impl Arguments {
+    pub(crate) fn enable(self, format: Format) -> CommandResult {
+        let names = self.names.clone();
+        self.ask(PolicyOperation::Enable { names }, format)
+    }
+
+    pub(crate) fn disable(self, format: Format) -> CommandResult {
+        let names = self.names.clone();
+        self.ask(PolicyOperation::Disable { names }, format)
+    }
+
+    pub(crate) fn delete(self, format: Format) -> CommandResult {
+        let names = self.names.clone();
+        self.ask(PolicyOperation::Delete { names }, format)
+    }
+
+    fn ask(self, what: PolicyOperation, format: Format) -> CommandResult {
+        let answer = self.store.place()?.change_policies(what)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => load::tell(&answer.read::<PolicyChangesView>()?, &mut stdout),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

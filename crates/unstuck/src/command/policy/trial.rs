@@ -1,0 +1,149 @@
+//! A preview or a backtest, as it is shown.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use unstuck_core::time::Time;
+
+use super::load;
+use super::words::count;
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::CommandError;
+use crate::input::source::STDIN;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style;
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
+use unstuck_service::try_policies::TrialView;
+
+/// So many steps are shown in text.
+const SHOWN: usize = 20;
+
+/// On which errors a policy is tried.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    /// Those that are open.
+    Now,
+    /// Those of a span of time.
+    Past { since: Time, until: Option<Time> },
+}
+
+/// Tries what is given, a file or a name, and shows what comes of it.
+pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Format) -> CommandResult {
+    let past = match when {
+        When::Now => None,
+        When::Past { since, until } => Some((since, until)),
+    };
+    let answer = store.place()?.read(Query::Trial(TrialQuery { policies: policies(given)?, past }))?;
+    let trials: Vec<TrialView> = answer.read()?;
+    let mut stdout = Output::stdout();
+    match format {
+        Format::Json => stdout.line(&json(&trials)?),
+        Format::Text => {
+            for (place, trial) in trials.iter().enumerate() {
+                if place > 0 {
+                    stdout.line("");
+                }
+                show(trial, when, &mut stdout);
+            }
+        }
+    }
+    stdout.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file that is there is meant before a policy of the same name.
+fn policies(given: &str) -> Result<PolicyToTry, CommandError> {
+    let ending = Path::new(given).extension().and_then(|ending| ending.to_str());
+    let looks_like_file =
+        given == STDIN || given.contains('/') || matches!(ending, Some("yaml" | "yml" | "json"));
+    if !looks_like_file && !Path::new(given).is_file() {
+        return Ok(PolicyToTry::Named(given.to_owned()));
+    }
+    let files = load::read(&[given.to_owned()])?;
+    let policies = files.iter().flat_map(|file| &file.policies);
+    Ok(PolicyToTry::Drafts(policies.map(|policy| policy.draft.clone()).collect()))
+}
+
+/// One trial as it is, several as a list.
+pub(super) fn json(trials: &[TrialView]) -> Result<String, CommandError> {
+    let json = match trials {
+        [one] => serde_json::to_string(one),
+        several => serde_json::to_string(several),
+    };
+    Ok(json_text::pretty(&json.map_err(|error| CommandError::new(error.to_string()))?))
+}
+
+/// What a policy would do, in words and a table.
+pub(super) fn show(trial: &TrialView, when: When, output: &mut Output) {
+    let name = output.look.paint(style::BOLD, format!("`{}`", trial.policy));
+    let steps = count(trial.matched, "step", "steps");
+    let errors = count(trial.matched, "error", "errors");
+    if trial.disabled {
+        output.line(&format!("{name} is disabled. If it were enabled:"));
+    }
+    output.line(&match when {
+        When::Now => format!("{name} would take {steps} of those that are in error now."),
+        When::Past { since, until } => {
+            let until = until.map_or_else(String::new, |until| format!(" until {}", until.timestamp()));
+            format!("{name} would have taken {errors} since {}{until}.", since.timestamp())
+        }
+    });
+    table(trial, when, output);
+    let would = match when {
+        When::Now => "would be taken",
+        When::Past { .. } => "would have been taken",
+    };
+    for (by, n) in &trial.shadowed_by {
+        let note =
+            format!("{} it matches {would} by `{by}`, which comes before it.", more(*n, trial.matched));
+        output.line(&text::visible(&note));
+    }
+    if trial.exhausted > 0 {
+        output.line(&format!("{} it matches had its rounds already.", more(trial.exhausted, trial.matched)));
+    }
+    paused_policies::tell(trial.policies_paused.as_ref(), output, "");
+}
+
+/// `2 more that`, or `2 that` where there is nothing that they are more than.
+fn more(n: u64, matched: u64) -> String {
+    if matched > 0 { format!("{n} more that") } else { format!("{n} that") }
+}
+
+fn table(trial: &TrialView, when: When, output: &mut Output) {
+    if trial.runs.is_empty() {
+        return;
+    }
+    let title = match when {
+        When::Now => "RESUMES (UTC)",
+        When::Past { .. } => "WOULD HAVE RESUMED (UTC)",
+    };
+    let mut table = Table::new(&["RUN", "STEP", "ROUND", title, "TAKEN FROM", "CAUSE"]);
+    for run in trial.runs.iter().take(SHOWN) {
+        let clock = |at: &jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M:%S").to_string();
+        let resumes = match &run.resume_by {
+            None => clock(&run.resume_at),
+            Some(by) => format!("{} to {}", clock(&run.resume_at), by.strftime("%H:%M:%S")),
+        };
+        table.row(vec![
+            Cell::new(&run.run),
+            Cell::new(&run.step),
+            Cell::new(run.attempts.to_string()),
+            Cell::new(resumes),
+            Cell::new(run.taken_from.as_deref().unwrap_or("-")),
+            Cell::new(&run.cause),
+        ]);
+    }
+    for line in table.lines(output.width(), output.look) {
+        output.line(&line);
+    }
+    let left_out = trial.matched.saturating_sub(SHOWN.min(trial.runs.len()) as u64);
+    if left_out > 0 {
+        output.line(&format!("and {left_out} more"));
+    }
+}

@@ -1,0 +1,252 @@
+//! `unstuck rehearse`: what a flow does when things go wrong, in virtual time, before they do.
+
+mod faults;
+mod gather;
+mod outputs;
+mod show;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{CommandFactory, ValueEnum};
+use serde::Serialize;
+use unstuck_core::duration::parse_duration;
+use unstuck_core::json::Json;
+use unstuck_core::time::Millis;
+use unstuck_flow::plan::Plan;
+use unstuck_sim::rehearse::{self, EndKind, Keep, Rehearsal, Report, Timeline};
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::CommandError;
+use crate::input::json_input;
+use crate::view::json_text;
+use crate::view::output::Output;
+
+/// Rehearse a flow: see what it does when things go wrong, before they do.
+///
+/// The real engine runs the flow in virtual time, with every worker and every process emulated: days of back-off pass in
+/// milliseconds, and the same seed prints the same. The plan says what goes wrong; `--plan auto` tries every fault at every
+/// step, and lists what does not end well. Nothing is executed, and no store is changed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, mut_arg("store", |store| store.help(STORE)))]
+pub(crate) struct Arguments {
+    /// The flow file, YAML or JSON; `-` is stdin.
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: String,
+
+    /// The plan file, or `auto`; without one, everything passes.
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    plan: Option<String>,
+
+    /// Policy files, as `unstuck policy load` takes them.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    policies: Vec<String>,
+
+    /// Rehearse this flow of the file instead of the first.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// The input of every run: JSON, `@FILE`, or `-` for stdin.
+    #[arg(short, long, value_name = "JSON", allow_hyphen_values = true)]
+    input: Option<String>,
+
+    /// Examples of what steps put out, where steps read outputs: a map such as `fetch: {rows: [1, 2]}`.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    outputs: Vec<String>,
+
+    /// Take what each step last put out, by the runs of the store, as its example; --outputs goes first.
+    #[arg(long)]
+    outputs_from_store: bool,
+
+    /// How many runs. [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
+
+    /// How many emulated workers. [default: as the plan says, else 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    workers: Option<u32>,
+
+    /// Where chance starts.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Break off after so much virtual time. [default: as the plan says, else 30d]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    until: Option<Millis>,
+
+    /// Whose timeline is shown. [default: of a single run, else of the first that is not completed]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    timeline: Option<Whose>,
+
+    /// With `--plan auto`: exit with 1 unless a run survives these faults at every step, such as `stall,crash,stick@encode`.
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
+    must_survive: Vec<String>,
+
+    /// With `--plan auto`: try at most so many pairs of faults.
+    #[arg(long, value_name = "N")]
+    max_pairs: Option<u32>,
+
+    /// Tell on stderr how many runs a second were rehearsed.
+    #[arg(long)]
+    stats: bool,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const STORE: &str = "Rehearse with the policies of the store in this folder, which is only read; --policies adds to \
+                     them, or replaces those of the same name";
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck rehearse examples/rehearsal/publish.yaml --plan examples/rehearsal/night.yaml
+  unstuck rehearse nightly.yaml --plan storm.yaml --policies policies.yaml --runs 1000
+  unstuck rehearse nightly.yaml --plan auto --must-survive stall,crash,stick
+  unstuck rehearse nightly.yaml --plan auto --outputs outputs.yaml
+
+A plan: {steps: {encode: {sequence: [stall, stick, pass], duration: 5m}}}";
+
+/// Whose timeline is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Whose {
+    /// Of every run.
+    All,
+    /// Of the first run.
+    First,
+    /// Of every run that is not completed.
+    Failed,
+    /// Of none.
+    None,
+}
+
+/// The plan that tries every fault.
+const AUTO: &str = "auto";
+/// How long a rehearsal goes on where nobody says.
+const UNTIL: Millis = Millis::hours(30 * 24);
+/// How many workers there are where nobody says.
+const WORKERS: u32 = 4;
+/// More events than anybody reads: a rehearsal that has them is going in circles.
+const MOST_EVENTS: u64 = 20_000_000;
+
+fn duration(text: &str) -> Result<Millis, String> {
+    match parse_duration(text)? {
+        Millis::ZERO => Err("it must be longer than zero".to_owned()),
+        span => Ok(span),
+    }
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        self.refuse_what_does_not_go_together();
+        let gathered = gather::gather(&self)?;
+        let began = Instant::now();
+        let is_auto = self.plan.as_deref() == Some(AUTO);
+        let (code, rehearsed) = if is_auto {
+            faults::execute(&self, &gathered, format)?
+        } else {
+            (self.one(gathered, format)?, self.runs.unwrap_or(1))
+        };
+        let mut stderr = Output::stderr();
+        if self.stats || stderr.look.live {
+            let seconds = began.elapsed().as_secs_f64();
+            stderr.line(&format!(
+                "{rehearsed} runs in {seconds:.2}s: {:.0} runs a second",
+                f64::from(rehearsed) / seconds.max(1e-6)
+            ));
+        }
+        Ok(code)
+    }
+
+    fn refuse_what_does_not_go_together(&self) {
+        let is_auto = self.plan.as_deref() == Some(AUTO);
+        let refuse = |what: &str| -> ! {
+            let mut command = crate::Arguments::command();
+            command.error(clap::error::ErrorKind::ArgumentConflict, what).exit()
+        };
+        if !is_auto && !self.must_survive.is_empty() {
+            refuse("--must-survive goes with --plan auto, which tries the faults");
+        }
+        if !is_auto && self.max_pairs.is_some() {
+            refuse("--max-pairs goes with --plan auto, which tries pairs of faults");
+        }
+        if is_auto && (self.runs.is_some() || self.timeline.is_some()) {
+            refuse("--plan auto rehearses one run for each fault: leave out --runs and --timeline");
+        }
+    }
+
+    /// A rehearsal by a plan.
+    fn one(&self, rehearsal: Rehearsal, format: Format) -> Result<ExitCode, CommandError> {
+        let whose = self.whose();
+        let rehearsal = Rehearsal { keep: whose.keep(), ..rehearsal };
+        let played = rehearse::play(&rehearsal).map_err(|trouble| CommandError::new(trouble.to_string()))?;
+        let report = rehearse::report(&rehearsal, &played);
+        let timelines: Vec<Timeline> = self
+            .wanted(&report)
+            .into_iter()
+            .filter_map(|number| rehearse::timeline(&played, number))
+            .collect();
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Text => show::rehearsal(&report, &timelines, &mut stdout),
+            Format::Json => {
+                stdout.line(&json(&Whole { report: &report, timelines: &timelines })?);
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn whose(&self) -> Whose {
+        let usual = if self.runs.unwrap_or(1) == 1 { Whose::First } else { Whose::Failed };
+        self.timeline.unwrap_or(usual)
+    }
+
+    /// The numbers of the runs whose timelines are shown.
+    fn wanted(&self, report: &Report) -> Vec<u32> {
+        let bad = || report.each.iter().filter(|end| end.end != EndKind::Completed).map(|end| end.number);
+        match (self.whose(), self.timeline) {
+            (Whose::All, _) => (1..=report.runs).collect(),
+            (Whose::First, _) => vec![1],
+            (Whose::Failed, Some(_)) => bad().collect(),
+            (Whose::Failed, None) => bad().take(1).collect(),
+            (Whose::None, _) => Vec::new(),
+        }
+    }
+
+    /// The input of every run: of the command line, else of the plan, else an empty object.
+    fn input(&self, plan: &Plan) -> Result<Json, CommandError> {
+        match (&self.input, &plan.input) {
+            (Some(given), _) => json_input::parse(given, "--input"),
+            (None, Some(planned)) => Ok(planned.clone()),
+            (None, None) => json_input::parse("{}", "--input"),
+        }
+    }
+}
+
+impl Whose {
+    fn keep(self) -> Keep {
+        match self {
+            Whose::All => Keep::All,
+            Whose::First => Keep::First,
+            Whose::Failed => Keep::NotCompleted,
+            Whose::None => Keep::None,
+        }
+    }
+}
+
+/// A report with its timelines.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    timelines: &'a [Timeline],
+}
+
+/// A document for programs.
+fn json(document: &impl Serialize) -> Result<String, CommandError> {
+    let text = serde_json::to_string(document).map_err(|error| CommandError::new(error.to_string()))?;
+    Ok(json_text::pretty(&text))
+}

@@ -1,0 +1,205 @@
+//! `--plan auto`: every fault at every step, and what does not end well.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use unstuck_sim::rehearse::auto::{
+    BadEnd, Demand, FaultKind, Findings, MOST_PAIRS, Spot, Tried, WeakPoint, find_weak_points,
+};
+use unstuck_sim::rehearse::{EndKind, Rehearsal};
+
+use super::{Arguments, json, outputs, show};
+use crate::Format;
+use crate::error::CommandError;
+use crate::exit;
+use crate::view::output::Output;
+use crate::view::problems::number_of;
+use crate::view::style;
+use crate::view::text;
+
+/// So many pairs are shown for one step.
+const SHOWN_PAIRS: usize = 5;
+
+/// Tries every fault, and shows the weak points. Gives how many runs were rehearsed, too.
+pub(super) fn execute(
+    arguments: &Arguments,
+    rehearsal: &Rehearsal,
+    format: Format,
+) -> Result<(ExitCode, u32), CommandError> {
+    let demands: Vec<Demand> =
+        arguments.must_survive.iter().flat_map(|word| demanded(word.trim(), rehearsal)).collect();
+    let max_pairs = arguments.max_pairs.map_or(MOST_PAIRS, |most| most as usize);
+    let found = find_weak_points(rehearsal, &demands, max_pairs)
+        .map_err(|trouble| CommandError::new(trouble.to_string()))?;
+    let mut stdout = Output::stdout();
+    match format {
+        Format::Json => stdout.line(&json(&found)?),
+        Format::Text => findings(&found, arguments, &mut stdout),
+    }
+    stdout.finish()?;
+    let runs = 1 + found.once.tried + found.always.tried + found.pairs.tried;
+    let code = exit::of(found.not_survived.is_empty());
+    Ok((code, u32::try_from(runs).unwrap_or(u32::MAX)))
+}
+
+/// What a word of `--must-survive` demands: `stall`, `always-stall`, `stall@encode`, `all` or `pairs`.
+fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
+    let refuse = |what: String| -> ! {
+        crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what).exit()
+    };
+    let (fault, step) = word.split_once('@').map_or((word, None), |(fault, step)| (fault, Some(step)));
+    let spot = step.map(|step| {
+        find(step, rehearsal).unwrap_or_else(|| {
+            refuse(format!("--must-survive {word}: flow `{}` has no executed step `{step}`", rehearsal.flow))
+        })
+    });
+    if word == "pairs" {
+        return vec![Demand::Pairs];
+    }
+    let (always, kind) = fault.strip_prefix("always-").map_or((false, fault), |kind| (true, kind));
+    let kinds: Vec<FaultKind> =
+        FaultKind::ALL.into_iter().filter(|known| kind == "all" || known.word() == kind).collect();
+    if kinds.is_empty() {
+        let words: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.word()).collect();
+        refuse(format!(
+            "--must-survive {word}: there is no fault `{fault}`; there are {}, each also as `always-...` and with `@STEP`, and all and pairs",
+            words.join(", ")
+        ));
+    }
+    kinds.into_iter().map(|kind| Demand::Single { kind, always, spot: spot.clone() }).collect()
+}
+
+/// The step of this name: `encode`, or `child.encode`.
+fn find(step: &str, rehearsal: &Rehearsal) -> Option<Spot> {
+    let (flow, id) = step.rsplit_once('.').map_or((None, step), |(flow, id)| (Some(flow), id));
+    let name = flow.unwrap_or(&rehearsal.flow);
+    let of = rehearsal.flows.iter().find(|flow| *flow.name == *name)?;
+    let step = of.steps.iter().find(|step| *step.id == *id && unstuck_flow::plan::is_executed(step))?;
+    let flow = (of.name != rehearsal.flow).then(|| of.name.clone());
+    Some(Spot { flow, step: step.id.clone() })
+}
+
+fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
+    let look = stdout.look;
+    let name = look.paint(style::BOLD, format!("`{}`", found.flow));
+    stdout.line(&format!("Faults at {} of flow {name}, one rehearsal each:", number_of(found.steps, "step")));
+    stdout.line(&format!("  once     {}", tally(&found.once, "fault")));
+    stdout.line(&format!("  always   {}", tally(&found.always, "fault")));
+    stdout.line(&format!("  pairs    {}", tally(&found.pairs, "pair")));
+    if found.without_fault.end != EndKind::Completed {
+        let why = found.without_fault.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        let said = format!(
+            "Even without a fault the run is {}{why}: no fault was tried.",
+            found.without_fault.end.word()
+        );
+        stdout.line(&look.paint(style::BAD, said));
+        if let Some(missing) = &found.missing {
+            outputs::missing(missing, arguments, stdout);
+        }
+    } else if found.weak_points.is_empty() {
+        stdout.line(&look.paint(style::GOOD, "No weak point was found: every run was completed."));
+    }
+    for (place, points) in alike(&found.weak_points).iter().enumerate() {
+        stdout.line("");
+        weak_point(place + 1, points, stdout);
+    }
+    outputs::found(&found.outputs, stdout);
+    show::list("WARNINGS", &found.warnings, style::LATER, stdout);
+    if !arguments.must_survive.is_empty() {
+        let sentences: Vec<String> = found.not_survived.iter().map(|lost| lost.what.clone()).collect();
+        show::list("NOT SURVIVED", &sentences, style::BAD, stdout);
+        if sentences.is_empty() {
+            stdout.line("");
+            stdout.line(&look.paint(style::GOOD, "All that must be survived is survived."));
+        }
+    }
+}
+
+fn tally(tried: &Tried, word: &str) -> String {
+    let lost = tried.tried - tried.survived;
+    let left_out = match tried.left_out {
+        0 => String::new(),
+        n => format!("; {} left out (--max-pairs)", number_of(n, word)),
+    };
+    format!("{} tried, {} survived, {lost} not{left_out}", number_of(tried.tried, word), tried.survived)
+}
+
+/// Steps where the same faults come to the same end are told of together.
+fn alike(points: &[WeakPoint]) -> Vec<Vec<&WeakPoint>> {
+    let ends = |point: &WeakPoint| -> Vec<(String, EndKind)> {
+        point.faults.iter().filter(|bad| !bad.is_pair).map(|bad| (bad.fault.clone(), bad.end)).collect()
+    };
+    let pairs = |point: &WeakPoint| point.faults.iter().any(|bad| bad.is_pair);
+    let mut groups: Vec<Vec<&WeakPoint>> = Vec::new();
+    for point in points {
+        let fits = |group: &&mut Vec<&WeakPoint>| {
+            group.first().is_some_and(|first| {
+                ends(first) == ends(point) && first.helps == point.helps && !pairs(first) && !pairs(point)
+            })
+        };
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.push(point),
+            None => groups.push(vec![point]),
+        }
+    }
+    groups
+}
+
+fn weak_point(place: usize, points: &[&WeakPoint], stdout: &mut Output) {
+    let look = stdout.look;
+    let Some(point) = points.first() else { return };
+    let names: Vec<String> = points.iter().map(|point| format!("`{}`", point.step)).collect();
+    stdout.line(&format!("{place}. {}", look.paint(style::BOLD, names.join(", "))));
+    let pairs = point.faults.iter().filter(|bad| bad.is_pair).count();
+    let single = point.faults.iter().filter(|bad| !bad.is_pair && !bad.is_always);
+    for bad in single.chain(point.faults.iter().filter(|bad| bad.is_pair).take(SHOWN_PAIRS)) {
+        tell(bad, stdout);
+    }
+    if pairs > SHOWN_PAIRS {
+        stdout.line(&format!("   and {} more", number_of(pairs - SHOWN_PAIRS, "pair")));
+    }
+    let always = always(&point.faults);
+    if !always.is_empty() {
+        wrapped("   always         ", &always, stdout);
+    }
+    for help in &point.helps {
+        wrapped("   helps: ", help, stdout);
+    }
+}
+
+/// What faults at every attempt come to, those with the same end together.
+fn always(faults: &[BadEnd]) -> String {
+    let mut ends: Vec<(EndKind, Vec<&str>)> = Vec::new();
+    for bad in faults.iter().filter(|bad| bad.is_always) {
+        let word = bad.fault.split(' ').next().unwrap_or_default();
+        match ends.iter_mut().find(|(end, _)| *end == bad.end) {
+            Some((_, words)) => words.push(word),
+            None => ends.push((bad.end, vec![word])),
+        }
+    }
+    let parts = ends.iter().map(|(end, words)| format!("{}: {}", words.join(", "), end.word()));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+fn tell(bad: &BadEnd, stdout: &mut Output) {
+    let why = bad.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    let end = match bad.end {
+        EndKind::GoingOn => bad.end.word().to_owned(),
+        end => format!("{} after {}", end.word(), bad.after_ms),
+    };
+    wrapped(&format!("   {:<14} ", bad.fault), &format!("{end}{why}"), stdout);
+    for (place, line) in bad.plan.lines().enumerate() {
+        let start = if place == 0 { "plan: " } else { "      " };
+        let line = format!("{}{start}{line}", " ".repeat(18));
+        stdout.line(&stdout.look.paint(style::DIM, line));
+    }
+}
+
+fn wrapped(start: &str, said: &str, stdout: &mut Output) {
+    let indent = text::columns(start);
+    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(indent);
+    for (place, row) in text::wrap(&text::visible(said), room).iter().enumerate() {
+        let before = if place == 0 { start.to_owned() } else { " ".repeat(indent) };
+        stdout.line(&format!("{before}{row}"));
+    }
+}

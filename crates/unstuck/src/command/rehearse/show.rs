@@ -1,0 +1,244 @@
+//! A rehearsal as text: the timeline, then the summary.
+
+use std::collections::BTreeSet;
+
+use unstuck_core::time::Millis;
+use unstuck_sim::rehearse::{Attempts, Broken, EndKind, PolicyUse, Report, Spread, Timeline, TimelineLine};
+
+use crate::view::output::Output;
+use crate::view::problems::number_of;
+use crate::view::style::{self, Look};
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+
+/// Shows it all.
+pub(super) fn rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Output) {
+    stdout.line(&format!(
+        "A rehearsal of flow {}: {}, {}, seed {}; the clock starts at {}.",
+        stdout.look.paint(style::BOLD, format!("`{}`", report.flow)),
+        number_of(report.runs as usize, "run"),
+        number_of(report.workers as usize, "worker"),
+        report.seed,
+        report.start
+    ));
+    for timeline in timelines {
+        stdout.line("");
+        if report.runs > 1 {
+            stdout.line(&head(&format!("RUN {} ({})", timeline.number, timeline.run), stdout.look));
+        }
+        let mut told = BTreeSet::new();
+        for line in &timeline.lines {
+            for row in rows(line, stdout, &mut told) {
+                stdout.line(&row);
+            }
+        }
+    }
+    stdout.line("");
+    summary(report, stdout);
+}
+
+fn head(title: &str, look: Look) -> String {
+    look.paint(style::BOLD, title)
+}
+
+/// Days and the time of day since the start: `0d 02:00:05`, with milliseconds where there are any.
+pub(super) fn offset(after: Millis) -> String {
+    let (seconds, millis) = (after.0 / 1_000, after.0 % 1_000);
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (hours, minutes, seconds) = (rest / 3_600, rest % 3_600 / 60, rest % 60);
+    format!("{days}d {hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
+}
+
+/// The rows of a line, with the rule behind it where that is told for the first time.
+fn rows(line: &TimelineLine, stdout: &Output, told: &mut BTreeSet<String>) -> Vec<String> {
+    let look = stdout.look;
+    let time = format!("+{}", offset(line.after_ms));
+    let indent = text::columns(&time) + 2;
+    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(indent);
+    let path = if line.path.is_empty() { String::new() } else { format!("{} > ", line.path) };
+    let mut rows: Vec<String> = Vec::new();
+    for (place, row) in text::wrap(&text::visible(&format!("{path}{}", line.what)), room).iter().enumerate() {
+        let start = if place == 0 { look.paint(style::DIM, &time) } else { " ".repeat(indent - 2) };
+        rows.push(format!("{start}  {}", look.paint(style_of(line), row)));
+    }
+    let is_worth_it = |rung: &str, rule: &str| rung != "completed" && rule != "resume";
+    if let (Some(rung), Some(rule)) = (line.rung, &line.rule)
+        && is_worth_it(rung, rule)
+    {
+        let rule = if rule.starts_with(rung) { rule.clone() } else { format!("{rung}: {rule}") };
+        let whose = line.what.split(':').next().unwrap_or_default();
+        if !told.insert(format!("{path}{whose} {rule}")) {
+            return rows;
+        }
+        for row in text::wrap(&text::visible(&rule), room.saturating_sub(2)) {
+            rows.push(format!("{}{}", " ".repeat(indent + 2), look.paint(style::DIM, &row)));
+        }
+    }
+    rows
+}
+
+fn style_of(line: &TimelineLine) -> anstyle::Style {
+    match line.rung {
+        Some("retryStrategy" | "stuck" | "deferral" | "failOnError") => style::LATER,
+        Some("rest" | "failed" | "resumePolicy" | "exceptionHandler" | "deadline") => style::BAD,
+        Some("completed") => style::GOOD,
+        Some(_) | None => anstyle::Style::new(),
+    }
+}
+
+fn summary(report: &Report, stdout: &mut Output) {
+    let look = stdout.look;
+    stdout.line(&head("SUMMARY", look));
+    let mut table = Table::new(&["", "", ""]);
+    let mut row = |name: &str, cell: Cell| {
+        table.row(vec![Cell::new(""), Cell::styled(name, style::DIM), cell]);
+    };
+    for (place, end) in report.ends.iter().enumerate() {
+        let first = if report.runs == 1 { String::new() } else { format!("run {}: ", end.first) };
+        let why = end.why.as_ref().map_or(String::new(), |why| format!(" ({first}{why})"));
+        let said = format!("{} {}{why}", end.runs, end.end.word());
+        row(if place == 0 { "runs" } else { "" }, Cell::styled(said, style_of_end(end.end)));
+    }
+    if let Some(times) = &report.completion {
+        row("completed after", Cell::new(spread(times)));
+    }
+    row("attempts", Cell::new(attempts(&report.attempts)));
+    if let Some(times) = &report.recovery {
+        let whose = if times.count == 1 { "its" } else { "their" };
+        let steps = number_of(usize::try_from(times.count).unwrap_or(usize::MAX), "step");
+        row("recovery", Cell::new(format!("{steps} got well after {whose} first error: {}", spread(times))));
+    }
+    if report.worker_deaths > 0 {
+        row("workers", Cell::new(format!("{} died", report.worker_deaths)));
+    }
+    row("virtual time", Cell::new(took(report)));
+    for line in table.lines(None, look) {
+        stdout.line(&line);
+    }
+    rungs(report, stdout);
+    policies(&report.policies, stdout);
+    list("NEVER REACHED", &report.never_reached, anstyle::Style::new(), stdout);
+    super::outputs::found(&report.outputs, stdout);
+    list("WARNINGS", &report.warnings, style::LATER, stdout);
+}
+
+fn took(report: &Report) -> String {
+    let took = report.took_ms.to_string();
+    match report.broken {
+        None => format!("{took}; nothing more happens by itself"),
+        Some(Broken::Until(_)) => format!("{took}; broken off there (--until)"),
+        Some(Broken::Events(most)) => format!("{took}; broken off after {most} events: it goes in circles"),
+    }
+}
+
+fn style_of_end(end: EndKind) -> anstyle::Style {
+    match end {
+        EndKind::Completed => style::GOOD,
+        EndKind::Failed | EndKind::Cancelled | EndKind::Error => style::BAD,
+        EndKind::Held => style::ASKS,
+        EndKind::Waiting | EndKind::Queued | EndKind::GoingOn => style::LATER,
+    }
+}
+
+fn spread(times: &Spread) -> String {
+    if times.count == 1 {
+        return times.max_ms.to_string();
+    }
+    format!("p50 {}, p99 {}, max {}", times.p50_ms, times.p99_ms, times.max_ms)
+}
+
+fn attempts(attempts: &Attempts) -> String {
+    let counts = [
+        (attempts.completed, "completed"),
+        (attempts.stalled, "stalled"),
+        (attempts.failed, "failed"),
+        (attempts.deferred, "deferred"),
+        (attempts.stuck, "stuck"),
+        (attempts.cancelled, "cancelled"),
+    ];
+    let counts: Vec<String> =
+        counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if counts.is_empty() { "0".to_owned() } else { format!("{} ({})", attempts.total, counts.join(", ")) }
+}
+
+fn rungs(report: &Report, stdout: &mut Output) {
+    if report.rungs.is_empty() {
+        return;
+    }
+    stdout.line("");
+    let mut table = Table::new(&["STEP", "WHAT DECIDED, AND HOW OFTEN"]);
+    let mut steps: Vec<(&str, Vec<String>)> = Vec::new();
+    for rung in &report.rungs {
+        let said = format!("{} {} ({})", rung.times, rung.what, rung.rung);
+        match steps.iter_mut().find(|(step, _)| *step == rung.step) {
+            Some((_, known)) => known.push(said),
+            None => steps.push((&rung.step, vec![said])),
+        }
+    }
+    for (step, said) in steps {
+        table.row(vec![Cell::new(step), Cell::new(said.join(", "))]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}
+
+fn policies(policies: &[PolicyUse], stdout: &mut Output) {
+    if policies.is_empty() {
+        return;
+    }
+    stdout.line("");
+    let mut table = Table::new(&["POLICY", "USED", "SPENT", "RUNS", "COMPLETED", ""]);
+    for policy in policies {
+        let note = match (policy.enabled, policy.used) {
+            (false, _) => "disabled",
+            (true, 0) => "never matched",
+            (true, _) => "",
+        };
+        table.row(vec![
+            Cell::new(&policy.policy),
+            Cell::new(policy.used.to_string()),
+            Cell::new(policy.spent.to_string()),
+            Cell::new(policy.runs.to_string()),
+            Cell::new(policy.completed.to_string()),
+            Cell::styled(note, style::DIM),
+        ]);
+    }
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}
+
+/// A list under its title, if there is anything in it.
+pub(super) fn list(title: &str, entries: &[String], style: anstyle::Style, stdout: &mut Output) {
+    if entries.is_empty() {
+        return;
+    }
+    stdout.line("");
+    stdout.line(&head(title, stdout.look));
+    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(4);
+    for entry in entries {
+        for (place, row) in text::wrap(&text::visible(entry), room).iter().enumerate() {
+            let start = if place == 0 { "  - " } else { "    " };
+            stdout.line(&format!("{start}{}", stdout.look.paint(style, row)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_has_days_and_a_clock() {
+        let cases = [
+            (0, "0d 00:00:00.000"),
+            (1_500, "0d 00:00:01.500"),
+            (7_200_000, "0d 02:00:00.000"),
+            (3 * 86_400_000 + 3_661_007, "3d 01:01:01.007"),
+        ];
+        for (millis, wanted) in cases {
+            assert_eq!(offset(Millis(millis)), wanted);
+        }
+    }
+}

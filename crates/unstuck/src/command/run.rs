@@ -1,0 +1,174 @@
+//! `unstuck run`: runs a flow of a file in this process, shows it, and tells by its exit code how it went.
+
+mod backlog;
+mod begin;
+mod finish;
+mod log;
+mod processes;
+mod screen;
+mod seed;
+mod show;
+pub(crate) mod signals;
+mod tree;
+mod turn;
+mod view;
+mod watch;
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+
+use self::backlog::{Backlog, Teller};
+use self::begin::Begun;
+use self::processes::Processes;
+use self::watch::Watch;
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::{CommandError, plain};
+use crate::input::json_input;
+use crate::input::source::STDIN;
+
+/// Run a flow, and show what happens and why.
+///
+/// The first flow of the file is run; the others are its children and exception handlers, which may also be flows that
+/// are in the store already. The run is kept in the store: whatever ends this command, `unstuck run --continue` goes on
+/// from the last completed step.
+///
+/// One process at a time executes runs of a store: another one waits until it is free, and says so. A key whose run is
+/// there already is answered at once.
+///
+/// Exit code: 0 completed, 1 failed, cancelled or in error, 3 held for an operator, 4 another process is executing the
+/// run of this key, 5 refused and nothing was started; `unstuck --help` lists all of them. Ctrl-C interrupts the run,
+/// which can be continued; a second one ends its processes at once.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The flow file, YAML or JSON; `-` is stdin.
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath, required_unless_present = "go_on")]
+    file: Option<String>,
+
+    /// The input: JSON, `@FILE`, or `-` for stdin.
+    #[arg(short, long, value_name = "JSON", allow_hyphen_values = true)]
+    input: Option<String>,
+
+    /// The key of the run. Where the flow has a run of this key already, that one is shown, and gone on with.
+    #[arg(short, long)]
+    key: Option<String>,
+
+    /// What to do where the key has a run already: show it and go on with it, start it again if it is final (with --input
+    /// where that is given, else with the input that it has), or refuse.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnDuplicate::Return, requires = "key")]
+    on_duplicate: OnDuplicate,
+
+    /// Run this flow of the file instead of the first.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// Go on with an interrupted run, the newest if none is named.
+    #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "on_duplicate", "flow"])]
+    #[expect(clippy::option_option, reason = "without the option, with it alone, with a run")]
+    go_on: Option<Option<String>>,
+
+    /// How much load local processes may take at once. [default: twice the cores, at least 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_load: Option<u32>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck run examples/first.yaml
+  unstuck run --continue
+  unstuck run order.yaml --input '{\"order\": 17}' --key order-17
+  unstuck run order.yaml --key order-17 --on-duplicate restartIfFinal
+  unstuck run order.yaml --input @order.json -o json | jq .state";
+
+/// What to do where the key has a run already.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[clap(rename_all = "camelCase")]
+enum OnDuplicate {
+    Return,
+    RestartIfFinal,
+    Refuse,
+}
+
+impl From<OnDuplicate> for unstuck_core::command::OnDuplicate {
+    fn from(what: OnDuplicate) -> unstuck_core::command::OnDuplicate {
+        match what {
+            OnDuplicate::Return => unstuck_core::command::OnDuplicate::Return,
+            OnDuplicate::RestartIfFinal => unstuck_core::command::OnDuplicate::RestartIfFinal,
+            OnDuplicate::Refuse => unstuck_core::command::OnDuplicate::Refuse,
+        }
+    }
+}
+
+/// What the thread that shows a run is told.
+enum Message {
+    Happened(RunId, Event),
+    /// A signal has come, see [`Backlog::signal`].
+    Signal,
+    EngineGone,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        if self.file.as_deref() == Some(STDIN) && self.input.as_deref() == Some(STDIN) {
+            return Err(CommandError::new(
+                "the flow and its input cannot both come from stdin; put one into a file",
+            ));
+        }
+        let place = self.store.place()?;
+        let (sender, receiver) = channel();
+        let processes = Processes::new(self.max_load.unwrap_or_else(default_load));
+        let backlog = Backlog::default();
+        listen(&sender, &backlog, &processes)?;
+        let teller = Teller { sender, backlog: backlog.clone() };
+        let begun = match (&self.go_on, &self.file) {
+            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, teller),
+            (None, Some(file)) => {
+                let order = begin::Order {
+                    file,
+                    flow: self.flow.as_deref(),
+                    input: self.input()?,
+                    is_input_given: self.input.is_some(),
+                    key: self.key.as_deref(),
+                    on_duplicate: self.on_duplicate.into(),
+                };
+                begin::start(&place, &order, &processes, teller)
+            }
+            (None, None) => return Err(CommandError::new("name the flow file, or --continue")),
+        };
+        let Begun { runtime, service, tree, notes } = match begun {
+            Ok(begun) => begun,
+            Err(not_begun) => return not_begun.end(format, self.key.as_deref().unwrap_or_default()),
+        };
+        Watch::new(place, runtime, service, tree, format, &notes, backlog).see_through(&receiver)
+    }
+
+    /// Without one, an empty object.
+    fn input(&self) -> Result<Json, CommandError> {
+        json_input::parse(self.input.as_deref().unwrap_or("{}"), "--input")
+    }
+}
+
+fn default_load() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores * 2).unwrap_or(u32::MAX).max(4)
+}
+
+fn listen(sender: &Sender<Message>, backlog: &Backlog, processes: &Processes) -> Result<(), CommandError> {
+    let (sender, backlog, processes) = (sender.clone(), backlog.clone(), processes.clone());
+    let first = move |signal| {
+        backlog.interrupt(signal);
+        // Nobody listens any more once the run is over; then the signal changes nothing.
+        drop(sender.send(Message::Signal));
+    };
+    signals::listen(first, move || processes.kill())
+        .map_err(|error| CommandError::new(format!("cannot listen for Ctrl-C: {}", plain(&error))))
+}

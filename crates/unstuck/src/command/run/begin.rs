@@ -1,0 +1,328 @@
+//! The beginning of a run, or of going on with one: the store is opened, the engine started.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use unstuck_core::command::OnDuplicate;
+use unstuck_core::decide::Answer;
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_engine::engine::Engine;
+use unstuck_engine::executor::emulation::EmulationExecutor;
+use unstuck_engine::request::StartRun;
+use unstuck_engine::runtime::{Handle, Runtime};
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::{NewFlow, PutFlowError, RunFilter, Store, StoreError};
+
+use super::backlog::Teller;
+use super::processes::Processes;
+use super::seed;
+use super::tree::Tree;
+use super::turn::{self, NotBegun};
+use crate::access::engine;
+use crate::access::location::StoreLocation;
+use crate::access::socket::{self, SocketError};
+use crate::access::user;
+use crate::error::{CommandError, Refused};
+use crate::input::source::Source;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::problems;
+use unstuck_service::flows::{compile_flow, flows_for_reading};
+use unstuck_service::owner::KeyView;
+use unstuck_service::request::{Query, Request};
+use unstuck_service::{Service, family, payload_of, run_name};
+
+/// Emulated steps take nothing but a timer.
+const EMULATION_LOAD: u32 = 1_000_000;
+/// So many runs are looked at in one go for one that was interrupted.
+const PAGE: usize = 100;
+
+/// What to start.
+pub(super) struct Order<'a> {
+    pub(super) file: &'a str,
+    pub(super) flow: Option<&'a str>,
+    pub(super) input: Json,
+    /// Whether somebody gave it.
+    pub(super) is_input_given: bool,
+    pub(super) key: Option<&'a str>,
+    pub(super) on_duplicate: OnDuplicate,
+}
+
+impl Order<'_> {
+    /// Whether this run, which has the key, is started again.
+    fn restarts(&self, run: &Run) -> bool {
+        run.is_final() && self.on_duplicate == OnDuplicate::RestartIfFinal
+    }
+}
+
+/// A run under way in this process.
+pub(super) struct Begun {
+    pub(super) runtime: Runtime,
+    pub(super) service: Service,
+    /// What was known of it when it began here.
+    pub(super) tree: Tree,
+    /// What to say first.
+    pub(super) notes: Vec<String>,
+}
+
+/// Starts a run of a flow in a file.
+pub(super) fn start(
+    place: &StoreLocation,
+    order: &Order<'_>,
+    processes: &Processes,
+    teller: Teller,
+) -> Result<Begun, NotBegun> {
+    let source = Source::read(order.file)?;
+    if !place.has_store() {
+        // A file that is refused makes no store.
+        load(&source, &|_| false)?;
+        place.make()?;
+    }
+    let mut store = turn::own(place, &teller.backlog, || of_key(place, order, &source))?;
+    let flow = keep_flows(&mut store, &source, order.flow)?;
+    let known = match order.key {
+        Some(key) => store.run_of_key(&flow, key).map_err(failed)?,
+        None => None,
+    };
+    let known = match known {
+        Some(run) => store.run(run).map_err(failed)?,
+        None => None,
+    };
+    let home = match &known {
+        Some(run) => run.home.clone(),
+        None => Some(engine::new_home()?),
+    };
+    let mut notes = policies_paused(&mut store, place)?;
+    let input = match &known {
+        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&mut store, &run.input),
+        _ => order.input.clone(),
+    };
+    let seeded = match known {
+        Some(run) => {
+            notes.push(known_key(order, &run));
+            Some(seed::tree(&mut store, run.id)?)
+        }
+        None => None,
+    };
+    let runtime = start_engine(store, home.clone(), processes, teller)?;
+    let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
+    notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
+    let tree = seeded.unwrap_or_else(|| Tree::new(run));
+    let service = Service { home, run: Some(run), option: place.option.clone(), silent: None };
+    Ok(Begun { runtime, service, tree, notes })
+}
+
+/// That automatic resumes are paused, for those who wait for one.
+fn policies_paused(store: &mut SqliteStore, place: &StoreLocation) -> Result<Vec<String>, CommandError> {
+    let switch = store.policy_switch().map_err(failed)?;
+    let Some(since) = switch.paused() else { return Ok(Vec::new()) };
+    let words = paused_policies::words(&unstuck_engine::document::policies_paused(since));
+    Ok(vec![
+        format!("automatic resumes are paused, {words}"),
+        format!("to unpause them: unstuck policy unpause{}", place.option),
+    ])
+}
+
+/// The run that has the key already, from whoever has the store open.
+fn of_key(
+    place: &StoreLocation,
+    order: &Order<'_>,
+    source: &Source,
+) -> Result<Option<KeyView>, CommandError> {
+    let Some(key) = order.key else { return Ok(None) };
+    let loaded = load(source, &|_| true)?;
+    let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
+    let input = order.input.text().to_owned();
+    let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
+    let asked = Request::Query(Query::Key { flow, key, input, on_duplicate });
+    match socket::ask(&place.directory, &place.option, &asked) {
+        Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::new(error.to_string())),
+        // It has gone, or is about to answer.
+        Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
+        Err(unheard) => Err(unheard.into()),
+    }
+}
+
+/// Goes on with a run that was interrupted.
+pub(super) fn go_on(
+    place: &StoreLocation,
+    wanted: Option<&str>,
+    processes: &Processes,
+    teller: Teller,
+) -> Result<Begun, NotBegun> {
+    if !place.has_store() {
+        return Err(place.no_store().into());
+    }
+    let mut store = turn::own(place, &teller.backlog, || Ok(None))?;
+    let run = match wanted {
+        Some(wanted) => named(&mut store, wanted)?,
+        None => interrupted(&mut store)?.ok_or_else(|| {
+            CommandError::new(format!(
+                "there is no interrupted run in {}; `unstuck runs` lists all of them",
+                place.directory.display()
+            ))
+        })?,
+    };
+    let mut notes = vec![format!("{} is kept in {}", run.id, place.directory.display())];
+    if !run.is_final() {
+        notes.push(match run.paused {
+            Some(_) => format!("it is paused, and goes on after: unstuck unpause {}{}", run.id, place.option),
+            None => "it goes on from where it stood".to_owned(),
+        });
+    }
+    notes.extend(policies_paused(&mut store, place)?);
+    let (id, home) = (run.id, run.home.clone());
+    let tree = seed::tree(&mut store, id)?;
+    let runtime = start_engine(store, home.clone(), processes, teller)?;
+    let service = Service { home, run: Some(id), option: place.option.clone(), silent: None };
+    Ok(Begun { runtime, service, tree, notes })
+}
+
+fn known_key(order: &Order<'_>, run: &Run) -> String {
+    let (key, state) = (order.key.unwrap_or_default(), run.state().word());
+    if order.restarts(run) {
+        return format!("key `{key}` has this run already: it is {state}, and its next generation starts");
+    }
+    if run.is_final() {
+        return format!("key `{key}` has this run already: it is {state}, and nothing is run again");
+    }
+    format!("key `{key}` has this run already: it is {state}, and goes on")
+}
+
+/// The run of this name, or the one that it is a part of.
+fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, CommandError> {
+    let found = run_name::find_run(store, &mut flows_for_reading(), wanted)?;
+    let gone = || CommandError::new(format!("there is no run {found}"));
+    let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
+    let root = family::root(store, &run).map_err(failed)?;
+    store.run(root).map_err(failed)?.ok_or_else(gone)
+}
+
+/// The newest run that was started by `unstuck run` and is not final.
+fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, CommandError> {
+    let mut newest: Option<Run> = None;
+    // Final runs may be many, and are not looked at.
+    for state in RunState::ALL.into_iter().filter(|state| !state.is_final()) {
+        let found = newest_with_home(store, state)?;
+        if found.as_ref().map(|run| run.id) > newest.as_ref().map(|run| run.id) {
+            newest = found;
+        }
+    }
+    Ok(newest)
+}
+
+fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<Run>, CommandError> {
+    let filter = RunFilter { states: vec![state], roots_only: true, ..RunFilter::default() };
+    let mut before = None;
+    loop {
+        let page = store.list(&filter, before, PAGE).map_err(failed)?;
+        let Some(last) = page.last() else { return Ok(None) };
+        before = Some(last.id);
+        if let Some(run) = page.into_iter().find(|run| run.home.is_some()) {
+            return Ok(Some(run));
+        }
+    }
+}
+
+/// Every flow of the file, or every problem of it.
+fn load(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, CommandError> {
+    source.load(known).map_err(|problems| {
+        let (file, text) = (source.file.clone(), source.text.clone());
+        CommandError::Refused(vec![Refused { file, text, problems }])
+    })
+}
+
+/// Keeps every flow of the file, and gives the name of the one to run.
+fn keep_flows(
+    store: &mut SqliteStore,
+    source: &Source,
+    wanted: Option<&str>,
+) -> Result<Arc<str>, CommandError> {
+    let shared = RefCell::new(&mut *store);
+    let in_store = |name: &str| shared.borrow_mut().newest_flow(name).is_ok_and(|flow| flow.is_some());
+    let loaded = load(source, &in_store)?;
+    let mut stderr = Output::stderr();
+    for warning in &loaded.warnings {
+        stderr.line(&problems::show(warning, &source.text, stderr.look));
+    }
+    let name = chosen(source, wanted, &loaded.flows)?;
+    let refused = |error: PutFlowError| CommandError::new(format!("{}: {error}", source.file));
+    // All of them or none: a version that is taken is found before any is kept.
+    for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
+        let (name, version) = (&flow.name, &flow.version);
+        let known = store.flow_version(name, version).map_err(|error| refused(error.into()))?;
+        if known.is_some_and(|known| known.source != flow.source) {
+            return Err(refused(PutFlowError::VersionTaken { name: name.clone(), version: version.clone() }));
+        }
+    }
+    for flow in loaded.flows {
+        let version = (!flow.version.is_empty()).then(|| flow.version.clone());
+        let steps = flow.step_ids();
+        let flow =
+            NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory, steps };
+        store.put_flow(flow).map_err(refused)?;
+    }
+    Ok(name)
+}
+
+/// The name of the flow to run.
+fn chosen(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
+    let mut names = flows.iter().map(|flow| flow.name.clone());
+    let name = match wanted {
+        None => names.next(),
+        Some(wanted) => names.find(|name| **name == *wanted),
+    };
+    name.ok_or_else(|| no_such_flow(&source.file, wanted, flows))
+}
+
+fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> CommandError {
+    let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
+    let wanted = wanted.unwrap_or_default();
+    CommandError::new(format!("{file} has no flow `{wanted}`; it has {}", names.join(", ")))
+}
+
+fn start_run(
+    handle: &Handle,
+    flow: Arc<str>,
+    (order, input): (&Order<'_>, Json),
+    home: Option<Arc<str>>,
+) -> Result<RunId, CommandError> {
+    let start = StartRun {
+        flow,
+        key: order.key.map(Arc::from),
+        input,
+        priority: 0,
+        deadline: None,
+        on_duplicate: order.on_duplicate,
+        home,
+        by: Actor::User(user::user().into()),
+    };
+    match handle.start(start) {
+        Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
+        Ok(Answer::Done | Answer::Already) => {
+            Err(CommandError::new("the engine did not say which run it started"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An engine that executes what belongs to this home.
+fn start_engine(
+    store: SqliteStore,
+    home: Option<Arc<str>>,
+    processes: &Processes,
+    teller: Teller,
+) -> Result<Runtime, CommandError> {
+    let engine = Engine::new(store, compile_flow(), engine::settings(home)?).map_err(failed)?;
+    let observer = Box::new(move |run, event: &Event| teller.happened(run, event));
+    let emulation = EmulationExecutor::new(EMULATION_LOAD);
+    Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))
+}
+
+pub(super) fn failed(error: StoreError) -> CommandError {
+    error.into()
+}

@@ -1,0 +1,108 @@
+//! The end of a run, as it is told: the outcome, the output, and what you can do.
+
+use std::process::ExitCode;
+
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
+use unstuck_engine::flows::Flows;
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::Store;
+
+use super::tree::{Rest, Tree};
+use crate::error::CommandError;
+use crate::exit;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::style::style_of_word;
+use crate::view::text;
+use unstuck_service::explain::{self, ExplainedRun};
+use unstuck_service::{Service, ServiceError, payload_of, show};
+
+/// What a run has come to, read from the engine while it is still there.
+pub(super) struct Finished {
+    pub(super) run: Run,
+    /// The run document, as JSON.
+    pub(super) document: String,
+    output: Option<Json>,
+    /// Why it is where it is; nothing for a completed run.
+    explanation: Option<String>,
+    rest: Option<Rest>,
+    wanted: Vec<String>,
+    /// What a command that is to be typed needs to find the same store.
+    option: String,
+}
+
+impl Finished {
+    pub(super) fn read(handle: &Handle, service: &Service, tree: &Tree) -> Result<Finished, CommandError> {
+        let (root, at) = (tree.root_id(), service.clone());
+        let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(ServiceError::from);
+        let (explained, document, output) = read.and_then(|read| read)?;
+        let run = explained.run().clone();
+        let explanation = (run.state() != RunState::Completed).then(|| explained.rest(&service.option));
+        let (rest, wanted) = (tree.rest(), tree.wanted_actions());
+        let option = service.option.clone();
+        Ok(Finished { run, document, output, explanation, rest, wanted, option })
+    }
+
+    /// The whole run as JSON.
+    pub(super) fn document(&self) -> String {
+        json_text::pretty(&self.document)
+    }
+
+    /// As text, for people.
+    pub(super) fn show(&self, output: &mut Output) {
+        let state = self.run.state().word();
+        let took = self.run.updated_at.since(self.run.created_at);
+        output.line("");
+        output.line(&format!("{} after {took}", output.look.paint(style_of_word(state).bold(), state)));
+        if let Some(json) = self.output.as_ref().filter(|json| !json.is_null()) {
+            let pretty = json_text::pretty(json.text());
+            output.line(&pretty.lines().map(text::visible).collect::<Vec<_>>().join("\n"));
+        }
+        if let Some(page) = &self.explanation {
+            output.line("");
+            for line in page.trim_end().lines() {
+                output.line(&text::visible(line));
+            }
+        }
+        if self.rest == Some(Rest::Blocked) {
+            let run = self.run.id;
+            output.line("\nThis run waits for a slot, and whoever has it is not going on. When it has, continue this run:");
+            output.line(&text::visible(&format!("  unstuck run --continue {run}{}", self.option)));
+        }
+        if self.rest == Some(Rest::NoWorker) {
+            let note = format!(
+                "There are no workers here to take {}, and no queueTimeout ends the wait.",
+                self.wanted.join(", ")
+            );
+            output.line(&format!("\n{}", text::visible(&note)));
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match (self.run.state(), self.rest) {
+            (RunState::Completed, _) => ExitCode::SUCCESS,
+            (RunState::Held, _) | (_, Some(Rest::Held)) => ExitCode::from(exit::HELD),
+            _ => ExitCode::from(exit::FAILED),
+        }
+    }
+}
+
+fn look(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    root: RunId,
+) -> Result<(ExplainedRun, String, Option<Json>), ServiceError> {
+    let explained = explain::of_run(service, store, flows, root)?;
+    let output = match &explained.run().phase {
+        Phase::Ended(ended) => match &ended.how {
+            RunOutcome::Completed { output } => Some(payload_of(store, output)),
+            RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
+        },
+        Phase::Going | Phase::Failing(_) => None,
+    };
+    let document = show::document(service, store, flows, root)?;
+    Ok((explained, document.get().to_owned(), output))
+}

@@ -1,0 +1,38 @@
+//! What is known of a run before this process goes on with it, or after it has missed something.
+
+use std::sync::Arc;
+
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
+use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::Store;
+
+use super::tree::Tree;
+use crate::error::CommandError;
+use unstuck_service::family as relatives;
+use unstuck_service::flows::flows_for_reading;
+
+/// So many runs are read; of the others their parents know enough, and they are read when something happens to them.
+const MAX_READ: usize = 1_000;
+
+/// The run and what is under way for it.
+pub(super) fn tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
+    let mut tree = Tree::new(run);
+    let family = family(store, &mut flows_for_reading(), run);
+    tree.replace(family?);
+    Ok(tree)
+}
+
+/// A run and what is under way for it, each with its flow.
+pub(super) fn family(
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    root: RunId,
+) -> Result<Vec<(Run, Arc<Flow>)>, EngineError> {
+    let Some(root) = store.run(root)? else { return Ok(Vec::new()) };
+    let runs = relatives::under_way(store, root, MAX_READ)?;
+    runs.into_iter().map(|run| flows.get(store, run.flow).map(|flow| (run, flow))).collect()
+}

@@ -1,0 +1,89 @@
+//! What is shown while a run goes on: a live view on a terminal, plain lines anywhere else.
+
+use std::time::{Duration, Instant};
+
+use super::log::Line;
+use super::screen::Screen;
+use super::tree::Tree;
+use super::view;
+use crate::view::output::Output;
+use crate::view::style::Look;
+
+/// So often a second the view is drawn anew.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Where a run is shown.
+pub(super) enum Show {
+    /// On a terminal.
+    Live(Box<Live>),
+    /// As lines.
+    Plain(Output),
+}
+
+/// The live view, and what it has yet to show.
+pub(super) struct Live {
+    screen: Screen,
+    look: Look,
+    /// Log lines since the last frame.
+    lines: Vec<Line>,
+    next_frame: Instant,
+}
+
+impl Show {
+    pub(super) fn on(output: Output) -> Show {
+        if !output.look.live {
+            return Show::Plain(output);
+        }
+        let look = output.look;
+        let live = Live { screen: Screen::new(output), look, lines: Vec::new(), next_frame: Instant::now() };
+        Show::Live(Box::new(live))
+    }
+
+    /// How long to wait for the next thing to happen before [`Show::tick`] is due.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Show::Live(live) => live.next_frame.saturating_duration_since(Instant::now()),
+            Show::Plain(_) => Duration::MAX,
+        }
+    }
+
+    pub(super) fn log(&mut self, lines: Vec<Line>) {
+        match self {
+            Show::Live(live) => live.lines.extend(lines),
+            Show::Plain(output) => {
+                for line in lines {
+                    output.line(&line.plain());
+                }
+            }
+        }
+    }
+
+    /// Draws the view, if it is time to.
+    pub(super) fn tick(&mut self, tree: &Tree) {
+        if let Show::Live(live) = self
+            && live.next_frame <= Instant::now()
+        {
+            live.draw(tree);
+        }
+    }
+
+    /// Shows what is left to show. What follows comes below it.
+    pub(super) fn finish(self, tree: &Tree) -> Output {
+        match self {
+            Show::Live(mut live) => {
+                live.draw(tree);
+                live.screen.finish()
+            }
+            Show::Plain(output) => output,
+        }
+    }
+}
+
+impl Live {
+    fn draw(&mut self, tree: &Tree) {
+        let size = Screen::size();
+        let above: Vec<String> = self.lines.drain(..).flat_map(|line| line.rows(size.0, self.look)).collect();
+        self.screen.draw(size.0, &above, view::rows(tree, unstuck_service::service::now(), size, self.look));
+        self.next_frame = Instant::now() + FRAME;
+    }
+}

@@ -1,0 +1,154 @@
+//! Waiting for the store while another process has it: one process executes runs at a time, and others wait their turn.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::StoreError;
+
+use super::backlog::Backlog;
+use super::signals::Signal;
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreLocation;
+use crate::access::socket::{self, SocketError};
+use crate::error::CommandError;
+use crate::exit;
+use crate::view::changed;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::text;
+use unstuck_service::owner::{KeyView, OwnerView};
+use unstuck_service::request::{Query, Request};
+
+/// A command that looks at the store has it open for a moment, which is not worth a word.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// So often it is looked whether the store is free.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Why no run begins in this process.
+pub(super) enum NotBegun {
+    Failed(CommandError),
+    /// Somebody did not want to wait any longer.
+    Interrupted(Signal),
+    /// The key has a run already, and whoever has the store open has told how it stands.
+    Known(Box<KeyView>),
+}
+
+impl From<CommandError> for NotBegun {
+    fn from(failure: CommandError) -> NotBegun {
+        NotBegun::Failed(failure)
+    }
+}
+
+impl From<StoreError> for NotBegun {
+    fn from(error: StoreError) -> NotBegun {
+        NotBegun::Failed(error.into())
+    }
+}
+
+/// Opens the store, as soon as no other process has it. `of_key` asks its owner for the run that would be begun, where
+/// that may be there already.
+pub(super) fn own(
+    place: &StoreLocation,
+    backlog: &Backlog,
+    of_key: impl Fn() -> Result<Option<KeyView>, CommandError>,
+) -> Result<SqliteStore, NotBegun> {
+    let begun = Instant::now();
+    let mut told: Option<u32> = None;
+    let mut has_waited = false;
+    loop {
+        match SqliteStore::open(&place.directory) {
+            Ok(store) => {
+                if has_waited {
+                    Output::stderr().line("The store is free now.");
+                }
+                return Ok(store);
+            }
+            Err(StoreError::Away(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match owner(place)? {
+            Some(driven) if told != Some(driven.process) => {
+                // One that is idle is gone on with here, once the store is free.
+                if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
+                    return Err(NotBegun::Known(Box::new(keyed)));
+                }
+                told = Some(driven.process);
+                has_waited = true;
+                tell(place, &driven);
+            }
+            None if told.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
+                has_waited = true;
+                let directory = place.directory.display();
+                let what = format!("Another process has the store {directory} open. Waiting until it ends.");
+                Output::stderr().line(&text::visible(&what));
+            }
+            Some(_) | None => {}
+        }
+        if let Some(signal) = backlog.signal() {
+            return Err(NotBegun::Interrupted(signal));
+        }
+        thread::sleep(BETWEEN);
+    }
+}
+
+/// Who has the store open and executes runs, if anybody does.
+fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
+    match socket::ask(&place.directory, "", &Request::Query(Query::Executing)) {
+        Ok(json) => {
+            serde_json::from_str(&json).map(Some).map_err(|error| CommandError::new(error.to_string()))
+        }
+        Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
+        Err(unheard) => Err(unheard.into()),
+    }
+}
+
+fn tell(place: &StoreLocation, driven: &OwnerView) {
+    let mut stderr = Output::stderr();
+    let what = driven.run.as_ref().map_or_else(String::new, |run| format!(" and executes {run}"));
+    let process = driven.process;
+    let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
+    stderr.line(&text::visible(&sentence));
+    stderr.line("Waiting until it ends. Ctrl-C stops waiting; --store PATH uses another store.");
+}
+
+impl NotBegun {
+    /// Tells why nothing begins here, and what there is instead.
+    pub(super) fn end(self, format: Format, key: &str) -> CommandResult {
+        match self {
+            NotBegun::Failed(failure) => Err(failure),
+            NotBegun::Interrupted(signal) => {
+                let what =
+                    format!("Stopped waiting for the store ({}). Nothing was started.", signal.reason());
+                Output::stderr().line(&what);
+                Ok(signal.exit_code())
+            }
+            NotBegun::Known(keyed) => known(&keyed, format, key),
+        }
+    }
+}
+
+fn known(keyed: &KeyView, format: Format, key: &str) -> CommandResult {
+    let mut stdout = Output::stdout();
+    match format {
+        Format::Json => stdout.line(&json_text::pretty(keyed.document.get())),
+        Format::Text => {
+            let elsewhere = if keyed.is_driven { ", and another process is executing it" } else { "" };
+            let what = format!(
+                "Key `{key}` has {} already: it is {}{elsewhere}. Nothing was started.",
+                keyed.run, keyed.state
+            );
+            changed::wrapped(&mut stdout, &what);
+            changed::wrapped(&mut stdout, &format!("{}.", keyed.headline));
+        }
+    }
+    stdout.finish()?;
+    Ok(match keyed.state.as_str() {
+        "completed" => ExitCode::SUCCESS,
+        "held" => ExitCode::from(exit::HELD),
+        _ if keyed.is_driven => ExitCode::from(exit::EXECUTING),
+        _ => ExitCode::from(exit::FAILED),
+    })
+}

@@ -1,0 +1,356 @@
+//! The live view: a header, and one line for each step with what it is doing and what comes next.
+
+use anstyle::Style;
+use unstuck_core::json::Payload;
+use unstuck_core::model::attempt::{Outcome, ResumedBy, StuckLimit};
+use unstuck_core::model::flow::{Flow, Step};
+use unstuck_core::model::recovery::RetryStrategy;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::{AttemptPhase, Items, LiveAttempt, StepRun, Unit, UnitState, Waiting};
+use unstuck_core::time::{Millis, Time};
+use unstuck_core::wakeup::first_limit;
+
+use super::log::style_of_state;
+use super::screen::Row;
+use super::tree::Tree;
+use crate::view::style::{self, Look};
+use crate::view::text;
+
+/// A limit that is farther away is nobody's concern yet.
+const SOON: Millis = Millis::seconds(60);
+/// Progress is cut here.
+const LONGEST_PROGRESS: usize = 40;
+
+/// The view of a tree on a terminal of this size.
+pub(super) fn rows(tree: &Tree, now: Time, (width, height): (usize, usize), look: Look) -> Vec<Row> {
+    let Some((run, flow)) = tree.root() else { return Vec::new() };
+    let mut steps = Vec::new();
+    add_steps(tree, run, flow, now, 0, &mut steps);
+    let ids =
+        steps.iter().map(|step| step.depth * 2 + text::columns(&step.id)).max().unwrap_or(0).min(width / 3);
+    // The log keeps a third of the screen. An empty row, the header, and the row that the cursor is on take room too.
+    let (steps, left_out) = the_most_telling(steps, (height * 2 / 3).saturating_sub(3));
+    let mut rows = vec![Row::new("", width, ""), header(run, flow, now, width, look)];
+    rows.extend(steps.iter().map(|step| step.row(ids, width, look)));
+    rows.extend(left_out.map(|text| Row::new(&format!("  {text}"), width, ellipsis(look))));
+    rows
+}
+
+/// A step as it is shown.
+#[derive(Clone)]
+struct StepLine {
+    depth: usize,
+    id: String,
+    mark: Mark,
+    /// What follows the word for its state.
+    detail: String,
+}
+
+/// The state of a step: its word, and how that looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    word: &'static str,
+    symbol: char,
+    ascii: char,
+    style: Style,
+    /// Whether it is worth a look now.
+    telling: bool,
+}
+
+fn mark(word: &'static str) -> Mark {
+    let (symbol, ascii, style, telling) = match word {
+        "ready" => ('○', 'o', style::BUSY, true),
+        "active" => ('●', '*', style::BUSY, true),
+        "waiting" => ('◌', '~', style::LATER, true),
+        "held" => ('‖', '!', style::ASKS, true),
+        "error" | "failed" => ('✗', 'x', style::BAD, true),
+        "completed" => ('✓', '+', style::GOOD, false),
+        "skipped" | "dropped" | "cancelled" => ('–', '-', style::DIM, false),
+        _ => ('·', '.', style::DIM, false),
+    };
+    Mark { word, symbol, ascii, style, telling }
+}
+
+fn ellipsis(look: Look) -> &'static str {
+    if look.unicode { "…" } else { "..." }
+}
+
+fn header(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
+    let state = run.state();
+    let end = if run.is_final() { run.updated_at } else { now };
+    let elapsed = seconds(end.since(run.created_at));
+    let plain = format!("{} {} {} {elapsed}", flow.name, run.id, state.word());
+    if text::columns(&plain) > width {
+        return Row::new(&plain, width, ellipsis(look));
+    }
+    let painted = format!(
+        "{} {} {} {elapsed}",
+        look.paint(style::BOLD, &flow.name),
+        look.paint(style::DIM, run.id),
+        look.paint(style_of_state(state), state.word()),
+    );
+    Row { columns: text::columns(&plain), painted }
+}
+
+impl StepLine {
+    fn row(&self, ids: usize, width: usize, look: Look) -> Row {
+        let symbol = if look.unicode { self.mark.symbol } else { self.mark.ascii };
+        let id = format!("{}{}", "  ".repeat(self.depth), text::visible(&self.id));
+        let id = text::cut(&id, ids, ellipsis(look));
+        let padding = " ".repeat(ids - text::columns(&id));
+        let before = format!("{symbol} {id}{padding}  ");
+        let said = format!("{}{}", self.mark.word, text::visible(&self.detail));
+        let Some(room) = width.checked_sub(text::columns(&before)).filter(|room| *room > 0) else {
+            return Row::new(&before, width, ellipsis(look));
+        };
+        let said = text::cut(&said, room, ellipsis(look));
+        let columns = text::columns(&before) + text::columns(&said);
+        // The word is coloured, and what follows it is not: it is for reading.
+        let painted = match said.strip_prefix(self.mark.word) {
+            Some(rest) => format!("{}{rest}", look.paint(self.mark.style, self.mark.word)),
+            None => said,
+        };
+        let symbol = look.paint(self.mark.style, symbol);
+        Row { columns, painted: format!("{symbol} {id}{padding}  {painted}") }
+    }
+}
+
+/// The steps of a run, each followed by those of its child.
+fn add_steps(tree: &Tree, run: &Run, flow: &Flow, now: Time, depth: usize, all: &mut Vec<StepLine>) {
+    for ix in flow.step_indices() {
+        let (step, state) = (flow.step(ix), run.step(ix));
+        let detail = match state {
+            StepRun::Single(unit) => unit_detail(step, unit, now),
+            StepRun::Items(items) => items_detail(items),
+        };
+        all.push(StepLine { depth, id: step.id.to_string(), mark: mark(state.word()), detail });
+        if let StepRun::Single(Unit { state: UnitState::Active(_), child: Some(child), .. }) = state
+            && let Some((child, flow)) = tree.get(*child).filter(|(child, _)| !child.is_final())
+        {
+            add_steps(tree, child, flow, now, depth + 1, all);
+        }
+    }
+}
+
+/// As many steps as there is room for: first what is worth a look, then what is near it.
+fn the_most_telling(steps: Vec<StepLine>, room: usize) -> (Vec<StepLine>, Option<String>) {
+    if steps.len() <= room {
+        return (steps, None);
+    }
+    let room = room.saturating_sub(1);
+    let first = steps.iter().position(|step| step.mark.telling).unwrap_or(0);
+    let mut order: Vec<usize> = (0..steps.len()).collect();
+    order.sort_by_key(|place| (!steps[*place].mark.telling, place.abs_diff(first)));
+    let mut shown: Vec<usize> = order.iter().copied().take(room).collect();
+    shown.sort_unstable();
+    let mut words: Vec<(&str, usize)> = Vec::new();
+    for place in &order[room.min(order.len())..] {
+        let word = steps[*place].mark.word;
+        match words.iter_mut().find(|(other, _)| *other == word) {
+            Some((_, count)) => *count += 1,
+            None => words.push((word, 1)),
+        }
+    }
+    let words: Vec<String> = words.into_iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let left_out = format!("and {} more: {}", steps.len() - shown.len(), words.join(", "));
+    (shown.into_iter().map(|place| steps[place].clone()).collect(), Some(left_out))
+}
+
+/// What a step is doing and what comes next, as it follows the word for its state.
+fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
+    let detail = match &unit.state {
+        UnitState::Pending
+        | UnitState::Skipped { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => return String::new(),
+        UnitState::Completed { at, .. } => return completed(unit, *at),
+        UnitState::Ready(queued) => {
+            format!("attempt {} queued for {}", queued.attempt, seconds(now.since(queued.since)))
+        }
+        UnitState::Active(live) => active(step, live, now),
+        UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
+        UnitState::Held { .. } => format!("an operator chooses ({})", last_cause(unit)),
+        UnitState::Error { resume: Some(resume), .. } if resume.due < now => {
+            let late = seconds(now.since(resume.due));
+            format!("due for policy {} since {late} ({})", resume.policy.name, last_cause(unit))
+        }
+        UnitState::Error { resume: Some(resume), .. } => {
+            let due = seconds(resume.due.since(now));
+            format!("policy {} resumes it in {due} ({})", resume.policy.name, last_cause(unit))
+        }
+        UnitState::Error { resume: None, .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
+        UnitState::Failed { goes_on: true, .. } => format!("{}; the flow goes on", last_cause(unit)),
+    };
+    format!(": {detail}")
+}
+
+fn active(step: &Step, live: &LiveAttempt, now: Time) -> String {
+    let (since, progress) = match &live.doing {
+        AttemptPhase::Dequeued { at, .. } => (*at, None),
+        AttemptPhase::Working { started_at, progress, .. } => (*started_at, progress.as_ref()),
+        AttemptPhase::Child { started_at, state } => {
+            let state = if *state == RunState::Running { "" } else { state.word() };
+            let child = if state.is_empty() { "child".to_owned() } else { format!("child is {state}") };
+            return format!("{child}, for {}", seconds(now.since(*started_at)));
+        }
+    };
+    let mut parts = vec![format!("attempt {} for {}", live.attempt, seconds(now.since(since)))];
+    if let Some(Payload::Inline(progress)) = progress {
+        parts.push(text::cut(progress.text(), LONGEST_PROGRESS, "..."));
+    }
+    // Heartbeats without progress are no event: a limit that has passed was moved by one.
+    let limit = first_limit(step, live, None).filter(|(due, _)| *due > now && due.since(now) <= SOON);
+    if let Some((due, limit)) = limit {
+        let unless = match limit {
+            StuckLimit::Heartbeat(_) => "if it stays silent",
+            StuckLimit::Start(_) | StuckLimit::Total(_) | StuckLimit::Gone => "if it is not done",
+        };
+        parts.push(format!("stuck in {} {unless}", seconds(due.since(now))));
+    }
+    parts.join(", ")
+}
+
+fn waits(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
+    let due_in = |due: Time| seconds(due.since(now));
+    match waiting {
+        Waiting::Again { due, by, .. } => {
+            format!("tried again in {} ({})", due_in(*due), why_again(step, unit, *by))
+        }
+        Waiting::Timer { due, .. } => format!("goes on in {}", due_in(*due)),
+        Waiting::Signal { name, until: None, .. } => format!("for signal {name}"),
+        Waiting::Signal { name, until: Some(until), .. } => {
+            format!("for signal {name}, {} at most", due_in(*until))
+        }
+    }
+}
+
+fn why_again(step: &Step, unit: &Unit, by: ResumedBy) -> String {
+    match (by, unit.last_outcome()) {
+        (ResumedBy::Retry, _) => match step.retry {
+            RetryStrategy::Retry { max_attempts: Some(max), .. } => {
+                format!("retry {} of {}", unit.round.stalled, max.saturating_sub(1))
+            }
+            RetryStrategy::Retry { max_attempts: None, .. }
+            | RetryStrategy::None
+            | RetryStrategy::Hold { .. } => format!("retry {}", unit.round.stalled),
+        },
+        (ResumedBy::Defer, Some(Outcome::Deferred { lacking: Some(lacking), .. })) => {
+            format!("deferred: {lacking}")
+        }
+        (ResumedBy::Reclaim, Some(Outcome::Stuck(_))) => {
+            format!("stuck {} of {}", unit.round.stuck, step.limits.max_stuck)
+        }
+        (
+            ResumedBy::Defer
+            | ResumedBy::Release
+            | ResumedBy::Reclaim
+            | ResumedBy::Policy
+            | ResumedBy::Operator
+            | ResumedBy::Rerun,
+            _,
+        ) => by.word().to_owned(),
+    }
+}
+
+fn last_cause(unit: &Unit) -> String {
+    match unit.last_outcome() {
+        Some(Outcome::Stalled(error) | Outcome::Failed(error)) => error.cause.to_string(),
+        Some(Outcome::Stuck(stuck)) => format!("stuck: {}", stuck.limit),
+        Some(Outcome::Completed(_) | Outcome::Deferred { .. } | Outcome::Cancelled(_)) | None => {
+            "no attempt".to_owned()
+        }
+    }
+}
+
+fn completed(unit: &Unit, at: Time) -> String {
+    let Some(first) = unit.past.first() else { return String::new() };
+    let took = seconds(at.since(first.queued_at));
+    match unit.attempts {
+        0 | 1 => format!(" in {took}"),
+        attempts => format!(" in {took}, {attempts} attempts"),
+    }
+}
+
+/// How many items of a fan-out stand where.
+fn items_detail(items: &Items) -> String {
+    let mut counts = ["active", "ready", "waiting", "held", "error", "failed"].map(|word| (word, 0));
+    let mut done = 0;
+    for unit in items.units.values() {
+        if unit.state.unblocks_dependents() {
+            done += 1;
+        }
+        if let Some((_, count)) = counts.iter_mut().find(|(word, _)| *word == unit.state.word()) {
+            *count += 1;
+        }
+    }
+    let mut parts = vec![format!("{done}/{} done", items.total)];
+    parts.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")));
+    format!(": {}", parts.join(", "))
+}
+
+/// A time that is counted down or up: always with a tenth, so that it does not jump about.
+fn seconds(span: Millis) -> String {
+    if span < Millis::minutes(1) {
+        format!("{}.{}s", span.0 / 1_000, span.0 % 1_000 / 100)
+    } else {
+        span.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: usize, word: &'static str) -> StepLine {
+        StepLine { depth: 0, id: id.to_string(), mark: mark(word), detail: String::new() }
+    }
+
+    #[test]
+    fn what_is_worth_a_look_is_shown_first_then_what_is_near_it() {
+        let words =
+            ["completed", "completed", "completed", "active", "pending", "pending", "held", "pending"];
+        let steps = || words.iter().enumerate().map(|(id, word)| line(id, word)).collect::<Vec<_>>();
+        let cases: [(usize, &[&str], Option<&str>); 4] = [
+            (8, &["0", "1", "2", "3", "4", "5", "6", "7"], None),
+            (5, &["2", "3", "4", "6"], Some("and 4 more: 2 completed, 2 pending")),
+            (2, &["3"], Some("and 7 more: 1 held, 3 completed, 3 pending")),
+            (0, &[], Some("and 8 more: 1 active, 1 held, 3 completed, 3 pending")),
+        ];
+        for (room, shown, left_out) in cases {
+            let (steps, text) = the_most_telling(steps(), room);
+            let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+            assert_eq!((ids.as_slice(), text.as_deref()), (shown, left_out), "{room}");
+        }
+    }
+
+    #[test]
+    fn every_row_fits_the_terminal() {
+        let long = StepLine {
+            depth: 2,
+            id: "a-step-with-a-rather-long-name".to_owned(),
+            mark: mark("waiting"),
+            detail: ": tried again in 1.4s (deferred: the archive is full \u{1b}[2J and \u{6f22}\u{5b57})"
+                .to_owned(),
+        };
+        for unicode in [true, false] {
+            let look = Look { unicode, ..Look::PLAIN };
+            for width in 1..120 {
+                let row = long.row((width / 3).min(34), width, look);
+                assert_eq!(row.columns, text::columns(&row.painted));
+                assert!(
+                    row.columns <= width && !row.painted.contains('\u{1b}'),
+                    "{} in {width}",
+                    row.painted
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_keeps_its_tenth() {
+        let cases = [(0, "0.0s"), (1_449, "1.4s"), (2_000, "2.0s"), (59_999, "59.9s"), (61_000, "1m 1s")];
+        for (ms, wanted) in cases {
+            assert_eq!(seconds(Millis(ms)), wanted);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! A run that is being watched: until it is over, at rest, or interrupted.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use unstuck_core::event::Event;
+use unstuck_core::explain::SlotHolder;
+use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
+use unstuck_engine::request::EngineError;
+use unstuck_engine::runtime::{Handle, Runtime, Stopped};
+use unstuck_sqlite::SqliteStore;
+use unstuck_store::contract::StoreError;
+
+use super::backlog::Backlog;
+use super::finish::Finished;
+use super::log::Line;
+use super::screen::Screen;
+use super::show::Show;
+use super::signals::Signal;
+use super::tree::{Takes, Tree};
+use super::{Message, log, seed};
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreLocation;
+use crate::access::socket::Server;
+use crate::error::{CommandError, plain};
+use crate::view::output::Output;
+use crate::view::problems::number_of;
+use crate::view::style;
+use crate::view::text;
+use unstuck_service::flows::flows_for_reading;
+use unstuck_service::{Service, explain};
+
+/// So often the store is looked after.
+const LOOK: Duration = Duration::from_secs(1);
+/// So many messages are taken in before anything else is looked at.
+const MAX_TAKEN: usize = 5_000;
+
+/// A run that is being watched.
+pub(super) struct Watch {
+    place: StoreLocation,
+    runtime: Runtime,
+    service: Service,
+    tree: Tree,
+    format: Format,
+    show: Show,
+    /// Log lines have the time since then; since the start of the run where that happens here.
+    began: Option<Time>,
+    /// What waits to be shown, and the signal that has interrupted it.
+    backlog: Backlog,
+    /// What is wrong with the store, as it was told last.
+    trouble: Option<String>,
+}
+
+impl Watch {
+    pub(super) fn new(
+        place: StoreLocation,
+        runtime: Runtime,
+        service: Service,
+        tree: Tree,
+        format: Format,
+        notes: &[String],
+        backlog: Backlog,
+    ) -> Watch {
+        let mut output = match format {
+            Format::Text => Output::stdout(),
+            Format::Json => Output::stderr(),
+        };
+        let width = if output.look.live { Screen::size().0 } else { usize::MAX };
+        for line in notes.iter().flat_map(|note| text::wrap(&text::visible(note), width)) {
+            output.line(&output.look.paint(style::DIM, line));
+        }
+        // What was before is not on this clock.
+        let began = tree.root().map(|_| unstuck_service::service::now());
+        Watch { place, runtime, service, tree, format, show: Show::on(output), began, backlog, trouble: None }
+    }
+
+    /// Shows the run until it is over, answers others meanwhile, and tells how it ended.
+    pub(super) fn see_through(mut self, receiver: &Receiver<Message>) -> CommandResult {
+        loop {
+            let server = self.serve();
+            self.until_over(receiver)?;
+            // Whoever has asked for something gets it: then it may not be over after all.
+            if let Some(server) = server {
+                server.close();
+            }
+            let _ = self.handle().read(|_, _| ());
+            self.take_all(receiver)?;
+            if self.backlog.signal().is_some() || self.is_over() {
+                break;
+            }
+        }
+        match self.backlog.signal() {
+            Some(signal) if !self.is_over() => self.interrupted(signal, receiver),
+            Some(_) | None => self.finish(),
+        }
+    }
+
+    fn began(&self) -> Time {
+        self.began
+            .or_else(|| self.tree.root().map(|(run, _)| run.created_at))
+            .unwrap_or_else(unstuck_service::service::now)
+    }
+
+    fn handle(&self) -> Handle {
+        self.runtime.handle()
+    }
+
+    /// Without a socket the run goes on all the same.
+    fn serve(&self) -> Option<Server> {
+        match Server::start(&self.place.directory, self.service.clone(), self.handle()) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                let what =
+                    format!("warning: no command will reach this run from elsewhere: {}", plain(&error));
+                Output::stderr().line(&text::visible(&what));
+                None
+            }
+        }
+    }
+
+    /// Returns when the run is final, when nothing will move it but a person, or when it is interrupted.
+    fn until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
+        let mut looked = Instant::now();
+        while self.backlog.signal().is_none() && !self.is_over() {
+            self.look_after(&mut looked)?;
+            match receiver.recv_timeout(self.show.patience().min(LOOK)) {
+                Ok(message) => {
+                    self.take(message)?;
+                    self.take_all(receiver)?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(engine_gone()),
+            }
+            self.show.tick(&self.tree);
+        }
+        Ok(())
+    }
+
+    /// A store that cannot go on says nothing by itself.
+    fn look_after(&mut self, looked: &mut Instant) -> Result<(), CommandError> {
+        if looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        *looked = Instant::now();
+        self.tell_trouble();
+        self.look_for_holders()?;
+        let root = self.tree.root_id();
+        let read =
+            self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
+        match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+            // Nothing will happen to it in this process.
+            Some(aside) => Err(CommandError::new(format!("{root} is set aside: {}", aside.why))),
+            None => Ok(()),
+        }
+    }
+
+    /// A slot that an idle run has is not given back before somebody goes on with that run: whoever waits for it says so.
+    fn look_for_holders(&mut self) -> Result<(), CommandError> {
+        for (name, (max, run)) in self.tree.waiting_for_slots() {
+            let service = self.service.clone();
+            let read =
+                self.handle().read(move |store, _| explain::holders(&service, store, &run, max as usize));
+            let holders = read.map_err(engine_failed)?.unwrap_or_default();
+            let idle: Vec<String> =
+                holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::told).collect();
+            if !idle.is_empty() {
+                let text = format!("no slot of limit `{name}`: {} has it", idle.join(", "));
+                self.show.log(vec![Line::note(
+                    unstuck_service::service::now(),
+                    self.began(),
+                    text,
+                    style::ASKS,
+                )]);
+            }
+            self.tree.know_idle_holders(name, idle.len());
+        }
+        Ok(())
+    }
+
+    /// A store that is full or away is told of, and that it is well again.
+    fn tell_trouble(&mut self) {
+        let trouble = self.handle().trouble().map(|trouble| waits_for(&trouble));
+        if trouble == self.trouble {
+            return;
+        }
+        let (text, style) = match &trouble {
+            Some(trouble) => (trouble.clone(), style::BAD),
+            None => ("the store is well again; the run continues".to_owned(), style::GOOD),
+        };
+        self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style)]);
+        self.trouble = trouble;
+    }
+
+    fn is_over(&self) -> bool {
+        self.tree.root().is_some_and(|(run, _)| run.is_final()) || self.tree.rest().is_some()
+    }
+
+    /// Takes in what waits, but no more than there can be: it may come as fast as it is taken. A signal comes first.
+    fn take_all(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
+        for message in receiver.try_iter().take(MAX_TAKEN) {
+            if self.backlog.signal().is_some() {
+                return Ok(());
+            }
+            self.take(message)?;
+        }
+        self.catch_up()
+    }
+
+    /// Where events were left out, the runs that they may have been about are read.
+    fn catch_up(&mut self) -> Result<(), CommandError> {
+        let left_out = self.backlog.take_left_out();
+        if left_out == 0 {
+            return Ok(());
+        }
+        let root = self.tree.root_id();
+        let read = self.handle().read(move |store, flows| seed::family(store, flows, root));
+        let read = read.and_then(|found| found).map_err(engine_failed)?;
+        self.tree.replace(read);
+        let text = format!(
+            "{left_out} events came too fast to be shown; all of them: unstuck history {root}{}",
+            self.place.option
+        );
+        self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style::DIM)]);
+        Ok(())
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), CommandError> {
+        match message {
+            Message::Happened(run, event) => {
+                self.backlog.took_one();
+                self.happened(run, &event)?;
+            }
+            Message::Signal => {}
+            Message::EngineGone => return Err(engine_gone()),
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, run: RunId, event: &Event) -> Result<(), CommandError> {
+        match self.tree.take(run, event) {
+            Takes::Taken => {}
+            Takes::NotOurs => return Ok(()),
+            Takes::Unknown => {
+                let read = self.handle().read(move |store, _| store.run(run));
+                match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+                    Some(found) if self.tree.is_ours(&found) => self.tree.put(found),
+                    Some(_) | None => {
+                        self.tree.ignore(run);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if let Some(flow) = self.tree.unknown_flow(run) {
+            let read = self.handle().read(move |store, flows| flows.get(store, flow));
+            self.tree.know(read.and_then(|found| found).map_err(engine_failed)?);
+        }
+        self.show.log(log::lines(&self.tree, run, event, self.began()));
+        self.tree.drop_ended(run);
+        Ok(())
+    }
+
+    /// Tells how it ended, once its processes have.
+    fn finish(self) -> CommandResult {
+        let finished = Finished::read(&self.handle(), &self.service, &self.tree)?;
+        let mut output = self.show.finish(&self.tree);
+        tell_unrecorded(&stop(self.runtime));
+        match self.format {
+            Format::Text => finished.show(&mut output),
+            Format::Json => {
+                output = Output::stdout();
+                output.line(&finished.document());
+            }
+        }
+        output.finish()?;
+        Ok(finished.exit_code())
+    }
+
+    /// The run stays in the store; what its executors had is given back.
+    fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> CommandResult {
+        let Finished { document, run, .. } = Finished::read(&self.handle(), &self.service, &self.tree)?;
+        let (root, began) = (run.id, self.began());
+        let stopped = stop(self.runtime);
+        for message in receiver.try_iter() {
+            // Of the last words, those about runs that are known are enough.
+            if let Message::Happened(run, event) = message
+                && self.tree.take(run, &event) == Takes::Taken
+            {
+                self.show.log(log::lines(&self.tree, run, &event, began));
+            }
+        }
+        let mut output = self.show.finish(&self.tree);
+        tell_unrecorded(&stopped);
+        match self.format {
+            Format::Text => {
+                let option = &self.place.option;
+                let what = output.look.paint(style::LATER.bold(), "interrupted");
+                output.line(&format!("\n{what} ({}); the run stays in the store", signal.reason()));
+                output.line(&text::visible(&format!(
+                    "  go on with it:  unstuck run --continue {root}{option}"
+                )));
+                output.line(&text::visible(&format!("  end it:         unstuck cancel {root}{option}")));
+            }
+            Format::Json => {
+                output = Output::stdout();
+                // As it was left, unless somebody else has the store already.
+                let left = document_of(&self.place, root);
+                output.line(&crate::view::json_text::pretty(&left.unwrap_or(document)));
+            }
+        }
+        output.finish()?;
+        Ok(signal.exit_code())
+    }
+}
+
+/// The document of a run in a store that nobody has open.
+fn document_of(place: &StoreLocation, run: RunId) -> Option<String> {
+    let mut store = SqliteStore::open(&place.directory).ok()?;
+    let service = Service { option: place.option.clone(), ..Service::default() };
+    let document =
+        unstuck_service::show::document(&service, &mut store, &mut flows_for_reading(), run).ok()?;
+    Some(document.get().to_owned())
+}
+
+/// Stops the engine, which ends what is left of its processes, and says so where that takes a while.
+fn stop(runtime: Runtime) -> Stopped {
+    let handle = runtime.handle();
+    let (sender, stopped) = channel();
+    thread::spawn(move || drop(sender.send(runtime.stop())));
+    match stopped.recv_timeout(Duration::from_millis(300)) {
+        Ok(stopped) => return stopped,
+        Err(RecvTimeoutError::Disconnected) => return Stopped::default(),
+        Err(RecvTimeoutError::Timeout) => {}
+    }
+    let waits_for = match handle.trouble() {
+        Some(trouble) => format!("trying for a few seconds to record what processes did: {trouble}"),
+        None => "waiting for processes to end; Ctrl-C again ends them at once".to_owned(),
+    };
+    Output::stderr().line(&text::visible(&waits_for));
+    stopped.recv().unwrap_or_default()
+}
+
+/// What could not be recorded, and what that means.
+fn tell_unrecorded(stopped: &Stopped) {
+    let Some(trouble) = stopped.trouble.as_ref().filter(|_| !stopped.unrecorded.is_empty()) else { return };
+    let attempts = number_of(stopped.unrecorded.len(), "attempt");
+    let trouble = match trouble {
+        StoreError::Full(_) => "the disk is full".to_owned(),
+        trouble => trouble.to_string(),
+    };
+    let what = format!(
+        "warning: the end of {attempts} was not recorded: {trouble}. The steps are executed again when the run continues."
+    );
+    Output::stderr().line(&text::visible(&what));
+}
+
+/// What a run waits for while its store is in trouble. This process stays, so it continues by itself.
+fn waits_for(trouble: &StoreError) -> String {
+    match trouble {
+        StoreError::Full(_) => "Disk full. The run waits, and continues when there is space again".to_owned(),
+        trouble => format!("{trouble}; the run waits"),
+    }
+}
+
+fn engine_gone() -> CommandError {
+    CommandError::Unknown(
+        "the engine has stopped because of a fault of its own; please report what stands above".to_owned(),
+    )
+}
+
+fn engine_failed(error: EngineError) -> CommandError {
+    error.into()
+}

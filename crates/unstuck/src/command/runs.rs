@@ -1,0 +1,246 @@
+//! `unstuck runs`: the runs of a store, newest first.
+
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use unstuck_core::model::run::RunState;
+use unstuck_core::time::Time;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::CommandError;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style::style_of_word;
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+use crate::view::time;
+use unstuck_service::owner::shown_state;
+use unstuck_service::request::{Query, RunsQuery};
+use unstuck_service::{RunLine, RunsView};
+
+/// List the runs of the store, newest first.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    filters: Filters,
+
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+
+    /// The page after this run, which is the last of the page before.
+    #[arg(long, value_name = "RUN")]
+    after: Option<String>,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+/// Which runs: all that is given must hold.
+#[derive(clap::Args)]
+struct Filters {
+    /// Only runs in this state, or any of several: `--state error,held`. Runs with a step in error or held are found by these
+    /// two whatever else they do.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state_parser())]
+    state: Vec<RunState>,
+
+    /// Only runs of this flow.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+
+    /// Only runs with this key.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Only runs whose flow has this label; give it again for another that it must have too.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+
+    /// Only runs that were started since then: a time ago, such as `7d`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Only runs that were started before then.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Only runs that have had an error of this group.
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+
+    /// Only runs that have had an error whose cause contains this.
+    #[arg(long, value_name = "TEXT")]
+    cause: Option<String>,
+
+    /// Children and exception handlers too.
+    #[arg(long)]
+    all: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck runs
+  unstuck runs --state error,held --label team=billing
+  unstuck runs --since 1d --cause 'connection reset'
+  unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
+
+/// A label as it is given: `team=billing`, or `team:billing` as in the API.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once(['=', ':']).filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or("write NAME=VALUE, as in team=billing")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
+    PossibleValuesParser::new(RunState::ALL.map(RunState::word)).map(|word| {
+        let found = RunState::ALL.into_iter().find(|state| state.word() == word);
+        found.unwrap_or(RunState::Running)
+    })
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let wanted = self.filters.wanted(self.limit, self.after.clone())?;
+        let answer = place.read(Query::Runs(wanted))?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => {
+                let page: RunsView = answer.read()?;
+                self.show(&page, &mut stdout, &place.option);
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show(&self, page: &RunsView, stdout: &mut Output, option: &str) {
+        if page.runs.is_empty() {
+            let filtered =
+                self.after.is_some() || !self.filters.options().trim_end_matches(" --all").is_empty();
+            let hint = if filtered && !self.filters.all {
+                "; children and handlers are listed with --all"
+            } else {
+                ""
+            };
+            let what = if filtered { "no such run" } else { "no run yet" };
+            return stdout.line(&format!("There is {what}{hint}."));
+        }
+        let has_keys = page.runs.iter().any(|run| run.key.is_some());
+        let mut head = vec!["RUN", "STATE", "FLOW"];
+        head.extend(has_keys.then_some("KEY"));
+        head.extend(["UPDATED", ""]);
+        let mut table = Table::new(&head);
+        for run in &page.runs {
+            table.row(cells(run, has_keys));
+        }
+        for line in table.lines(stdout.width(), stdout.look) {
+            stdout.line(&line);
+        }
+        let paused = page.runs.iter().find_map(|run| run.policies_paused.as_ref());
+        paused_policies::tell(paused, stdout, option);
+        if let Some(next) = &page.next {
+            let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
+            stdout.line(&format!(
+                "\nMore: unstuck runs --after {next}{}{limit}{option}",
+                self.filters.options()
+            ));
+        }
+    }
+}
+
+impl Filters {
+    fn wanted(&self, limit: u32, after: Option<String>) -> Result<RunsQuery, CommandError> {
+        let time = |given: &Option<String>, option: &str| {
+            given.as_deref().map(|given| time::past(given, option)).transpose()
+        };
+        Ok(RunsQuery {
+            states: self.state.clone(),
+            flow: self.flow.clone(),
+            key: self.key.clone(),
+            labels: self.label.clone(),
+            since: time(&self.since, "--since")?,
+            until: time(&self.until, "--until")?,
+            group: self.group.clone(),
+            cause: self.cause.clone(),
+            all: self.all,
+            limit: limit as usize,
+            after,
+        })
+    }
+
+    /// The options that the next page needs too.
+    fn options(&self) -> String {
+        let word = |option: &str, value: &str| format!(" --{option} {}", text::shell_word(value));
+        let mut options: Vec<String> = Vec::new();
+        if !self.state.is_empty() {
+            let states: Vec<&str> = self.state.iter().map(|state| state.word()).collect();
+            options.push(format!(" --state {}", states.join(",")));
+        }
+        options.extend(self.label.iter().map(|(name, value)| word("label", &format!("{name}={value}"))));
+        let texts = [
+            ("flow", &self.flow),
+            ("key", &self.key),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("group", &self.group),
+            ("cause", &self.cause),
+        ];
+        options.extend(texts.iter().filter_map(|(name, value)| Some(word(name, value.as_deref()?))));
+        options.extend(self.all.then(|| " --all".to_owned()));
+        options.concat()
+    }
+}
+
+/// When a policy resumes it, or what it waits for.
+fn resumed(run: &RunLine) -> String {
+    let (Some(at), Some(policy)) = (&run.next_auto_resume, &run.next_auto_resume_reason) else {
+        return String::new();
+    };
+    let (at, now) = (Time(at.as_millisecond()), unstuck_service::service::now());
+    if run.policies_paused.is_some() {
+        let due = if at <= now { format!("due since {}; ", now.since(at)) } else { String::new() };
+        return format!(" ({due}resumed by `{policy}` once unpaused)");
+    }
+    match &run.go_on {
+        Some(go_on) if at <= now => {
+            format!(" (due for `{policy}` since {}; continue with: {go_on})", now.since(at))
+        }
+        Some(_) | None => format!(" (resumed by `{policy}` in {})", at.since(now)),
+    }
+}
+
+/// That it will be failed, and what comes first.
+fn failing(run: &RunLine) -> String {
+    match (run.failing, &run.handler) {
+        (false, _) => String::new(),
+        (true, None) => "failing: ".to_owned(),
+        (true, Some(handler)) => format!("failing (handler {handler}): "),
+    }
+}
+
+fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
+    let ago = unstuck_service::service::now().since(Time(run.updated_at.as_millisecond()));
+    let state = shown_state(&run.state, run.idle);
+    // A run that goes on elsewhere has a step that does not.
+    let also: Vec<&str> = run.has.iter().map(String::as_str).filter(|has| *has != run.state).collect();
+    let words = if also.is_empty() { state.to_owned() } else { format!("{state} ({})", also.join(", ")) };
+    let look = style_of_word(also.first().unwrap_or(&state));
+    let mut cells = vec![Cell::new(&run.id), Cell::styled(words, look), Cell::new(&run.flow)];
+    cells.extend(has_keys.then(|| Cell::new(run.key.as_deref().unwrap_or("-"))));
+    let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
+        (Some(aside), ..) => format!("set aside: {}", aside.why),
+        (None, Some(cause), ..) => format!("{}{cause}{}", failing(run), resumed(run)),
+        (None, None, Some(go_on), _) => format!("continue with: {go_on}"),
+        (None, None, None, Some(parent)) => format!("a part of {parent}"),
+        (None, None, None, None) => String::new(),
+    };
+    let labels =
+        if run.labels.is_empty() { String::new() } else { format!(" [{}]", text::labels(&run.labels)) };
+    cells.extend([Cell::new(format!("{ago} ago")), Cell::new(format!("{note}{labels}"))]);
+    cells
+}

@@ -1,0 +1,206 @@
+//! `unstuck show`: one run, with its steps and what was decided.
+
+use std::process::ExitCode;
+
+use serde_json::value::RawValue;
+use unstuck_api as api;
+use unstuck_core::time::Time;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::error::CommandError;
+use crate::view::changed::go_on_with;
+use crate::view::json_text;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style;
+use crate::view::style::style_of_word;
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+use unstuck_service::RunView;
+use unstuck_service::owner::shown_state;
+use unstuck_service::request::Query;
+
+/// Show one run: its input and output, its steps with their attempts, and what was decided.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    run: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck show @latest
+  unstuck show run_0s86mke080000 -o json | jq .output";
+
+/// So much of a value is shown in text.
+const LONGEST_VALUE: usize = 400;
+/// So many decisions are shown in text, the last ones.
+const DECISIONS: usize = 20;
+/// So many steps and items are shown in text.
+const STEPS: usize = 200;
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let shown: RunView = place.read(Query::Show { run: self.run })?.read()?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&json_text::pretty(shown.run.get())),
+            Format::Text => {
+                let run: api::Run = serde_json::from_str(shown.run.get())
+                    .map_err(|error| CommandError::new(error.to_string()))?;
+                head(&run, &mut stdout);
+                steps(&run, &mut stdout);
+                decisions(&run, &mut stdout);
+                stdout.line("");
+                if let Some(aside) = &run.set_aside {
+                    let since = aside.since.map_or(String::new(), |since| format!(" since {since:.3}"));
+                    stdout.line(&format!("Set aside{since}: {}.", text::visible(&aside.why)));
+                    stdout.line(&format!("End it with: unstuck cancel {}{}", run.id, place.option));
+                }
+                match &shown.go_on {
+                    Some(go_on) => go_on_with(&mut stdout, go_on),
+                    None => stdout.line(&format!(
+                        "Why, and what comes next: unstuck explain {}{}",
+                        run.id, place.option
+                    )),
+                }
+            }
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn head(run: &api::Run, stdout: &mut Output) {
+    let look = stdout.look;
+    let state = shown_state(&run.state, run.idle);
+    let state = look.paint(style_of_word(state).bold(), state);
+    stdout.line(&format!(
+        "{} of flow `{}` is {state}",
+        look.paint(style::BOLD, &run.id),
+        text::visible(&run.flow)
+    ));
+    let time = |at: &jiff::Timestamp| format!("{at:.3}");
+    let mut fields = vec![("version", run.version.clone()), ("generation", run.generation.to_string())];
+    fields.extend(run.key.clone().map(|key| ("key", key)));
+    fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
+    fields.push(("created", time(&run.created_at)));
+    fields.push(("updated", time(&run.updated_at)));
+    fields.push(("input", value(&run.input)));
+    fields.extend(run.output.as_ref().map(|output| ("output", value(output))));
+    fields.extend(run.error.as_ref().map(|error| {
+        let whose = error.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
+        ("error", format!("{whose}{}", error.cause))
+    }));
+    fields.extend(run.failing.then(|| ("failing", failing(run.handler.as_ref()))));
+    fields.extend(run.handler.as_ref().filter(|_| !run.failing).map(|handler| ("handler", handled(handler))));
+    fields.extend(run.next_auto_resume.as_ref().map(|at| {
+        let policy = run.next_auto_resume_reason.as_ref();
+        let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
+        let is_due = Time(at.as_millisecond()) <= unstuck_service::service::now();
+        let waits = match (run.policies_paused.is_some(), is_due) {
+            (true, true) => "; due, and waits until automatic resumes are unpaused",
+            (true, false) => "; if automatic resumes are unpaused by then",
+            (false, true) if run.idle => "; due, and waits until the run is continued",
+            (false, _) => "",
+        };
+        ("resumes", format!("{}{by}{waits}", time(at)))
+    }));
+    fields.extend(
+        run.policies_paused
+            .as_ref()
+            .map(|paused| ("paused", format!("automatic resumes, {}", paused_policies::words(paused)))),
+    );
+    for (name, value) in fields {
+        stdout.field(name, 10, &value);
+    }
+}
+
+/// What a failing run waits for before it is failed.
+fn failing(handler: Option<&api::Handler>) -> String {
+    match handler {
+        None => "it is failed once what is under way has ended".to_owned(),
+        Some(handler) if handler.run.is_none() => {
+            let flow = handler.flow.as_deref().unwrap_or_default();
+            format!("exception handler `{flow}` runs next, and then it is failed")
+        }
+        Some(handler) => {
+            format!("exception handler {}; when it has ended, this run is failed", handled(handler))
+        }
+    }
+}
+
+/// The handler's run, and how it is.
+fn handled(handler: &api::Handler) -> String {
+    let run = handler.run.as_deref().unwrap_or_default();
+    let state = handler.state.as_deref().unwrap_or_default();
+    let error = handler.error.as_ref().map_or_else(String::new, |error| format!(" ({})", error.cause));
+    format!("{run} is {state}{error}")
+}
+
+fn steps(run: &api::Run, stdout: &mut Output) {
+    let mut table = Table::new(&["STEP", "STATE", "ATTEMPTS", ""]);
+    for step in run.steps.iter().take(STEPS) {
+        let note = match (&step.error, &step.output, &step.child) {
+            (Some(error), _, _) => error.cause.clone(),
+            (None, Some(output), _) => value(output),
+            (None, None, Some(child)) => format!("runs as {child}"),
+            (None, None, None) => String::new(),
+        };
+        let attempts = step.attempts.iter().map(|attempt| attempt.attempt).max();
+        table.row(vec![
+            Cell::new(&step.id),
+            Cell::styled(&step.state, style_of_word(&step.state)),
+            Cell::new(attempts.map_or("-".to_owned(), |attempts| attempts.to_string())),
+            Cell::new(note),
+        ]);
+    }
+    stdout.line("");
+    for line in table.lines(Some(width(stdout)), stdout.look) {
+        stdout.line(&line);
+    }
+    if run.steps.len() > STEPS {
+        stdout.line(&format!("and {} more; -o json has them all", run.steps.len() - STEPS));
+    }
+}
+
+fn decisions(run: &api::Run, stdout: &mut Output) {
+    if run.decisions.is_empty() {
+        return;
+    }
+    let left_out = run.decisions.len().saturating_sub(DECISIONS);
+    stdout.line(&format!("\n{}", stdout.look.paint(style::DIM, "DECISIONS (UTC)")));
+    if left_out > 0 {
+        stdout.line(&format!("... {left_out} earlier; -o json has them all"));
+    }
+    for decision in &run.decisions[left_out..] {
+        let at = format!("{:.0}", decision.at);
+        let step = decision.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
+        let line = format!("{step}{} ({})", decision.reason, decision.rung);
+        let before = format!("{}  ", at.trim_end_matches('Z').replace('T', " "));
+        let rows = text::wrap(&text::visible(&line), width(stdout).saturating_sub(before.len()).max(16));
+        for (place, row) in rows.iter().enumerate() {
+            let before =
+                if place == 0 { stdout.look.paint(style::DIM, &before) } else { " ".repeat(before.len()) };
+            stdout.line(&format!("{before}{row}"));
+        }
+    }
+}
+
+fn width(stdout: &Output) -> usize {
+    let size = if stdout.look.live { terminal_size::terminal_size() } else { None };
+    size.map_or(100, |(width, _)| usize::from(width.0).max(40))
+}
+
+/// JSON on one line, cut where it is long.
+fn value(json: &RawValue) -> String {
+    let one_line = json.get().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    text::cut(&one_line, LONGEST_VALUE, "...")
+}

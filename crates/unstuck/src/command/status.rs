@@ -1,0 +1,157 @@
+//! `unstuck status`: what needs a person, who executes, what comes next, and how many runs there are.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use unstuck_core::time::Time;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::output::Output;
+use crate::view::paused_policies;
+use crate::view::style;
+use crate::view::style::style_of_word;
+use crate::view::table::{Cell, Table};
+use crate::view::text;
+use unstuck_service::owner::shown_state;
+use unstuck_service::request::Query;
+use unstuck_service::status::StatusView;
+
+/// Show how the store is: what needs a person, who executes, what comes next, and how many runs there are.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck status
+  unstuck status -o json | jq -r '.needsPerson[].run'";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        let answer = place.read(Query::Status)?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show(&answer.read()?, &mut stdout, &place.option),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(status: &StatusView, stdout: &mut Output, option: &str) {
+    needs_person(status, stdout, option);
+    stdout.line("");
+    executes(status, stdout);
+    paused_policies::tell(status.policies_paused.as_ref(), stdout, option);
+    if !status.next.is_empty() {
+        let executed = if status.executes.is_none() { ", once a process executes it" } else { "" };
+        title(stdout, &format!("\nWhat comes next{executed}"));
+        let mut table = Table::new(&["", "", ""]);
+        for next in &status.next {
+            let at = Time(next.at.as_millisecond());
+            let when = if at > unstuck_service::service::now() {
+                format!("in {}", at.since(unstuck_service::service::now()))
+            } else {
+                "due".to_owned()
+            };
+            table.row(vec![Cell::new(when), Cell::new(&next.run), Cell::new(&next.what)]);
+        }
+        lines(&table, stdout);
+    }
+    stdout.line("");
+    stdout.field("open", 9, &counts(&open(status)));
+    stdout.field("last 24h", 9, &counts(&status.ended));
+    if status.more {
+        stdout.line("There are many open runs; only the newest were looked at for what needs a person.");
+    }
+}
+
+fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
+    match status.needs_person_count {
+        0 => return title(stdout, "Nothing needs a person."),
+        1 => title(stdout, "1 run needs a person"),
+        count => title(stdout, &format!("{count} runs need a person")),
+    }
+    let mut table = Table::new(&["RUN", "STATE", "FLOW", "SINCE", "CAUSE"]);
+    for run in &status.needs_person {
+        let ago = unstuck_service::service::now().since(Time(run.since.as_millisecond()));
+        table.row(vec![
+            Cell::new(&run.run),
+            Cell::styled(&run.state, style_of_word(&run.state)),
+            Cell::new(&run.flow),
+            Cell::new(format!("{ago} ago")),
+            Cell::new(run.cause.as_deref().unwrap_or_default()),
+        ]);
+    }
+    lines(&table, stdout);
+    let more = status.needs_person_count - status.needs_person.len();
+    if more > 0 {
+        stdout.line(&format!("and {more} more: unstuck runs --all --state error,held{option}"));
+    }
+    if let Some(first) = status.needs_person.first() {
+        stdout.line(&format!("What you can do: unstuck explain {}{option}", first.run));
+    }
+}
+
+fn executes(status: &StatusView, stdout: &mut Output) {
+    match &status.executes {
+        Some(driven) => {
+            let run = driven.run.as_deref().unwrap_or("no run now");
+            stdout.line(&text::visible(&format!("Process {} executes {run}.", driven.process)));
+        }
+        None => stdout.line("No process is executing runs of this store."),
+    }
+    match status.idle_count {
+        0 => return,
+        1 => stdout.line("1 run is idle. Continue it with:"),
+        count => stdout.line(&format!("{count} runs are idle. Each of these commands continues one:")),
+    }
+    for command in &status.idle {
+        stdout.line(&format!("  {}", text::visible(command)));
+    }
+    let more = status.idle_count - status.idle.len();
+    if more > 0 {
+        stdout.line(&format!("  and {more} more"));
+    }
+}
+
+fn title(stdout: &mut Output, title: &str) {
+    let title = match title.strip_prefix('\n') {
+        Some(rest) => format!("\n{}", stdout.look.paint(style::BOLD, rest)),
+        None => stdout.look.paint(style::BOLD, title),
+    };
+    stdout.line(&title);
+}
+
+fn lines(table: &Table, stdout: &mut Output) {
+    for line in table.lines(stdout.width(), stdout.look) {
+        stdout.line(&line);
+    }
+}
+
+/// The runs that are not final, by what `unstuck runs` calls them: one that no process executes is idle, never running.
+fn open(status: &StatusView) -> BTreeMap<String, u64> {
+    let mut open = status.open.clone();
+    for (state, idle) in &status.idle_states {
+        let count = open.get_mut(state).map_or(0, std::mem::take);
+        let idle = count.min(*idle);
+        *open.entry(shown_state(state, true).to_owned()).or_default() += idle;
+        *open.entry(state.clone()).or_default() += count - idle;
+    }
+    open.retain(|_, count| *count > 0);
+    open
+}
+
+fn counts(counts: &BTreeMap<String, u64>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
+}

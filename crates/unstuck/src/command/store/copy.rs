@@ -1,0 +1,52 @@
+//! `unstuck store copy`: a copy that is whole, whatever happens to the store meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::json_text;
+use crate::view::output::Output;
+
+/// Copy the store to another folder, for safe keeping.
+///
+/// The copy is what was durable at one moment, and whole; a run may go on meanwhile. To go back to it, give its folder as
+/// the store, or put it in the place of the old one.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The folder of the copy, which must be empty or not there.
+    #[arg(value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
+    to: PathBuf,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unstuck store copy /backup/unstuck-monday
+  unstuck runs --store /backup/unstuck-monday";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let place = self.store.place()?;
+        if !place.has_store() {
+            return Err(place.no_store());
+        }
+        unstuck_sqlite::copy(&place.directory, &self.to)?;
+        let (from, to): (&Path, &Path) = (&place.directory, &self.to);
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => {
+                stdout.line(&json_text::pretty(&json!({ "store": from, "copy": to }).to_string()));
+            }
+            Format::Text => stdout.line(&format!("{} is a copy of {}", to.display(), from.display())),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,29 @@
+//! `unstuck unpause`: a paused run goes on.
+
+use crate::CommandResult;
+use crate::Format;
+use crate::access::location::StoreArgument;
+use crate::view::changed;
+use unstuck_service::request::RunOperation;
+
+/// Let a paused run go on.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    run: String,
+
+    #[command(flatten)]
+    store: StoreArgument,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  unstuck unpause @latest";
+
+impl Arguments {
+    pub(crate) fn execute(self, format: Format) -> CommandResult {
+        let answer = self.store.place()?.change(&self.run, RunOperation::Unpause)?;
+        changed::tell(&answer, format, "The run goes on.", "The run was not paused.")
+    }
+}

@@ -1,0 +1,4 @@
+//! What a command reads: files and JSON arguments.
+
+pub(crate) mod json_input;
+pub(crate) mod source;

@@ -1,0 +1,78 @@
+//! Writing to stdout and stderr without ever panicking, whoever stops reading.
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::error::CommandError;
+use crate::view::style::{self, Look};
+use crate::view::text;
+
+/// Where text goes.
+pub(crate) struct Output {
+    stream: Box<dyn Write>,
+    name: &'static str,
+    pub(crate) look: Look,
+    /// Why nothing is written any more.
+    broken: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn stdout() -> Output {
+        Output::to(io::stdout(), "stdout", Look::of(&io::stdout()))
+    }
+
+    pub(crate) fn stderr() -> Output {
+        Output::to(io::stderr(), "stderr", Look::of(&io::stderr()))
+    }
+
+    fn to(stream: impl Write + 'static, name: &'static str, look: Look) -> Output {
+        Output { stream: Box::new(stream), name, look, broken: None }
+    }
+
+    /// How wide a table may be; as wide as it is where there is no terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let size = || terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+        self.look.live.then(size)
+    }
+
+    /// Writes the name of something and what it is, which goes on below itself where the terminal ends.
+    pub(crate) fn field(&mut self, name: &str, columns: usize, value: &str) {
+        let value: Vec<&str> = value.split_whitespace().collect();
+        let value = text::visible(&value.join(" "));
+        let indent = columns + 3;
+        let lines = match self.width() {
+            Some(width) => text::wrap(&value, width.saturating_sub(indent).max(16)),
+            None => vec![value],
+        };
+        for (place, line) in lines.iter().enumerate() {
+            let name = if place == 0 { name } else { "" };
+            let name = self.look.paint(style::DIM, format!("{name:columns$}"));
+            self.line(format!("  {name} {line}").trim_end());
+        }
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text(&format!("{line}\n"));
+    }
+
+    /// Writes a text as it is, all at once. After an error nothing more is written: work goes on when nobody reads
+    /// about it any more.
+    pub(crate) fn text(&mut self, text: &str) {
+        if self.broken.is_none() {
+            let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
+            self.broken = written.err();
+        }
+    }
+
+    /// Tells whether everything was written. A reader that has seen enough and hung up is no failure.
+    pub(crate) fn finish(self) -> Result<(), CommandError> {
+        match self.broken {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Unknown(format!(
+                "cannot write to {}: {}",
+                self.name,
+                crate::error::plain(&error)
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}

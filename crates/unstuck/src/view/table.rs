@@ -1,0 +1,216 @@
+//! Columns of text.
+
+use crate::view::style::{self, Look};
+use crate::view::text;
+
+/// Rows of cells; each column is as wide as its widest cell, and the last one is broken where a terminal ends.
+pub(crate) struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// A cell: what it says, and how.
+pub(crate) struct Cell {
+    text: String,
+    style: anstyle::Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>) -> Cell {
+        Cell::styled(text, anstyle::Style::new())
+    }
+
+    pub(crate) fn styled(text: impl Into<String>, style: anstyle::Style) -> Cell {
+        let one_line: Vec<String> = text.into().split_whitespace().map(text::visible).collect();
+        Cell { text: one_line.join(" "), style }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Table {
+        Table { head: head.iter().map(|&title| title.to_owned()).collect(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// The lines of it, for a terminal of so many columns. What the last column says is broken into lines and not cut: it is
+    /// what the list is read for. Where not even the others have room, each row is a small text of its own.
+    pub(crate) fn lines(&self, width: Option<usize>, look: Look) -> Vec<String> {
+        let widths = self.widths();
+        let head: Vec<Cell> = self.head.iter().map(|title| Cell::styled(title.clone(), style::DIM)).collect();
+        let has_head = self.head.iter().any(|title| !title.is_empty());
+        let rows = has_head.then_some(&head).into_iter().chain(&self.rows);
+        let (last, others) = widths.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+        let others = others.iter().map(|width| width + GAP).sum::<usize>();
+        match width {
+            Some(width) if others.saturating_sub(GAP) > width => {
+                self.rows.iter().flat_map(|row| self.card(row, width, look)).collect()
+            }
+            Some(width) if others + last > width => {
+                let room = width.saturating_sub(others);
+                let fits = room >= NARROWEST || last <= room;
+                let indent = if fits { others } else { INDENT };
+                rows.flat_map(|row| broken(row, &widths, (indent, fits), width, look)).collect()
+            }
+            Some(_) | None => rows.map(|row| line(row, &widths, look)).collect(),
+        }
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.head.iter().map(|title| text::columns(title)).collect();
+        for row in &self.rows {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = (*widest).max(text::columns(&cell.text));
+            }
+        }
+        widths
+    }
+
+    /// A row where there is no room for columns: its name, what the other columns say with their titles, and the last one.
+    fn card(&self, row: &[Cell], width: usize, look: Look) -> Vec<String> {
+        let [name, others @ .., last] = row else {
+            return row.iter().map(|cell| cell.text.clone()).collect();
+        };
+        let mut lines: Vec<String> =
+            text::wrap(&name.text, width).iter().map(|line| look.paint(style::BOLD, line)).collect();
+        let mut titles = self.head.iter().skip(1);
+        let told = others.iter().filter_map(|cell| {
+            let title = titles.next().map(|title| title.to_lowercase()).unwrap_or_default();
+            (!cell.text.is_empty()).then(|| format!("{title} {}", cell.text).trim().to_owned())
+        });
+        let told: Vec<String> = told.collect();
+        lines.extend(indented(&told.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
+        lines.extend(indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
+        lines
+    }
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+/// A last column that is narrower than this goes below the others.
+const NARROWEST: usize = 24;
+const INDENT: usize = 4;
+/// So many lines of one cell are shown.
+const MOST_LINES: usize = 8;
+
+/// A row with the last cell in several lines, in its column or below the others.
+fn broken(
+    row: &[Cell],
+    widths: &[usize],
+    (indent, in_column): (usize, bool),
+    width: usize,
+    look: Look,
+) -> Vec<String> {
+    let Some((last, others)) = row.split_last() else { return Vec::new() };
+    let mut said = indented(&last.text, indent, width);
+    let first = if in_column && !said.is_empty() { said.remove(0) } else { String::new() };
+    let mut start: Vec<Cell> =
+        others.iter().map(|cell| Cell { text: cell.text.clone(), style: cell.style }).collect();
+    start.push(Cell { text: first.trim_start().to_owned(), style: last.style });
+    let mut lines = vec![line(&start, widths, look)];
+    lines.extend(said.iter().map(|said| look.paint(last.style, said)));
+    lines
+}
+
+/// A text in lines that stand in from the left; a very long one ends early.
+fn indented(text: &str, indent: usize, width: usize) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let room = width.saturating_sub(indent).max(1);
+    let mut lines = text::wrap(text, room);
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = text::cut(&format!("{last} ....."), room, "...");
+        }
+    }
+    lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
+}
+
+fn line(row: &[Cell], widths: &[usize], look: Look) -> String {
+    let mut line = String::new();
+    for (place, (cell, column)) in row.iter().zip(widths).enumerate() {
+        if !cell.text.is_empty() {
+            line += &look.paint(cell.style, &cell.text);
+        }
+        if place + 1 < row.len() {
+            line += &" ".repeat(column.saturating_sub(text::columns(&cell.text)) + GAP);
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_must_be() {
+        let mut table = Table::new(&["RUN", "STATE", ""]);
+        table.row(vec![Cell::new("a"), Cell::new("held"), Cell::new("the bank\ndid \u{1b} not answer")]);
+        table.row(vec![Cell::new("long"), Cell::new("completed"), Cell::new("")]);
+        let wanted = ["RUN   STATE", "a     held       the bank did \u{fffd} not answer", "long  completed"];
+        assert_eq!(table.lines(None, Look::PLAIN), wanted);
+    }
+
+    #[test]
+    fn the_last_column_is_never_cut() {
+        let mut table = Table::new(&["RUN", "STATE", "CAUSE"]);
+        table.row(vec![Cell::new("run_1"), Cell::new("held"), Cell::new("the bank did not answer in time")]);
+        table.row(vec![Cell::new("run_2"), Cell::new("completed"), Cell::new("")]);
+        let cases: [(usize, &[&str]); 4] = [
+            (
+                60,
+                &[
+                    "RUN    STATE      CAUSE",
+                    "run_1  held       the bank did not answer in time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                44,
+                &[
+                    "RUN    STATE      CAUSE",
+                    "run_1  held       the bank did not answer in",
+                    "                  time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                30,
+                &[
+                    "RUN    STATE",
+                    "    CAUSE",
+                    "run_1  held",
+                    "    the bank did not answer in",
+                    "    time",
+                    "run_2  completed",
+                ],
+            ),
+            (
+                12,
+                &[
+                    "run_1",
+                    "  state held",
+                    "    the bank",
+                    "    did not",
+                    "    answer",
+                    "    in time",
+                    "run_2",
+                    "  state",
+                    "  completed",
+                ],
+            ),
+        ];
+        for (width, wanted) in cases {
+            assert_eq!(table.lines(Some(width), Look::PLAIN), wanted, "in {width}");
+        }
+        let mut endless = Table::new(&["RUN", "CAUSE"]);
+        endless.row(vec![Cell::new("a"), Cell::new("word ".repeat(1_000))]);
+        let lines = endless.lines(Some(40), Look::PLAIN);
+        assert_eq!((lines.len(), lines[8].ends_with("...")), (MOST_LINES + 1, true), "{lines:?}");
+    }
+}
