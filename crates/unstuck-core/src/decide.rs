@@ -13,7 +13,7 @@ mod pause;
 mod report;
 mod rerun;
 mod resume;
-mod signal;
+pub(crate) mod signal;
 mod start;
 
 use std::collections::HashMap;
@@ -235,7 +235,7 @@ fn decide_on(
     let corrected = draft.correct_clock();
     let answer = match command {
         Command::Start(start) => start::start(&mut draft, *start),
-        Command::Admit => start::admit(&mut draft),
+        Command::Admit => crate::slot::admit(&mut draft),
         Command::Claim { unit, worker } => report::claim(&mut draft, unit, worker),
         Command::Report { attempt, report: says } => report::report(&mut draft, attempt, says),
         Command::Lost { attempt, with_others } => expire::lose_worker(&mut draft, attempt, with_others),

@@ -2,6 +2,7 @@
 
 mod clock;
 
+use crate::slot::releases_slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
 use crate::model::flow::StepIndex;
-use crate::model::run::{Failing, Handler, Limit, Origin, Phase, Run, RunEnd, RunOutcome, RunState, Slot};
+use crate::model::run::{Failing, Handler, Origin, Phase, Run, RunEnd, RunOutcome, RunState, Slot};
 use crate::model::unit::{
     Acknowledged, AttemptPhase, AutoResume, Items, ItemsEnd, KEPT_ATTEMPTS, LiveAttempt, QueuePlace,
     QueuedAttempt, Round, SkippedBy, StepRun, Unit, UnitCounts, UnitRef, UnitState, Waiting,
@@ -46,15 +47,6 @@ pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time) {
         && releases_slot(run.state(), limit)
     {
         run.slot = Slot::Wanted(limit.clone());
-    }
-}
-
-/// Whether a run in this state has no use for its slot.
-pub(crate) fn releases_slot(state: RunState, limit: &Limit) -> bool {
-    match state {
-        RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
-        RunState::Error | RunState::Held | RunState::Paused => !limit.strict,
-        RunState::Queued | RunState::Running | RunState::Waiting => false,
     }
 }
 

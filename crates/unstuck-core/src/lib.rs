@@ -5,6 +5,7 @@
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 mod advance;
+mod begin_attempt;
 pub mod bulk;
 pub mod clock;
 pub mod command;
@@ -13,10 +14,12 @@ pub mod digest;
 pub mod downtime;
 pub mod duration;
 pub mod errors;
+mod evaluate;
 pub mod event;
 pub mod evolve;
 pub mod explain;
 pub mod fingerprint;
+mod for_each;
 pub mod home;
 pub mod id;
 pub mod json;
@@ -30,5 +33,6 @@ pub mod reason;
 pub mod recovery;
 pub mod refusal;
 pub mod replay;
+pub mod slot;
 pub mod time;
 pub mod wakeup;

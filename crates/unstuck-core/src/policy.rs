@@ -23,7 +23,7 @@ pub use command::{
     with_named, would_be_enabled,
 };
 pub use draft::{DraftBackOff, PolicyDraft, PolicyProblem};
-pub use matching::{Policies, ShadowedPolicy};
+pub use matching::{ErrorToMatch, Policies, PolicyVerdict, ShadowedPolicy};
 pub use suggest::{ErrorSample, NotSuggested, suggest, why_retry_cannot_help};
 pub use switch::{DueVerdict, PoliciesPaused, PoliciesUnpaused, PolicySwitch, ResumePacer, SwitchState};
 pub use trial::{SHOWN_ERRORS, Trial, TrialBuilder, TrialHit};
@@ -109,93 +109,7 @@ pub enum PassedReason {
     Disabled,
 }
 
-/// An error as policies see it.
-#[derive(Clone, Copy, Debug)]
-pub struct ErrorToMatch<'a> {
-    /// What the worker said.
-    pub cause: &'a str,
-    /// The flow of the root run.
-    pub root_flow: &'a str,
-    /// The full name of the action.
-    pub action: &'a str,
-    /// The engine-made action that found it, where it was no worker.
-    pub found_by: Option<&'a str>,
-    /// The label of the step.
-    pub action_type: Option<&'a str>,
-    /// Whether it was called fatal.
-    pub fatal: bool,
-    /// The rounds of the step since the last manual resume, this one included.
-    pub rounds: u32,
-}
-
-/// What a policy says to an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyVerdict {
-    /// It takes it.
-    Takes,
-    /// It would, but the step has had its rounds: the next policy is asked.
-    Spent,
-    /// It is about something else.
-    Passes,
-}
-
-impl Criteria {
-    /// The priority of a policy that is given none: the more specific, the higher.
-    pub fn priority(&self) -> i32 {
-        let text = self.error_substring.as_ref().map_or(0, |text| {
-            let is_long = text.chars().count() >= 11;
-            if is_long { 100 } else { 50 }
-        });
-        let action = match (&self.action, &self.action_type) {
-            (Some(_), _) => 100,
-            (None, Some(_)) => 50,
-            (None, None) => 0,
-        };
-        let flow = if self.flow.is_some() { 50 } else { 0 };
-        text + action + flow
-    }
-
-    /// Whether it is about this error.
-    pub fn matches(&self, failure: &ErrorToMatch<'_>) -> bool {
-        let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
-        };
-        let is_action = equals(&self.action, Some(failure.action))
-            || failure.found_by.is_some() && equals(&self.action, failure.found_by);
-        is_action
-            && equals(&self.flow, Some(failure.root_flow))
-            && equals(&self.action_type, failure.action_type)
-            && self.error_substring.as_deref().is_none_or(|text| failure.cause.contains(text))
-    }
-
-    /// Whether whatever `other` matches is matched by this one too.
-    pub fn covers(&self, other: &Criteria) -> bool {
-        let covers = |mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>| mine.is_none() || mine == theirs;
-        let text = match (&self.error_substring, &other.error_substring) {
-            (None, _) => true,
-            (Some(mine), Some(theirs)) => theirs.contains(&**mine),
-            (Some(_), None) => false,
-        };
-        text && covers(&self.flow, &other.flow)
-            && covers(&self.action, &other.action)
-            && covers(&self.action_type, &other.action_type)
-    }
-}
-
 impl Policy {
-    /// What it says to this error.
-    pub fn judge(&self, failure: &ErrorToMatch<'_>) -> PolicyVerdict {
-        if self.enabled { self.judge_enabled(failure) } else { PolicyVerdict::Passes }
-    }
-
-    /// What it would say if it were enabled.
-    pub fn judge_enabled(&self, failure: &ErrorToMatch<'_>) -> PolicyVerdict {
-        if (failure.fatal && !self.include_fatal) || !self.criteria.matches(failure) {
-            return PolicyVerdict::Passes;
-        }
-        if failure.rounds < self.max_attempts { PolicyVerdict::Takes } else { PolicyVerdict::Spent }
-    }
-
     /// How long after the end of the attempt the step is resumed, after so many rounds.
     pub fn delay(&self, rounds: u32, random: &mut Random) -> Millis {
         backoff::back_off_delay(&self.back_off, rounds, random)

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::advance::has_runnable_steps;
-use crate::evolve::releases_slot;
 use crate::id::{FlowId, RunId};
 use crate::model::attempt::{StuckLimit, Worker};
 use crate::model::flow::{Flow, Kind, Step};
 use crate::model::recovery::Limits;
-use crate::model::run::{Limit, Phase, Run, Slot};
+use crate::model::run::{Phase, Run};
 use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
 use crate::time::{Millis, Time};
 
@@ -46,25 +44,6 @@ pub struct ReadyAttempt {
     pub alone: bool,
 }
 
-/// What a run has or wants of its flow's `concurrency`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SlotClaim {
-    /// Nothing.
-    None,
-    /// It would go on if it had one.
-    Wants {
-        /// Which limit.
-        limit: Limit,
-        /// Higher first.
-        priority: i32,
-    },
-    /// It has one.
-    Has {
-        /// Which limit.
-        limit: Limit,
-    },
-}
-
 /// The wakeup of one unit, or of the run itself.
 pub fn wakeup(run: &Run, flow: &Flow, unit: Option<UnitRef>) -> Wakeup {
     match unit {
@@ -82,26 +61,6 @@ pub fn wakeups(run: &Run, flow: &Flow) -> Vec<(Option<UnitRef>, Wakeup)> {
     run.each_unit(|unit, state| all.push((Some(unit), unit_wakeup(run, flow, unit, state))));
     all.retain(|(_, wakeup)| *wakeup != Wakeup::default());
     all
-}
-
-/// What the run has or wants of its limit.
-pub fn slot_claim(run: &Run, flow: &Flow) -> SlotClaim {
-    match &run.slot {
-        Slot::Unlimited => SlotClaim::None,
-        Slot::Taken(limit) => SlotClaim::Has { limit: limit.clone() },
-        Slot::Wanted(limit) if wants_slot(run, flow, limit) => {
-            SlotClaim::Wants { limit: limit.clone(), priority: run.priority }
-        }
-        Slot::Wanted(_) => SlotClaim::None,
-    }
-}
-
-/// Whether a run without a slot would do something, and keep the slot, if it had one.
-fn wants_slot(run: &Run, flow: &Flow, limit: &Limit) -> bool {
-    if !matches!(run.phase, Phase::Going) || run.paused.is_some() {
-        return false;
-    }
-    has_runnable_steps(run, flow) || !releases_slot(run.state_with_slot(), limit)
 }
 
 fn deadline_of(run: &Run) -> Option<Time> {

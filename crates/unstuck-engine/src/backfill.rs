@@ -7,8 +7,8 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitState;
+use unstuck_core::slot::slot_claim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::slot_claim;
 use unstuck_store::contract::{Locked, RunChange, Stage, Store, StoreError};
 
 use crate::flows::Flows;

@@ -28,8 +28,9 @@ use unstuck_core::outline::can_decide_by_outline;
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::slot::slot_claim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{slot_claim, wakeup, wakeups};
+use unstuck_core::wakeup::{wakeup, wakeups};
 use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
 use crate::engine::set_aside::SetAsideRun;

@@ -5,8 +5,9 @@ use unstuck_core::event::Event;
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::Limit;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{ReadyAttempt, SlotClaim, Wakeup};
+use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 use unstuck_store::contract::StoreError;
 
 use crate::error::broken;

@@ -32,8 +32,9 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{ReadyAttempt, SlotClaim, Wakeup};
+use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 
 pub use crate::logs::RunLogs;
 pub use bulks::BulkChange;

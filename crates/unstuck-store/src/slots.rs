@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Limit;
+use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotClaim;
 
 /// The slots of all limits.
 #[derive(Clone, Debug, Default)]

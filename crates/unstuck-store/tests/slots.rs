@@ -7,8 +7,8 @@ use std::sync::Arc;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Limit;
 use unstuck_core::random::Random;
+use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotClaim;
 use unstuck_store::slots::Slots;
 
 type Runs = BTreeMap<RunId, (SlotClaim, Time)>;

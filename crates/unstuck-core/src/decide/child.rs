@@ -8,6 +8,7 @@ use crate::id::RunId;
 use crate::model::attempt::Outcome;
 use crate::model::error::{CHILD_ACTION, Error, RunError};
 use crate::model::run::{Failing, Handler, Origin, ParentAttempt, Phase, RunState};
+use crate::model::run::{Run, RunOutcome};
 use crate::model::unit::{AttemptPhase, UnitRef};
 use crate::recovery::failing_run;
 use crate::recovery::ladder::{self, AttemptError};
@@ -20,6 +21,22 @@ pub fn notice_of_refused_child(to: RunId, child: &StartChild, cause: &str) -> Op
     let parent = child.origin.parent()?;
     let child = ChildRef { run: to, origin: child.origin.clone() };
     Some(Notice { to: parent, body: NoticeBody::ChildEnded { child, how } })
+}
+
+/// What a parent is told when its child's state has changed.
+pub(crate) fn notice_to_parent(run: &Run, state: RunState) -> NoticeBody {
+    let child = ChildRef { run: run.id, origin: run.origin.clone() };
+    match &run.phase {
+        Phase::Ended(ended) => {
+            let how = match &ended.how {
+                RunOutcome::Completed { output } => ChildEnd::Completed(output.clone()),
+                RunOutcome::Failed { error, .. } => ChildEnd::Failed(error.clone()),
+                RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => ChildEnd::Cancelled,
+            };
+            NoticeBody::ChildEnded { child, how }
+        }
+        Phase::Going | Phase::Failing(_) => NoticeBody::ChildChanged { child, state },
+    }
 }
 
 /// A child tells what it is doing.

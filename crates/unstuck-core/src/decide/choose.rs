@@ -1,6 +1,7 @@
 //! An operator's choice for a held step.
 
-use crate::advance::{advance_after, begin_attempt};
+use crate::advance::advance_after;
+use crate::begin_attempt::begin_attempt;
 use crate::bulk::BulkRef;
 use crate::decide::{Answer, Draft};
 use crate::event::{Choice, UnitFact};

@@ -1,11 +1,12 @@
 //! A decision in the making: facts are applied as they are found, so that each next one sees the last.
 
+use crate::decide::child::notice_to_parent;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::bulk;
-use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody};
+use crate::command::{Notice, NoticeBody};
 use crate::decide::{Answer, Context, Decision, Effect, Touched};
 use crate::errors::errors_of;
 use crate::event::{Actor, Event, Fact, UnitFact};
@@ -15,7 +16,7 @@ use crate::json::{INLINE_BYTES, Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::expression::{Reads, Scope};
 use crate::model::flow::{Flow, Step, StepIndex};
-use crate::model::run::{Phase, Run, RunOutcome, RunState};
+use crate::model::run::{Run, RunState};
 use crate::model::unit::{Unit, UnitRef};
 use crate::refusal::Refusal;
 use crate::time::Time;
@@ -290,22 +291,6 @@ impl<'d, 'c> Draft<'d, 'c> {
             DraftRun::New(run) => run,
         };
         (self.decision, new)
-    }
-}
-
-/// What a parent is told when its child's state has changed.
-fn notice_to_parent(run: &Run, state: RunState) -> NoticeBody {
-    let child = ChildRef { run: run.id, origin: run.origin.clone() };
-    match &run.phase {
-        Phase::Ended(ended) => {
-            let how = match &ended.how {
-                RunOutcome::Completed { output } => ChildEnd::Completed(output.clone()),
-                RunOutcome::Failed { error, .. } => ChildEnd::Failed(error.clone()),
-                RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => ChildEnd::Cancelled,
-            };
-            NoticeBody::ChildEnded { child, how }
-        }
-        Phase::Going | Phase::Failing(_) => NoticeBody::ChildChanged { child, state },
     }
 }
 

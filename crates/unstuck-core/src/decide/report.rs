@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::advance::{advance_after, begin_attempt, dispatch_attempt, is_failing};
+use crate::advance::{advance_after, is_failing};
+use crate::begin_attempt::{begin_attempt, dispatch_attempt};
 use crate::command::Report;
 use crate::decide::{Answer, Draft, LeaseMove, MAX_PAYLOAD_BYTES};
 use crate::event::UnitFact;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::advance::advance_all;
 use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
-use crate::decide::start::{limit_for_input, next_deadline, stored_input};
+use crate::decide::start::{next_deadline, stored_input};
 use crate::decide::{Answer, Draft, cancel};
 use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
@@ -14,6 +14,7 @@ use crate::model::flow::{Flow, StepIndex};
 use crate::model::run::{ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
 use crate::model::unit::{StepRun, UnitRef};
 use crate::refusal::Refusal;
+use crate::slot::limit_for_input;
 use crate::time::Time;
 
 /// Starts the next generation, with another input where one is given: the way out for bad data.

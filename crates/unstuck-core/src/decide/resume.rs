@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::advance::{advance_after, begin_attempt, is_failing, rebind_input};
+use crate::advance::{advance_after, is_failing};
+use crate::begin_attempt::begin_attempt;
 use crate::command::Changes;
 use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
+use crate::evaluate::rebind_input;
 use crate::event::{Fact, UnitFact};
 use crate::json::Json;
 use crate::model::attempt::ResumedBy;

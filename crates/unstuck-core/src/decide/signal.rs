@@ -1,5 +1,9 @@
 //! External events: kept per name, first in first out, consumed once.
 
+use crate::event::UnitFact;
+use crate::json::Payload;
+use crate::model::run::Run;
+use crate::model::unit::{Unit, UnitState, Waiting};
 use std::sync::Arc;
 
 use crate::advance::advance_all;
@@ -24,4 +28,27 @@ pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) 
     draft.emit(Fact::SignalKept { name: name.clone(), payload });
     advance_all(draft);
     Ok(Answer::Done)
+}
+
+/// Gives kept signals to the steps that wait for them, first come, first served.
+pub(crate) fn deliver_signals(draft: &mut Draft<'_, '_>) {
+    if draft.run().signals.is_empty() || !draft.run().can_schedule() {
+        return;
+    }
+    for unit in draft.run().units_where(|unit| kept_signal(draft.run(), unit).is_some()) {
+        // The one before it may have consumed the last.
+        let Some((name, output)) = kept_signal(draft.run(), draft.unit(unit)) else { continue };
+        let (name, output) = (name.clone(), output.clone());
+        draft.emit(Fact::SignalTaken { name });
+        draft.emit_unit(unit, UnitFact::Done { output });
+    }
+}
+
+/// The signal that has come for a unit that waits for one.
+pub(crate) fn kept_signal<'a>(run: &'a Run, unit: &'a Unit) -> Option<(&'a Arc<str>, &'a Payload)> {
+    if let UnitState::Waiting(Waiting::Signal { name, .. }) = &unit.state {
+        run.signals.get(name).and_then(|kept| kept.front()).map(|payload| (name, payload))
+    } else {
+        None
+    }
 }

@@ -1,6 +1,6 @@
 //! Starting a run, once: its input is checked, its key is unique, its slot is asked for.
 
-use std::sync::Arc;
+use crate::slot::limit_for_input;
 
 use serde_json::Value;
 
@@ -10,12 +10,10 @@ use crate::decide::{Answer, Draft, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, rerun};
 use crate::digest::digest;
 use crate::event::{Fact, Started};
 use crate::json::{Json, Payload};
-use crate::model::expression::Scope;
 use crate::model::flow::{Deadline, Flow};
-use crate::model::run::{Limit, Run};
+use crate::model::run::Run;
 use crate::refusal::Refusal;
 use crate::time::Time;
-use crate::wakeup::{SlotClaim, slot_claim};
 
 /// A start from outside.
 pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
@@ -96,17 +94,6 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
     )
 }
 
-/// The run has a slot now.
-pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
-    if !matches!(slot_claim(run, draft.flow()), SlotClaim::Wants { .. }) {
-        return Ok(Answer::Already);
-    }
-    draft.emit(Fact::Admitted);
-    advance_all(draft);
-    Ok(Answer::Done)
-}
-
 /// The key has a run: the same input returns it, another one is refused. A final one may be started again, with whatever
 /// input is given.
 fn start_duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<Answer, Refusal> {
@@ -161,29 +148,6 @@ pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
         Some(Deadline::After(span)) => Some(draft.now() + span),
         Some(Deadline::At(_)) | None => None,
     }
-}
-
-/// The limit that a run with this input needs a slot of.
-pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit>, Refusal> {
-    let flow = draft.flow();
-    let Some(concurrency) = &flow.concurrency else { return Ok(None) };
-    let name: Arc<str> = match &concurrency.key {
-        None => flow.name.clone(),
-        Some(key) => {
-            let scope = Scope { input: input.clone(), now: draft.now(), ..Scope::default() };
-            let value = key
-                .program
-                .evaluate(&scope)
-                .map_err(|problem| Refusal::BadInput(vec![format!("concurrency.key: {problem}")]))?;
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            if value.len() > MAX_KEY_BYTES {
-                let problem = format!("the value has {} bytes and may have {MAX_KEY_BYTES}", value.len());
-                return Err(Refusal::BadInput(vec![format!("concurrency.key: {problem}")]));
-            }
-            format!("{}/{value}", flow.name).into()
-        }
-    };
-    Ok(Some(Limit { name, max: concurrency.limit, strict: concurrency.strict }))
 }
 
 /// The input of an existing run, for its next generation.

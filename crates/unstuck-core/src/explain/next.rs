@@ -173,7 +173,7 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
 
 /// Whether a slot is all that the run is short of.
 fn wants_slot(view: &View<'_>) -> bool {
-    !matches!(crate::wakeup::slot_claim(view.run, view.flow), crate::wakeup::SlotClaim::None)
+    !matches!(crate::slot::slot_claim(view.run, view.flow), crate::slot::SlotClaim::None)
 }
 
 fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {

@@ -1,14 +1,101 @@
-//! All policies together: in the order in which they are asked, and found without asking each.
+//! Which policy takes an error: what each one matches, and all of them together, in the order in which they are asked.
+//! An index by what must be equal (action, flow, type) finds the few that can match without asking each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::policy::{
-    Criteria, ErrorToMatch, PassedPolicy, PassedReason, Policy, PolicyProblem, PolicySwitch, PolicyVerdict,
-};
+use crate::policy::{Criteria, PassedPolicy, PassedReason, Policy, PolicyProblem, PolicySwitch};
 
 /// So many policies that did not take an error are named with it.
 const NAMED: usize = 5;
+
+/// An error as policies see it.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorToMatch<'a> {
+    /// What the worker said.
+    pub cause: &'a str,
+    /// The flow of the root run.
+    pub root_flow: &'a str,
+    /// The full name of the action.
+    pub action: &'a str,
+    /// The engine-made action that found it, where it was no worker.
+    pub found_by: Option<&'a str>,
+    /// The label of the step.
+    pub action_type: Option<&'a str>,
+    /// Whether it was called fatal.
+    pub fatal: bool,
+    /// The rounds of the step since the last manual resume, this one included.
+    pub rounds: u32,
+}
+
+/// What a policy says to an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyVerdict {
+    /// It takes it.
+    Takes,
+    /// It would, but the step has had its rounds: the next policy is asked.
+    Spent,
+    /// It is about something else.
+    Passes,
+}
+
+impl Criteria {
+    /// The priority of a policy that is given none: the more specific, the higher.
+    pub fn priority(&self) -> i32 {
+        let text = self.error_substring.as_ref().map_or(0, |text| {
+            let is_long = text.chars().count() >= 11;
+            if is_long { 100 } else { 50 }
+        });
+        let action = match (&self.action, &self.action_type) {
+            (Some(_), _) => 100,
+            (None, Some(_)) => 50,
+            (None, None) => 0,
+        };
+        let flow = if self.flow.is_some() { 50 } else { 0 };
+        text + action + flow
+    }
+
+    /// Whether it is about this error.
+    pub fn matches(&self, error: &ErrorToMatch<'_>) -> bool {
+        let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
+        };
+        let is_action = equals(&self.action, Some(error.action))
+            || error.found_by.is_some() && equals(&self.action, error.found_by);
+        is_action
+            && equals(&self.flow, Some(error.root_flow))
+            && equals(&self.action_type, error.action_type)
+            && self.error_substring.as_deref().is_none_or(|text| error.cause.contains(text))
+    }
+
+    /// Whether whatever `other` matches is matched by this one too.
+    pub fn covers(&self, other: &Criteria) -> bool {
+        let covers = |mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>| mine.is_none() || mine == theirs;
+        let text = match (&self.error_substring, &other.error_substring) {
+            (None, _) => true,
+            (Some(mine), Some(theirs)) => theirs.contains(&**mine),
+            (Some(_), None) => false,
+        };
+        text && covers(&self.flow, &other.flow)
+            && covers(&self.action, &other.action)
+            && covers(&self.action_type, &other.action_type)
+    }
+}
+
+impl Policy {
+    /// What it says to this error.
+    pub fn judge(&self, error: &ErrorToMatch<'_>) -> PolicyVerdict {
+        if self.enabled { self.judge_enabled(error) } else { PolicyVerdict::Passes }
+    }
+
+    /// What it would say if it were enabled.
+    pub fn judge_enabled(&self, error: &ErrorToMatch<'_>) -> PolicyVerdict {
+        if (error.fatal && !self.include_fatal) || !self.criteria.matches(error) {
+            return PolicyVerdict::Passes;
+        }
+        if error.rounds < self.max_attempts { PolicyVerdict::Takes } else { PolicyVerdict::Spent }
+    }
+}
 
 /// The policies that are in force, in the order in which they match: decreasing priority, then age.
 #[derive(Clone, Debug, Default)]
@@ -92,31 +179,31 @@ impl Policies {
     }
 
     /// The first policy that takes this error.
-    pub fn find(&self, failure: &ErrorToMatch<'_>) -> Option<&Arc<Policy>> {
-        self.candidates(failure).find(|policy| policy.judge(failure) == PolicyVerdict::Takes)
+    pub fn find(&self, error: &ErrorToMatch<'_>) -> Option<&Arc<Policy>> {
+        self.candidates(error).find(|policy| policy.judge(error) == PolicyVerdict::Takes)
     }
 
     /// The policies that would take this error and are spent, up to the one that takes it.
-    pub fn exhausted(&self, failure: &ErrorToMatch<'_>) -> Vec<&Arc<Policy>> {
-        let before = self.candidates(failure).map(|policy| (policy, policy.judge(failure)));
+    pub fn exhausted(&self, error: &ErrorToMatch<'_>) -> Vec<&Arc<Policy>> {
+        let before = self.candidates(error).map(|policy| (policy, policy.judge(error)));
         let before = before.take_while(|(_, verdict)| *verdict != PolicyVerdict::Takes);
         before.filter(|(_, verdict)| *verdict == PolicyVerdict::Spent).map(|(policy, _)| policy).collect()
     }
 
     /// The policies that are about this error and do not take it, some of them: those that are used up, up to the one that
     /// takes it; and where none does, those that would if they were enabled.
-    pub fn passed_over(&self, failure: &ErrorToMatch<'_>) -> Vec<PassedPolicy> {
+    pub fn passed_over(&self, error: &ErrorToMatch<'_>) -> Vec<PassedPolicy> {
         let spent = |policy: &Arc<Policy>| {
-            let why = PassedReason::Spent { rounds: failure.rounds, max: policy.max_attempts };
+            let why = PassedReason::Spent { rounds: error.rounds, max: policy.max_attempts };
             PassedPolicy { policy: policy.to_ref(), why }
         };
         let mut passed: Vec<PassedPolicy> =
-            self.exhausted(failure).into_iter().take(NAMED).map(spent).collect();
-        if self.find(failure).is_none() {
+            self.exhausted(error).into_iter().take(NAMED).map(spent).collect();
+        if self.find(error).is_none() {
             let is_off = |policy: &&Arc<Policy>| {
-                !policy.enabled && policy.judge_enabled(failure) == PolicyVerdict::Takes
+                !policy.enabled && policy.judge_enabled(error) == PolicyVerdict::Takes
             };
-            let off = self.candidates(failure).filter(is_off).take(NAMED - passed.len());
+            let off = self.candidates(error).filter(is_off).take(NAMED - passed.len());
             passed.extend(
                 off.map(|policy| PassedPolicy { policy: policy.to_ref(), why: PassedReason::Disabled }),
             );
@@ -143,16 +230,16 @@ impl Policies {
     }
 
     /// The policies that could be about this error, in order.
-    fn candidates<'a>(&'a self, failure: &ErrorToMatch<'_>) -> impl Iterator<Item = &'a Arc<Policy>> {
+    fn candidates<'a>(&'a self, error: &ErrorToMatch<'_>) -> impl Iterator<Item = &'a Arc<Policy>> {
         let none: &[u32] = &[];
         let of = |index: &'a HashMap<Arc<str>, Vec<u32>>, key: Option<&str>| {
             key.and_then(|key| index.get(key)).map_or(none, Vec::as_slice)
         };
         let mut lists = [
-            of(&self.by_action, Some(failure.action)),
-            of(&self.by_action, failure.found_by),
-            of(&self.by_flow, Some(failure.root_flow)),
-            of(&self.by_type, failure.action_type),
+            of(&self.by_action, Some(error.action)),
+            of(&self.by_action, error.found_by),
+            of(&self.by_flow, Some(error.root_flow)),
+            of(&self.by_type, error.action_type),
             self.by_text.as_slice(),
         ];
         std::iter::from_fn(move || {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::advance::{advance_after, begin_attempt};
+use crate::advance::advance_after;
+use crate::begin_attempt::begin_attempt;
 use crate::decide::Draft;
 use crate::errors::rounds_of;
 use crate::event::UnitFact;

@@ -8,8 +8,8 @@ use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Concurrency, Deadline, Kind};
 use unstuck_core::model::run::RunState;
+use unstuck_core::slot::{SlotClaim, slot_claim};
 use unstuck_core::time::Millis;
-use unstuck_core::wakeup::{SlotClaim, slot_claim};
 
 fn world(limit: u32, strict: bool, steps: Vec<StepBuilder>) -> World {
     let change = |flow: &mut unstuck_core::model::flow::Flow| {

@@ -19,8 +19,9 @@ use unstuck_core::model::unit::{AttemptPhase, Round, StepRun, Unit, UnitRef, Uni
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, Policies, Policy};
 use unstuck_core::random::Random;
+use unstuck_core::slot::{SlotClaim, slot_claim};
 use unstuck_core::time::Millis;
-use unstuck_core::wakeup::{SlotClaim, slot_claim, wakeups};
+use unstuck_core::wakeup::wakeups;
 
 use crate::flows::{
     StepBuilder, child, expression, flow_with, reads_input, reads_item, reads_steps, step, step_of,

@@ -22,8 +22,9 @@ use unstuck_core::offer::Offers;
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::slot::{SlotClaim, slot_claim};
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{SlotClaim, Wakeup, slot_claim, wakeup, wakeups};
+use unstuck_core::wakeup::{Wakeup, wakeup, wakeups};
 
 /// Where the clock of a world begins.
 pub(crate) const BEGIN: Time = Time(1_800_000_000_000);

@@ -14,7 +14,7 @@ use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::log::{AttemptLog, LogRecord, Tail};
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::{UnitRef, UnitState};
-use unstuck_core::wakeup::slot_claim;
+use unstuck_core::slot::slot_claim;
 use unstuck_sqlite::verify::check;
 use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};

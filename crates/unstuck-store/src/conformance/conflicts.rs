@@ -58,7 +58,7 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
             payloads: vec![],
             wakeups: vec![],
             replaces_all: false,
-            slot: unstuck_core::wakeup::SlotClaim::None,
+            slot: unstuck_core::slot::SlotClaim::None,
             leases: vec![],
             open_errors: vec![],
         };

@@ -24,8 +24,9 @@ use unstuck_core::offer::{Offer, Offers};
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::slot::slot_claim;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{slot_claim, wakeup, wakeups};
+use unstuck_core::wakeup::{wakeup, wakeups};
 
 use crate::contract::{
     BulkChange, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage, StageId, Store, StoreError,

@@ -14,8 +14,8 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::SlotClaim;
 
 use crate::contract::{Locked, NoticeId, RunChange, RunFilter, RunLogs, Stage, StoreError};
 use crate::flows::Flows;

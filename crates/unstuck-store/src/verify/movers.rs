@@ -6,7 +6,8 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::run::{Failing, Handler, ParentAttempt, Phase, Run};
 use unstuck_core::model::unit::{AttemptPhase, ItemsEnd, StepRun, Unit, UnitRef, UnitState, Waiting};
-use unstuck_core::wakeup::{SlotClaim, slot_claim, wakeups};
+use unstuck_core::slot::{SlotClaim, slot_claim};
+use unstuck_core::wakeup::wakeups;
 
 use crate::contract::StoreError;
 use crate::verify::{Finding, Promise, REPORT};

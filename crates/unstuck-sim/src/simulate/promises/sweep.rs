@@ -12,8 +12,9 @@ use unstuck_core::model::error::DEADLINE_ACTION;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::slot::{SlotClaim, slot_claim};
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::{SlotClaim, first_limit, slot_claim, wakeups};
+use unstuck_core::wakeup::{first_limit, wakeups};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{ErrorFilter, OpenErrorFilter, RunFilter, Store, StoreError};
 

@@ -10,7 +10,7 @@ use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::{Flow, Kind, StepIndex};
 use unstuck_core::model::run::{Origin, ParentAttempt, Phase, Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
-use unstuck_core::wakeup::{SlotClaim, slot_claim};
+use unstuck_core::slot::{SlotClaim, slot_claim};
 
 /// So many runs that are no part of the tree are remembered as such; then they are forgotten, and found out again.
 const MAX_OTHERS: usize = 100_000;

@@ -1,0 +1,233 @@
+//! How a step or item begins: its attempt is queued and dispatched, or its kind begins without a worker.
+
+use crate::command::{NoticeBody, StartChild};
+use crate::decide::signal::deliver_signals;
+use crate::decide::{Draft, Effect};
+use crate::duration::{parse_instant, read_duration};
+use crate::evaluate::{bind_input, evaluate_condition, evaluate_expression, evaluate_template};
+use crate::event::UnitFact;
+use crate::for_each::list_items;
+use crate::id::RunId;
+use crate::model::attempt::{Outcome, ResumedBy};
+use crate::model::error::{CHILD_ACTION, EXPRESSION_ACTION, Error};
+use crate::model::flow::{Kind, WaitFor};
+use crate::model::nesting::Nesting;
+use crate::model::run::{Origin, ParentAttempt, Run};
+use crate::model::unit::{QueuePlace, SkippedBy, UnitRef, UnitState};
+use crate::offer::WHOLE_WORKER;
+use crate::recovery::ladder::{self, AttemptError};
+use crate::time::Time;
+use std::sync::Arc;
+
+/// Why the first attempt of a step is a repeat: only in a later generation.
+pub(crate) fn resumed_by_rerun(run: &Run) -> Option<ResumedBy> {
+    (run.generation > 1).then_some(ResumedBy::Rerun)
+}
+
+/// Begins the next attempt of a unit, or whatever its kind has in place of attempts.
+pub(crate) fn begin_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    by: Option<ResumedBy>,
+    place: QueuePlace,
+) {
+    match try_begin_attempt(draft, unit, by, place) {
+        Ok(()) => {}
+        Err(cause) => fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause)),
+    }
+}
+
+pub(crate) fn try_begin_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    by: Option<ResumedBy>,
+    place: QueuePlace,
+) -> Result<(), String> {
+    let step = draft.step(unit);
+    let seen_by_worker =
+        draft.run().unit(unit).is_some_and(|unit| unit.past.iter().any(|past| past.worker.is_some()));
+    if let (Some(condition), None, false) = (&step.when, unit.item, seen_by_worker)
+        && !evaluate_condition(draft, condition)?
+    {
+        draft.emit_unit(unit, UnitFact::Skipped { why: SkippedBy::Condition, reason: None });
+        return Ok(());
+    }
+    if let (Some(each), None) = (&step.for_each, unit.item) {
+        return list_items(draft, unit.step, each);
+    }
+    bind_input(draft, unit)?;
+    if step.queue.is_empty() && draft.run().can_schedule() {
+        begin_without_worker(draft, unit, by)
+    } else {
+        queue_attempt(draft, unit, by, place);
+        Ok(())
+    }
+}
+
+/// Queues the next attempt, and hands it over at once where somebody waits for it.
+pub(crate) fn queue_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    resumed_by: Option<ResumedBy>,
+    place: QueuePlace,
+) {
+    let (before, alone) =
+        draft.run().unit(unit).map_or((0, false), |unit| (unit.attempts, unit.round.must_run_alone()));
+    let place = QueuePlace { alone, ..place };
+    draft.emit_unit(unit, UnitFact::Queued { attempt: before + 1, resumed_by, place });
+    let step = draft.step(unit);
+    if step.queue.is_empty() || !draft.run().can_schedule() {
+        return;
+    }
+    let priority = draft.run().priority.saturating_add(step.priority);
+    let queue = Kind::queue_at(&step.queue, draft.run().home.as_ref());
+    if let Some(worker) = draft.context.offers.take_worker(&queue, step.load, place.alone, priority) {
+        dispatch_attempt(draft, unit, worker);
+    }
+}
+
+/// Hands the queued attempt of a unit to a worker.
+pub(crate) fn dispatch_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    worker: crate::model::attempt::Worker,
+) {
+    let attempt = draft.attempt_id(unit, draft.unit(unit).attempts);
+    let is_alone = matches!(draft.unit(unit).state, UnitState::Ready(queued) if queued.place.alone);
+    let load = if is_alone { WHOLE_WORKER } else { draft.step(unit).load };
+    let fact = if worker.local {
+        UnitFact::Started { worker: worker.clone() }
+    } else {
+        UnitFact::Dequeued { worker: worker.clone() }
+    };
+    draft.emit_unit(unit, fact);
+    draft.decision.effects.push(Effect::Dispatch { attempt, worker, load });
+}
+
+/// Begins a unit that needs no worker.
+pub(crate) fn begin_without_worker(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    by: Option<ResumedBy>,
+) -> Result<(), String> {
+    match &draft.step(unit).kind {
+        Kind::Child(flow) => start_child(draft, unit, flow, by),
+        Kind::Wait(wait) => {
+            let (due, is_instant) = wait_until(draft, unit, wait)?;
+            draft.emit_unit(unit, UnitFact::TimerSet { due, is_instant });
+        }
+        Kind::Signal(name) => {
+            let until = draft.step(unit).limits.timeout.map(|limit| draft.now() + limit);
+            draft.emit_unit(unit, UnitFact::SignalAwaited { name: name.clone(), until });
+            deliver_signals(draft);
+        }
+        Kind::Set(value) => {
+            let output = evaluate_template(draft, value, unit)?;
+            let output = draft.store_payload(output);
+            draft.emit_unit(unit, UnitFact::Done { output });
+        }
+        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => {}
+    }
+    Ok(())
+}
+
+/// Units that were ready while the run had no slot or was paused, and that need no worker.
+pub(crate) fn begin_units_that_waited(draft: &mut Draft<'_, '_>) {
+    for unit in draft.run().units_where(|unit| matches!(unit.state, UnitState::Ready(_))) {
+        if draft.step(unit).queue.is_empty()
+            && let UnitState::Ready(queued) = &draft.unit(unit).state
+        {
+            let by = queued.resumed_by;
+            if let Err(cause) = begin_without_worker(draft, unit, by) {
+                fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
+            }
+        }
+    }
+}
+
+pub(crate) fn start_child(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    flow: &Arc<str>,
+    resumed_by: Option<ResumedBy>,
+) {
+    let nesting = Nesting::below(draft.run(), &draft.flow().name);
+    if draft.unit(unit).child.is_none()
+        && let Err(cause) = nesting.check(flow, draft.context.max_nesting)
+    {
+        return fail_by_engine(draft, unit, Error::found_by(CHILD_ACTION, cause));
+    }
+    let state = draft.unit(unit);
+    // An attempt that was queued while the run had no slot has its number already.
+    let attempt = state.attempts + u32::from(!matches!(state.state, UnitState::Ready(_)));
+    let input = state.input.clone();
+    let serves = ParentAttempt { generation: draft.run().generation, attempt };
+    let known = state.child;
+    let run = known.unwrap_or_else(|| RunId(draft.context.ids.next(draft.now())));
+    let parent = draft.run();
+    let body = StartChild {
+        flow: flow.clone(),
+        input: input.unwrap_or_else(|| parent.input.clone()),
+        origin: Origin::Child { parent: parent.id, unit, serves, in_handler: parent.origin.is_in_handler() },
+        root_flow: parent.root_flow.clone(),
+        nesting: Some(Arc::new(nesting)),
+        home: parent.home.clone(),
+        priority: parent.priority.saturating_add(draft.step(unit).priority),
+    };
+    // A child that could not be started (no such flow, a bad input) is started now; one that exists takes no notice
+    // of this, and goes on as its next generation.
+    draft.notify(run, NoticeBody::StartChild(Box::new(body)));
+    if known.is_some() {
+        draft.notify(run, NoticeBody::ContinueChild { serves });
+    }
+    draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run });
+}
+
+/// When a `wait` is over, and whether somebody gave that instant, and not a length of time.
+pub(crate) fn wait_until(
+    draft: &Draft<'_, '_>,
+    unit: UnitRef,
+    wait: &WaitFor,
+) -> Result<(Time, bool), String> {
+    let now = draft.now();
+    match wait {
+        WaitFor::Span(span) => Ok((now + *span, false)),
+        WaitFor::Until(time) => Ok((*time, true)),
+        WaitFor::Next(clock) => {
+            let next = clock.next(now).map(|next| (next, true));
+            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that comes"))
+        }
+        WaitFor::Computed(expression) => {
+            let value = evaluate_expression(draft, expression, unit)?;
+            let until = match value.as_str().map(parse_instant) {
+                Some(Ok(time)) => Ok((time, true)),
+                Some(Err(_)) | None => read_duration(&value).map(|span| (now + span, false)),
+            };
+            until.map_err(|problem| format!("wait: {}: {problem}", expression.source))
+        }
+    }
+}
+
+/// What the engine itself finds wrong with a unit is *failed*, with an attempt that nobody executed.
+pub(crate) fn fail_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, error: Error) {
+    end_by_engine(draft, unit, Outcome::Failed(Box::new(error)));
+    ladder::climb(draft, unit, AttemptError::Failed);
+}
+
+/// Ends the queued attempt of a unit, or one that is numbered for it.
+pub(crate) fn end_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, outcome: Outcome) {
+    let attempt = draft.run().unit(unit).map_or(1, |unit| match &unit.state {
+        UnitState::Ready(queued) => queued.attempt,
+        UnitState::Active(live) => live.attempt,
+        UnitState::Pending
+        | UnitState::Waiting(_)
+        | UnitState::Held { .. }
+        | UnitState::Error { .. }
+        | UnitState::Completed { .. }
+        | UnitState::Skipped { .. }
+        | UnitState::Failed { .. }
+        | UnitState::Dropped { .. }
+        | UnitState::Cancelled { .. } => unit.attempts + 1,
+    });
+    draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
+}
