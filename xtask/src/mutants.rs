@@ -300,7 +300,7 @@ fn build(root: &Path, tree: &Path, store: StoreKind) -> Result<std::path::PathBu
         return build_histories(tree, &target);
     }
     let status = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
-        .args(["build", "--quiet", "-p", "unstuck-sim", "--bin", "hunt"])
+        .args(["build", "--quiet", "-p", "unstuck-sim", "--features", "simulate", "--bin", "hunt"])
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", &target)
         .status()

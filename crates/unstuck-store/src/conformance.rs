@@ -12,7 +12,6 @@ pub mod flows;
 pub mod bulks;
 pub mod conflicts;
 pub mod definitions;
-pub mod delegate;
 pub mod due;
 pub mod errors;
 pub mod failures;

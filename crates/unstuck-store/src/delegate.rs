@@ -108,7 +108,7 @@ macro_rules! delegate_store {
     (@methods [$($generics:tt)*] $type:ty, $inner:ident, { $($own:item)* }:
         $($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
         const _: () = {
-            use $crate::conformance::delegate::names::*;
+            use $crate::delegate::names::*;
             impl $($generics)* Store for $type {
                 $(fn $name(&mut self $(, $argument: $kind)*) -> $result {
                     self.$inner().$name($($argument),*)
