@@ -34,12 +34,24 @@ const MAX_WAITING: usize = 100_000;
 /// What an observer is told, in order, once it is durable.
 pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
 
-type Reply = Result<Answer, EngineError>;
+/// What a caller gets.
+pub type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
+/// Makes a command of what is there, with what follows once its outcome is durable; nothing where it was refused.
+type Prepare = Box<dyn FnOnce(&mut dyn Store, &mut Flows) -> Option<(RunId, Command, Follow)> + Send>;
+type Follow = Box<dyn FnOnce(&mut dyn Store, &mut Flows, Reply) + Send>;
+
+/// Who waits for the outcome of a request.
+enum Waiter {
+    Caller(SyncSender<Reply>),
+    /// Something that reads the store with the outcome, and answers itself.
+    Follow(Follow),
+}
 
 enum Message {
     Start(StartRun, SyncSender<Reply>),
     Command(RunId, Command, SyncSender<Reply>),
+    Change(Prepare),
     Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
     ChangeBulk(BulkId, BulkCommand, SyncSender<Reply>),
     PutBulk(BulkPart),
@@ -114,14 +126,14 @@ impl Runtime {
         engine.watch(observer.is_some());
         let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
-            let replies = HashMap::new();
+            let waiters = HashMap::new();
             let (keeper, next_ticket) = (EngineTimer::new(clocks), 0);
             let mut driver = Driver {
                 engine,
                 executors,
                 answers,
                 observer,
-                replies,
+                waiters,
                 waiting,
                 trouble,
                 is_troubled: false,
@@ -175,6 +187,33 @@ impl Handle {
     /// Asks something of a run, and waits until what comes of it is durable.
     pub fn command(&self, run: RunId, command: Command) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Command(run, command, reply))
+    }
+
+    /// Makes a command of what is in the store, asks it of its run, and reads the store once the outcome is durable: all of it in one
+    /// visit to the engine's thread.
+    pub fn change<T: Send + 'static, E: From<EngineError> + Send + 'static>(
+        &self,
+        prepare: impl FnOnce(&mut dyn Store, &mut Flows) -> Result<(RunId, Command), E> + Send + 'static,
+        follow: impl FnOnce(&mut dyn Store, &mut Flows, RunId, Reply) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(EngineError::Busy.into());
+        }
+        let (sender, receiver) = sync_channel(1);
+        self.send(Message::Change(Box::new(move |store, flows| match prepare(store, flows) {
+            Ok((run, command)) => {
+                let follow: Follow = Box::new(move |store, flows, reply| {
+                    let _ = sender.send(follow(store, flows, run, reply));
+                });
+                Some((run, command, follow))
+            }
+            Err(error) => {
+                let _ = sender.send(Err(error));
+                None
+            }
+        })));
+        receiver.recv().unwrap_or_else(|_| Err(EngineError::Stopped.into()))
     }
 
     /// Removes a final run for good, with its children and handlers, which are given back with it.
@@ -288,7 +327,7 @@ struct Driver<S, T> {
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
     answers: ReportSink,
     observer: Option<Observer>,
-    replies: HashMap<Ticket, SyncSender<Reply>>,
+    waiters: HashMap<Ticket, Waiter>,
     waiting: Arc<AtomicUsize>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
@@ -356,19 +395,28 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Start(start, reply) => {
-                let ticket = self.ticket(reply);
+                let ticket = self.ticket(Waiter::Caller(reply));
                 self.engine.submit(Request::Start { ticket, start });
             }
             Message::Command(run, command, reply) => {
-                let ticket = self.ticket(reply);
+                let ticket = self.ticket(Waiter::Caller(reply));
                 self.engine.submit(Request::Command { ticket, run, command });
             }
+            Message::Change(prepare) => {
+                let (store, flows) = self.engine.reader();
+                if let Some((run, command, follow)) = prepare(store, flows) {
+                    let ticket = self.ticket(Waiter::Follow(follow));
+                    self.engine.submit(Request::Command { ticket, run, command });
+                } else {
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
             Message::Forget(runs, reply) => {
-                let ticket = self.ticket(reply);
+                let ticket = self.ticket(Waiter::Caller(reply));
                 self.engine.submit(Request::Forget { ticket, runs });
             }
             Message::ChangeBulk(bulk, deed, reply) => {
-                let ticket = self.ticket(reply);
+                let ticket = self.ticket(Waiter::Caller(reply));
                 self.engine.submit(Request::Bulk { ticket, bulk, deed });
             }
             Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
@@ -435,9 +483,9 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         Stopped { unrecorded: self.engine.unrecorded_attempts(), trouble: self.engine.trouble().cloned() }
     }
 
-    fn ticket(&mut self, reply: SyncSender<Reply>) -> Ticket {
+    fn ticket(&mut self, waiter: Waiter) -> Ticket {
         self.next_ticket += 1;
-        self.replies.insert(self.next_ticket, reply);
+        self.waiters.insert(self.next_ticket, waiter);
         self.next_ticket
     }
 
@@ -456,8 +504,15 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             match output {
                 Output::Reply { ticket, result } => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    if let Some(reply) = self.replies.remove(&ticket) {
-                        let _ = reply.send(result);
+                    match self.waiters.remove(&ticket) {
+                        Some(Waiter::Caller(reply)) => {
+                            let _ = reply.send(result);
+                        }
+                        Some(Waiter::Follow(follow)) => {
+                            let (store, flows) = self.engine.reader();
+                            follow(store, flows, result);
+                        }
+                        None => {}
                     }
                 }
                 Output::Dispatch { worker, job } => {

@@ -13,7 +13,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
-use unstuck_engine::runtime::Handle;
+use unstuck_engine::runtime::{Handle, Reply};
 use unstuck_store::contract::{Store, StoreError};
 
 use crate::request::{RerunScope, RunOperation, RunRequest};
@@ -60,36 +60,51 @@ pub(crate) fn change_run(
     if matches!(change.what, RunOperation::Forget) {
         return forget(handle, change.run).map(ChangeResult::Forgotten);
     }
-    let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
-    check_input(handle, run, &command)?;
-    let answer = handle.command(run, command).map_err(|error| match error.into() {
-        ServiceError::Refused(sentence) => ServiceError::Refused(format!("{run}: {sentence}")),
-        unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
-    })?;
+    check_new_input(handle, &change)?;
     let service = service.clone();
-    let told = handle.read(move |store, flows| -> Result<ChangedView, ServiceError> {
-        let explained = explain::of_run(&service, store, flows, run)?;
-        Ok(ChangedView {
-            run: run.to_string(),
-            already: answer == Answer::Already,
-            state: explained.run().state().word().to_owned(),
-            idle: explained.continue_command().is_some(),
-            headline: explained.headline().to_owned(),
-            go_on: explained.continue_command().map(str::to_owned),
-        })
-    });
-    told?.map(ChangeResult::Changed)
+    let changed = handle.change(
+        move |store, flows| prepare(store, flows, change),
+        move |store, flows, run, reply| view_of_changed(&service, store, flows, run, reply),
+    );
+    changed.map(ChangeResult::Changed)
+}
+
+/// The run after a change, or why it was refused.
+fn view_of_changed(
+    service: &Service,
+    store: &mut dyn Store,
+    flows: &mut Flows,
+    run: RunId,
+    reply: Reply,
+) -> Result<ChangedView, ServiceError> {
+    let answer = reply.map_err(|error| match error.into() {
+        ServiceError::Refused(sentence) => ServiceError::Refused(format!("{run}: {sentence}")),
+        other @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => other,
+    })?;
+    let explained = explain::of_run(service, store, flows, run)?;
+    Ok(ChangedView {
+        run: run.to_string(),
+        already: answer == Answer::Already,
+        state: explained.run().state().word().to_owned(),
+        idle: explained.continue_command().is_some(),
+        headline: explained.headline().to_owned(),
+        go_on: explained.continue_command().map(str::to_owned),
+    })
 }
 
 /// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
-fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), ServiceError> {
-    let (Command::Resume { changes, .. } | Command::Rerun { changes, .. }) = command else {
+fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceError> {
+    let (RunOperation::Resume { input: Some(input), .. } | RunOperation::Rerun { input: Some(input), .. }) =
+        &change.what
+    else {
         return Ok(());
     };
-    let Some(input) = &changes.input else { return Ok(()) };
-    let flow = handle.read(move |store, flows| -> Result<_, ServiceError> {
-        let found = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
-        Ok(flows.get(store, found.flow)?)
+    let input = json(input, "the input")?;
+    let name = change.run.clone();
+    let (run, flow) = handle.read(move |store, flows| -> Result<_, ServiceError> {
+        let id = run_name::find_run(store, flows, &name)?;
+        let run = store.run(id)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {id}")))?;
+        Ok((id, flows.get(store, run.flow)?))
     })??;
     unstuck_flow::check_input(&flow, &input.value())
         .map_err(|problems| ServiceError::Refused(format!("{run}: {}", Refusal::BadInput(problems))))

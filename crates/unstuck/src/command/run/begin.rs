@@ -10,9 +10,10 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::refusal::Refusal;
 use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::emulation::EmulationExecutor;
-use unstuck_engine::request::StartRun;
+use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
 use unstuck_store::contract::{NewFlow, PutFlowError, RunFilter, Store, StoreError};
@@ -291,6 +292,14 @@ fn start_run(
     (order, input): (&Order<'_>, Json),
     home: Option<Arc<str>>,
 ) -> Result<RunId, CommandError> {
+    // An input that does not fit must not cost the engine, for which others may be waiting. With a key the run may be there
+    // already, and what counts is whether it has the same input.
+    if order.key.is_none() {
+        let name = flow.clone();
+        let flow = handle.read(move |store, flows| flows.newest(store, &name))??;
+        unstuck_flow::check_input(&flow, &input.value())
+            .map_err(|problems| EngineError::from(Refusal::BadInput(problems)))?;
+    }
     let start = StartRun {
         flow,
         key: order.key.map(Arc::from),
