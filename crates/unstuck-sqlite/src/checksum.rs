@@ -12,7 +12,7 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::RESTORE;
 
 use crate::error::store_error;
-use crate::rows::unsigned;
+use crate::table::unsigned;
 
 /// What is wrong with a row whose checksum does not fit.
 pub(crate) const WRONG_SUM: &str = "its checksum does not fit what it holds";

@@ -10,8 +10,8 @@ use crate::access::{check_access, make_file, make_folder, restrict_permissions};
 use crate::checksum;
 use crate::error::{broken, folder_error, store_error};
 use crate::open::{DATABASE, load};
-use crate::rows;
 use crate::schema::is_current;
+use crate::table::meta;
 use crate::verify;
 
 /// The copy while it is made: what stands under this name when nobody makes it is half a copy.
@@ -87,7 +87,7 @@ fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {
         // A copy of what is damaged would be found when it is needed, and be of no use then.
         checksum::verify_all(&copy).and_then(|()| load(&copy).map(|_| ())).map_err(no_copy)?;
     }
-    let epoch = rows::meta(&copy, "epoch")?.unwrap_or(1) + 1;
+    let epoch = meta::meta(&copy, "epoch")?.unwrap_or(1) + 1;
     let sql = "INSERT INTO meta (name, value) VALUES ('epoch', ?1)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     copy.execute(sql, [epoch]).map_err(store_error)?;

@@ -13,9 +13,12 @@ use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, store_error};
 use crate::open::DATABASE;
-use crate::rows::{self, unsigned};
+use crate::table::event;
+use crate::table::flow;
+use crate::table::meta;
+use crate::table::number;
+use crate::table::unsigned;
 use crate::verify;
-use crate::writer::number;
 
 /// What a store holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub fn info(directory: &Path) -> Result<Info, StoreError> {
     let schema =
         transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
     let mut flows: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for flow in rows::flows(&transaction)? {
+    for flow in flow::flows(&transaction)? {
         flows.entry(flow.name).or_default().push(flow.version);
     }
     let tail = tail(&transaction)?;
@@ -62,12 +65,12 @@ pub fn info(directory: &Path) -> Result<Info, StoreError> {
         schema,
         files,
         runs: runs(&transaction, &tail)?,
-        events: rows::last_position(&transaction)?,
+        events: event::last_position(&transaction)?,
         flows,
         oldest,
         newest,
-        clock: rows::clock(&transaction)?,
-        last_time: rows::meta(&transaction, "last_time")?.map(Time),
+        clock: meta::clock(&transaction)?,
+        last_time: meta::meta(&transaction, "last_time")?.map(Time),
     })
 }
 
@@ -90,7 +93,7 @@ fn files(directory: &Path) -> Result<Vec<(String, u64)>, StoreError> {
 
 /// The last events of runs whose rows may be behind.
 fn tail(connection: &Connection) -> Result<BTreeMap<RunId, u64>, StoreError> {
-    let flushed = rows::meta(connection, "flushed")?.unwrap_or(0);
+    let flushed = meta::meta(connection, "flushed")?.unwrap_or(0);
     let sql = "SELECT run, max(pos) FROM event WHERE pos > ?1 GROUP BY run";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let found = statement
@@ -120,7 +123,7 @@ fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap
                 *count = count.saturating_sub(1);
             }
         }
-        *counts.entry(rows::run_at(connection, *run, *head)?.state()).or_default() += 1;
+        *counts.entry(event::run_at(connection, *run, *head)?.state()).or_default() += 1;
     }
     counts.retain(|_, count| *count > 0);
     Ok(counts)

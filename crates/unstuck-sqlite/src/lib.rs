@@ -10,32 +10,28 @@
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 mod access;
-mod bulks;
 mod checksum;
 mod copy;
 mod error;
-mod errors;
 mod hot_runs;
 mod info;
 mod list_runs;
 mod log_entry;
-mod logs;
 mod open;
 mod options;
 mod payload_owner;
 mod pending_transaction;
-mod policies;
 mod read_only;
 mod recent_ids;
 mod reserve;
 mod row_kind;
-mod rows;
 mod schema;
 mod settling;
 mod stage;
 mod state;
 pub mod stats;
 mod store;
+mod table;
 pub mod verify;
 mod wal;
 mod wal_frames;

@@ -11,13 +11,16 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{RunFilter, Store, StoreError};
 
 use crate::error::store_error;
-use crate::errors::Query;
 use crate::hot_runs::Residency;
 use crate::info;
-use crate::rows::{self, RunRow, unsigned};
 use crate::stage::conflict;
 use crate::store::SqliteStore;
-use crate::writer::number;
+use crate::table::error::Query;
+use crate::table::event;
+use crate::table::number;
+use crate::table::run;
+use crate::table::run::RunRow;
+use crate::table::unsigned;
 
 /// As it stands in the partial indexes, letter by letter: else they are not used.
 const IS_OPEN: &str =
@@ -43,7 +46,7 @@ impl SqliteStore {
             last = page.last().map(|row| row.id);
             let is_end = page.len() < limit;
             for row in page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()) {
-                let run = rows::run_at(&self.reader, row.id, row.head)?;
+                let run = event::run_at(&self.reader, row.id, row.head)?;
                 // A row does not say all of it.
                 if cold.len() < limit && filter.matches(&run, &row.flow) {
                     cold.push(run);
@@ -186,7 +189,7 @@ fn rows_of(
         query.add(")", []);
     }
     query.limit(" ORDER BY id DESC LIMIT ?", limit);
-    query.rows(connection, |row| rows::to_run_row(row).map_err(store_error))
+    query.rows(connection, |row| run::to_run_row(row).map_err(store_error))
 }
 
 /// The index that leaves most out.

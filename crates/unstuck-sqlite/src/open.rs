@@ -16,13 +16,21 @@ use crate::error::{at, broken, folder_error, store_error};
 use crate::hot_runs::{HotRun, Residency};
 use crate::log_entry::{LogEntry, StoredWakeup};
 use crate::options::Options;
-use crate::policies;
 use crate::read_only::{self, ReadConnection};
 use crate::reserve;
-use crate::rows;
 use crate::schema::{check_current, check_kind, migrate};
 use crate::state::StoreState;
 use crate::store::SqliteStore;
+use crate::table::event;
+use crate::table::flow;
+use crate::table::lease;
+use crate::table::meta;
+use crate::table::notice;
+use crate::table::policy;
+use crate::table::run;
+use crate::table::snapshot;
+use crate::table::unsigned;
+use crate::table::wake;
 use crate::verify;
 use crate::wal::{empty_log, make_durable};
 use crate::writer::Writer;
@@ -219,25 +227,25 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 
 /// All that is in memory, from what is durable.
 pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
-    let _snapshot = rows::snapshot(connection)?;
+    let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
-    for flow in rows::flows(connection)? {
+    for flow in flow::flows(connection)? {
         state.flows.restore(flow);
     }
-    state.policies = policies::all(connection)?;
-    state.policy_switch = policies::switch(connection)?;
-    let notices = rows::notices(connection)?;
+    state.policies = policy::all(connection)?;
+    state.policy_switch = policy::switch(connection)?;
+    let notices = notice::notices(connection)?;
     state.last_notice = notices.last().map_or(0, |(id, _)| id.0);
     state.notices = notices.into_iter().collect();
-    state.last_error = rows::meta(connection, "last_error")?.map_or(0, rows::unsigned);
-    state.last_id = rows::meta(connection, "last_id")?.map_or(0, rows::unsigned);
-    state.last_time = rows::meta(connection, "last_time")?.map(Time);
-    let flushed = rows::meta(connection, "flushed")?.map_or(0, rows::unsigned);
+    state.last_error = meta::meta(connection, "last_error")?.map_or(0, unsigned);
+    state.last_id = meta::meta(connection, "last_id")?.map_or(0, unsigned);
+    state.last_time = meta::meta(connection, "last_time")?.map(Time);
+    let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
     // The last events may have been forgotten; their positions are not given again.
-    state.end = rows::last_position(connection)?.max(flushed);
-    state.downtimes = rows::downtimes(connection)?;
-    state.clock = rows::clock(connection)?;
-    rows::wakes(connection, None, |wake| {
+    state.end = event::last_position(connection)?.max(flushed);
+    state.downtimes = meta::downtimes(connection)?;
+    state.clock = meta::clock(connection)?;
+    wake::wakes(connection, None, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.add_parked(wake.run, wake.unit, timer);
         }
@@ -246,13 +254,13 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
         }
         Ok(())
     })?;
-    for (run, slot, since) in rows::slots(connection)? {
+    for (run, slot, since) in run::slots(connection)? {
         state.slots.set(run, &slot.slot(), since.unwrap_or_default());
     }
-    rows::tail(connection, flushed, |pos, run, prev, record| {
+    event::tail(connection, flushed, |pos, run, prev, record| {
         replay(&mut state, connection, pos, run, prev, record)
     })?;
-    for (run, lease, planned) in rows::leases(connection)? {
+    for (run, lease, planned) in lease::leases(connection)? {
         if state.hot.get(run).is_none() {
             unpark(&mut state, connection, run)?;
         }
@@ -270,9 +278,9 @@ pub(crate) fn load_run(
     connection: &Connection,
     run: RunId,
 ) -> Result<bool, StoreError> {
-    let _snapshot = rows::snapshot(connection)?;
-    let Some(row) = rows::run_row(connection, run)? else { return Ok(false) };
-    let here = rows::run_at(connection, run, row.head)?;
+    let _snapshot = snapshot(connection)?;
+    let Some(row) = run::run_row(connection, run)? else { return Ok(false) };
+    let here = event::run_at(connection, run, row.head)?;
     unpark(state, connection, run)?;
     let seq = here.seq;
     let run_at = Residency::Here(Box::new(here));
@@ -293,7 +301,7 @@ pub(crate) fn load_run(
 
 /// What will wake a parked run is known by run again.
 fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<(), StoreError> {
-    rows::wakes(connection, Some(run), |wake| {
+    wake::wakes(connection, Some(run), |wake| {
         if let Some(timer) = wake.timer {
             state.timers.unpark(run, wake.unit, timer);
         }
@@ -332,10 +340,10 @@ fn replay(
             return Err(broken(format!("{run} is locked while the store is opened")));
         }
     };
-    replay_event(&mut slot, &record.event).map_err(|why| rows::unsound(run, record.event.seq, &why))?;
+    replay_event(&mut slot, &record.event).map_err(|why| event::unsound(run, record.event.seq, &why))?;
     let here = slot.ok_or_else(|| broken(format!("{run} has no beginning")))?;
     if here.id != run {
-        return Err(rows::unsound(run, record.event.seq, &format!("it starts {}, another run", here.id)));
+        return Err(event::unsound(run, record.event.seq, &format!("it starts {}, another run", here.id)));
     }
     let (seq, flow) = (here.seq, state.flow_name(here.flow)?);
     state.hot.put(run, Box::new(here), flow, pos);

@@ -9,15 +9,19 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_store::contract::StoreError;
 
 use crate::error::store_error;
-use crate::rows::{self, unsigned};
-use crate::writer::number;
+use crate::table::event;
+use crate::table::flow;
+use crate::table::meta;
+use crate::table::number;
+use crate::table::run;
+use crate::table::unsigned;
 
 /// What it is, as in "the output of step `a`"; `None` where that cannot be found out.
 pub(crate) fn payload(connection: &Connection, run: RunId, id: PayloadId) -> Option<String> {
     let head = head(connection, run).ok()??;
-    let history = rows::history(connection, head, 0).ok()?;
+    let history = event::history(connection, head, 0).ok()?;
     let Some(Fact::Started(started)) = history.first()?.facts.first() else { return None };
-    let flow = rows::flows(connection).ok()?.into_iter().find(|flow| flow.id == started.flow);
+    let flow = flow::flows(connection).ok()?.into_iter().find(|flow| flow.id == started.flow);
     let step = |unit: UnitRef| {
         let place = usize::from(unit.step.0);
         let known = flow.as_ref().and_then(|flow| flow.steps.as_ref()?.get(place).cloned());
@@ -30,7 +34,7 @@ pub(crate) fn payload(connection: &Connection, run: RunId, id: PayloadId) -> Opt
 
 /// The last event of a run: in the log after what the rows cover, or as its row says.
 fn head(connection: &Connection, run: RunId) -> Result<Option<u64>, StoreError> {
-    let flushed = rows::meta(connection, "flushed")?.unwrap_or(0);
+    let flushed = meta::meta(connection, "flushed")?.unwrap_or(0);
     let sql = "SELECT max(pos) FROM event WHERE pos > ?1 AND run = ?2";
     let last: Option<Option<i64>> = connection
         .query_row(sql, [flushed, number(run.0)?], |row| row.get(0))
@@ -38,7 +42,7 @@ fn head(connection: &Connection, run: RunId) -> Result<Option<u64>, StoreError> 
         .map_err(store_error)?;
     match last.flatten() {
         Some(last) => Ok(Some(unsigned(last))),
-        None => Ok(rows::run_row(connection, run)?.map(|row| row.head)),
+        None => Ok(run::run_row(connection, run)?.map(|row| row.head)),
     }
 }
 

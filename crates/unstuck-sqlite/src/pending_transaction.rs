@@ -14,8 +14,8 @@ use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::{BulkChange, NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
-use crate::errors::ErrorChanges;
 use crate::log_entry::{StoredSlot, StoredWakeups};
+use crate::table::error::ErrorChanges;
 
 /// One stage.
 #[derive(Debug, Default)]

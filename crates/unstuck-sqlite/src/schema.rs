@@ -270,7 +270,7 @@ fn number<T: FromSql>(connection: &Connection, name: &str) -> Result<T, StoreErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::PUT_RUN;
+    use crate::table::run::PUT_RUN;
 
     /// Every run that ends has its row written: a table that is made for each of them would cost more than the rest.
     #[test]

@@ -16,20 +16,22 @@ use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::invariants::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
 use unstuck_store::tally::hits_of;
 
-use crate::bulks;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
 use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
-use crate::rows;
 use crate::store::SqliteStore;
+use crate::table::bulk;
+use crate::table::payload;
+use crate::table::run;
+use crate::table::run_key;
 
 impl SqliteStore {
     /// Checks a whole stage before any of it happens.
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
-        check_bulks(stage, |bulk| bulks::total(&self.reader, bulk))?;
+        check_bulks(stage, |bulk| bulk::total(&self.reader, bulk))?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -97,7 +99,7 @@ impl SqliteStore {
         if !is_start {
             return Err(conflict(id, "is not there, and does not begin with its start"));
         }
-        if id.0 <= self.state.last_id && rows::run_row(&self.reader, id)?.is_some() {
+        if id.0 <= self.state.last_id && run::run_row(&self.reader, id)?.is_some() {
             return Err(conflict(id, "is there already"));
         }
         check_events(NOT_YET, change)?;
@@ -116,7 +118,7 @@ impl SqliteStore {
     /// Ids grow, so only one that is not new needs a look into the file.
     fn check_payload(&self, id: PayloadId) -> Result<(), StoreError> {
         let known = self.state.payloads.get(id).is_some()
-            || (id.0 <= self.state.last_id && rows::payload(&self.reader, id)?.is_some());
+            || (id.0 <= self.state.last_id && payload::payload(&self.reader, id)?.is_some());
         if known {
             return Err(duplicate_payload(id));
         }
@@ -126,7 +128,7 @@ impl SqliteStore {
     pub(crate) fn find_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
         match self.state.keys.get(flow, key) {
             Some(run) => Ok(Some(run)),
-            None => rows::run_of_key(&self.reader, flow, key),
+            None => run_key::run_of_key(&self.reader, flow, key),
         }
     }
 

@@ -28,19 +28,23 @@ use unstuck_store::contract::{
 };
 use unstuck_store::invariants::RunPosition;
 
-use crate::bulks;
-use crate::errors;
 use crate::hot_runs::Residency;
-use crate::logs;
 use crate::open::{self, Lock};
 use crate::options::Options;
 use crate::pending_transaction::PendingTransaction;
-use crate::policies;
 use crate::reserve::release_reserve;
-use crate::rows;
 use crate::stage::conflict;
 use crate::state::StoreState;
 use crate::stats::Stats;
+use crate::table::attempt_log;
+use crate::table::bulk;
+use crate::table::error;
+use crate::table::event;
+use crate::table::flow;
+use crate::table::meta;
+use crate::table::payload;
+use crate::table::policy;
+use crate::table::run;
 use crate::writer::Writer;
 use crate::writer_claim::WriterClaim;
 
@@ -222,7 +226,7 @@ impl Store for SqliteStore {
         for id in ids {
             let json = match self.state.payloads.get(*id) {
                 Some(json) => Some(json.clone()),
-                None => rows::payload(&self.reader, *id)?,
+                None => payload::payload(&self.reader, *id)?,
             };
             if let Some(json) = &json {
                 self.state.payloads.put(*id, json.clone(), 0);
@@ -390,7 +394,7 @@ impl Store for SqliteStore {
             if matches!(hot.run, Residency::Here(_)) {
                 continue;
             }
-            match rows::run_at(&self.reader, id, hot.head) {
+            match event::run_at(&self.reader, id, hot.head) {
                 Ok(run) => hot.run = Residency::Here(Box::new(run)),
                 Err(error) => self.stop_after_failure(error),
             }
@@ -413,14 +417,14 @@ impl Store for SqliteStore {
         // The writer is idle then, so that nothing else writes.
         self.settle_all()?;
         self.state.timers.bring_back();
-        let begun = rows::begin_life(&mut self.reader, &self.claim, fresh_key);
+        let begun = meta::open_session(&mut self.reader, &self.claim, fresh_key);
         self.check_written(begun)
     }
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
         self.settle_all()?;
         // Whoever asks is about to do something about them.
-        for id in rows::local_runs(&self.reader)? {
+        for id in run::local_runs(&self.reader)? {
             if self.state.hot.get(id).is_none() {
                 open::load_run(&mut self.state, &self.reader, id)?;
             }
@@ -479,8 +483,8 @@ impl Store for SqliteStore {
         match self.state.hot.get(run).map(|hot| &hot.run) {
             Some(Residency::Here(run)) => Ok(Some((**run).clone())),
             Some(Residency::Out(_)) => Err(conflict(run, "is locked")),
-            None => match rows::run_row(&self.reader, run)? {
-                Some(row) => rows::run_at(&self.reader, run, row.head).map(Some),
+            None => match run::run_row(&self.reader, run)? {
+                Some(row) => event::run_at(&self.reader, run, row.head).map(Some),
                 None => Ok(None),
             },
         }
@@ -490,10 +494,10 @@ impl Store for SqliteStore {
         self.settle_all()?;
         let head = match self.state.hot.get(run) {
             Some(hot) => Some(hot.head),
-            None => rows::run_row(&self.reader, run)?.map(|row| row.head),
+            None => run::run_row(&self.reader, run)?.map(|row| row.head),
         };
         let mut events = match head {
-            Some(head) => rows::history(&self.reader, head, after)?,
+            Some(head) => event::history(&self.reader, head, after)?,
             None => Vec::new(),
         };
         events.truncate(limit);
@@ -520,7 +524,7 @@ impl Store for SqliteStore {
         self.settle_all()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
-        let written = rows::put_flow(&mut self.reader, &self.claim, &record);
+        let written = flow::put_flow(&mut self.reader, &self.claim, &record);
         self.check_written(written)?;
         self.state.flows = flows;
         Ok(record)
@@ -553,7 +557,7 @@ impl Store for SqliteStore {
 
     fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
         self.check_no_transaction("policies change")?;
-        let written = policies::put(&mut self.reader, &self.claim, &change);
+        let written = policy::put(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
         self.state.policies = change.policies;
         self.state.policy_switch = change.switch;
@@ -567,12 +571,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         self.check_usable()?;
-        policies::audit(&self.reader, before, limit)
+        policy::audit(&self.reader, before, limit)
     }
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
         self.settle_all()?;
-        errors::hits(&self.reader)
+        error::hits(&self.reader)
     }
 
     fn errors(
@@ -582,7 +586,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
         self.settle_all()?;
-        errors::list(&self.reader, filter, after, limit)
+        error::list(&self.reader, filter, after, limit)
     }
 
     fn open_errors(
@@ -592,34 +596,34 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
         self.settle_all()?;
-        errors::open(&self.reader, filter, after, limit)
+        error::open(&self.reader, filter, after, limit)
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
         self.settle_all()?;
-        errors::groups(&self.reader, filter, limit)
+        error::groups(&self.reader, filter, limit)
     }
 
     fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.settle_all()?;
-        errors::unexamined(&self.reader, after, limit)
+        error::unexamined(&self.reader, after, limit)
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
         self.settle_all()?;
-        logs::of_run(&self.reader, run)
+        attempt_log::of_run(&self.reader, run)
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.check_no_transaction("targets are put")?;
-        let written = bulks::put_targets(&mut self.reader, &self.claim, bulk, &targets);
+        let written = bulk::put_targets(&mut self.reader, &self.claim, bulk, &targets);
         self.check_written(written)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         self.check_no_transaction("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
-        let written = bulks::put(&mut self.reader, &self.claim, &bulk, last_id);
+        let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;
         self.state.last_id = last_id;
         Ok(())
@@ -627,7 +631,7 @@ impl Store for SqliteStore {
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
         self.settle_all()?;
-        bulks::one(&self.reader, bulk)
+        bulk::one(&self.reader, bulk)
     }
 
     fn bulks(
@@ -637,7 +641,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
         self.settle_all()?;
-        bulks::list(&self.reader, open_only, before, limit)
+        bulk::list(&self.reader, open_only, before, limit)
     }
 
     fn targets(
@@ -648,11 +652,11 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         self.settle_all()?;
-        bulks::targets(&self.reader, bulk, only, from, limit)
+        bulk::targets(&self.reader, bulk, only, from, limit)
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
         self.check_usable()?;
-        bulks::targets(&self.reader, bulk, None, from, limit)
+        bulk::targets(&self.reader, bulk, None, from, limit)
     }
 }

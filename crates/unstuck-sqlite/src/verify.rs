@@ -42,7 +42,7 @@ pub use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
 use crate::open::{DATABASE, load};
-use crate::rows;
+use crate::table::meta;
 use crate::verify::ranges::Ranges;
 use crate::verify::run::RunChecks;
 use crate::verify::share::{CheckShard, Shared, help, work};
@@ -191,7 +191,7 @@ impl Checker<'_, '_> {
         let flows = Arc::new(flows(connection, compile, &mut report)?);
         let snapshot = Snapshot::read(connection, flows, &mut report)?;
         (report.clock, report.last_time) =
-            (snapshot.clock.clone(), rows::meta(connection, "last_time")?.map(Time));
+            (snapshot.clock.clone(), meta::meta(connection, "last_time")?.map(Time));
         let is_mixed = self.check_all_runs(snapshot, &mut report, &moment)?;
         // Two moments do not always fit together.
         if is_mixed && !report.is_clean() {

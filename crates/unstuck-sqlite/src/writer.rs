@@ -1,25 +1,23 @@
 //! The writer as the store sees it, and how stages become rows.
 
+use crate::table::{event, lease, meta, notice, number, payload, prepare, run, run_key};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, Transaction};
 use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
 use unstuck_store::contract::{Settled, StoreError};
 
-use crate::bulks;
-use crate::checksum;
 use crate::error::{broken, store_error};
-use crate::errors;
-use crate::list_runs::bits;
-use crate::log_entry::{LogEntryRef, to_text, to_text_in};
-use crate::logs;
+use crate::log_entry::to_text;
 use crate::options::{Options, WriteMode};
-use crate::pending_transaction::{Entry, MovedLease, PendingTransaction, Row, unit_columns};
-use crate::rows;
+use crate::pending_transaction::PendingTransaction;
 use crate::stats::{StageTimer, Stats, WriteObserver, Written};
+use crate::table::attempt_log;
+use crate::table::bulk;
+use crate::table::error;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
 
@@ -182,11 +180,11 @@ pub(crate) fn write_group(
     for job in group {
         write_transaction(&transaction, job, &mut written)?;
     }
-    errors::count(&transaction, group)?;
+    error::count(&transaction, group)?;
     if let Some(last) = group.last() {
-        put_number(&transaction, "flushed", last.flushed)?;
-        put_number(&transaction, "last_id", last.last_id)?;
-        put_number(&transaction, "last_time", last.at.0.cast_unsigned())?;
+        meta::put_number(&transaction, "flushed", last.flushed)?;
+        meta::put_number(&transaction, "last_id", last.last_id)?;
+        meta::put_number(&transaction, "last_time", last.at.0.cast_unsigned())?;
     }
     transaction.commit().map_err(store_error)?;
     Ok(written)
@@ -197,107 +195,31 @@ fn write_transaction(
     job: &PendingTransaction,
     written: &mut Written,
 ) -> Result<(), StoreError> {
-    let mut event =
-        prepare(transaction, "INSERT INTO event (pos, run, prev, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let mut buffer = Vec::new();
-    for Entry { pos, run, prev, event: happened, wakes } in &job.entries {
-        let body = to_text_in(&mut buffer, &LogEntryRef { event: happened, wakes: wakes.as_ref() })?;
-        written.events.add(body.len());
-        let sum = checksum::of_event(*pos, *run, *prev, body);
-        event
-            .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
-            .map_err(store_error)?;
-    }
-    let mut payload =
-        prepare(transaction, "INSERT INTO payload (id, run, body, sum) VALUES (?1, ?2, ?3, ?4)")?;
-    for (run, id, json) in &job.payloads {
-        written.payloads.add(json.text().len());
-        let sum = checksum::of_payload(*id, *run, json.text());
-        payload.execute(params![number(id.0)?, number(run.0)?, json.text(), sum]).map_err(store_error)?;
-    }
-    let mut key = prepare(transaction, "INSERT INTO run_key (flow, key, run) VALUES (?1, ?2, ?3)")?;
-    for (flow, name, run) in &job.keys {
-        written.keys.add(flow.len() + name.len());
-        key.execute(params![&**flow, &**name, number(run.0)?]).map_err(store_error)?;
-    }
+    event::append_events(transaction, &job.entries, written)?;
+    payload::write_payloads(transaction, &job.payloads, written)?;
+    run_key::write_keys(transaction, &job.keys, written)?;
     for lease in &job.leases {
-        write_lease(transaction, lease)?;
+        lease::write_lease(transaction, lease)?;
     }
     for (run, unit) in &job.ended_leases {
-        let (step, item) = unit_columns(Some(*unit));
-        let sql = "DELETE FROM lease WHERE run = ?1 AND step = ?2 AND item = ?3";
-        prepare(transaction, sql)?.execute(params![number(run.0)?, step, item]).map_err(store_error)?;
+        lease::delete_lease(transaction, *run, *unit)?;
     }
     for row in &job.rows {
-        write_row(transaction, row, written)?;
+        run::write_row(transaction, row, written)?;
     }
-    let mut notice = prepare(transaction, "INSERT INTO notice (id, body, sum) VALUES (?1, ?2, ?3)")?;
-    for (id, body) in &job.notices {
-        let body = to_text(body)?;
-        notice
-            .execute(params![number(id.0)?, body, checksum::sum(&[id.0], &[&body])])
-            .map_err(store_error)?;
-    }
-    let mut delivered = prepare(transaction, "DELETE FROM notice WHERE id = ?1")?;
-    for id in &job.delivered {
-        delivered.execute([number(id.0)?]).map_err(store_error)?;
-    }
-    errors::write(transaction, &job.errors)?;
-    logs::write(transaction, &job.logs)?;
-    bulks::write(transaction, &job.bulks)?;
+    notice::write_notices(transaction, &job.notices)?;
+    notice::delete_notices(transaction, &job.delivered)?;
+    error::write(transaction, &job.errors)?;
+    attempt_log::write(transaction, &job.logs)?;
+    bulk::write(transaction, &job.bulks)?;
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head)?;
     }
-    let downtimes =
-        job.downtimes.as_ref().map(|downtimes| to_text(downtimes).map(|text| ("downtimes", text)));
-    let clock = job.clock.as_ref().map(|clock| to_text(clock).map(|text| ("clock", text)));
-    for kept in downtimes.into_iter().chain(clock) {
-        let (name, value) = kept?;
-        let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2)
-            ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        prepare(transaction, sql)?.execute(params![name, value]).map_err(store_error)?;
+    if let Some(downtimes) = &job.downtimes {
+        meta::put_text(transaction, "downtimes", &to_text(downtimes)?)?;
     }
-    Ok(())
-}
-
-/// Writes the row of a run.
-pub(crate) const PUT_RUN: &str =
-    "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-    ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
-    local = excluded.local, rests = excluded.rests";
-
-fn write_row(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
-    let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
-    let slot = row.slot.as_ref().map(to_text).transpose()?;
-    prepare(transaction, PUT_RUN)?
-        .execute(params![
-            number(row.run.0)?,
-            &*row.flow,
-            row.state,
-            parent,
-            number(row.head)?,
-            slot,
-            row.is_local,
-            bits(row.rests)
-        ])
-        .map_err(store_error)?;
-    written.runs.add(row.flow.len() + row.state.len());
-    if row.had_wakes {
-        for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
-            prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
-        }
-    }
-    let insert =
-        "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    for wake in &row.wakes {
-        let ready = wake.ready.as_ref().map(to_text).transpose()?;
-        written.wakes.add(ready.as_ref().map_or(0, String::len));
-        let due = wake.timer.map(|timer| timer.due.0);
-        let planned = wake.timer.map(|timer| timer.set.0);
-        let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
-        prepare(transaction, insert)?
-            .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
-            .map_err(store_error)?;
+    if let Some(clock) = &job.clock {
+        meta::put_text(transaction, "clock", &to_text(clock)?)?;
     }
     Ok(())
 }
@@ -310,7 +232,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     let mut event = prepare(transaction, "DELETE FROM event WHERE pos = ?1")?;
     let mut pos = head;
     while pos > 0 {
-        let (record, prev) = rows::record(transaction, pos)?;
+        let (record, prev) = event::record(transaction, pos)?;
         let mut payloads = Vec::new();
         record.event.payloads(|payload| payloads.push(payload));
         for named in payloads {
@@ -320,10 +242,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
         if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start)
             && let Some(key) = &started.key
         {
-            let sql = "DELETE FROM run_key WHERE key = ?1 AND run = ?2
-                AND flow = (SELECT name FROM flow WHERE id = ?3)";
-            let flow = number(started.flow.0)?;
-            prepare(transaction, sql)?.execute(params![&**key, id, flow]).map_err(store_error)?;
+            run_key::delete_key(transaction, run, started.flow, key)?;
         }
         event.execute([number(pos)?]).map_err(store_error)?;
         pos = prev;
@@ -335,36 +254,6 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     ] {
         prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
-    logs::forget(transaction, run)?;
-    errors::forget(transaction, run)
-}
-
-fn write_lease(transaction: &Transaction<'_>, lease: &MovedLease) -> Result<(), StoreError> {
-    let sql = "INSERT INTO lease (run, step, item, due, planned, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (run, step, item) DO UPDATE SET due = excluded.due, planned = excluded.planned,
-        heard = excluded.heard";
-    let MovedLease { run, step, item, timer } = lease;
-    let heard = timer.heard.unwrap_or(timer.set);
-    prepare(transaction, sql)?
-        .execute(params![number(run.0)?, step, item, timer.due.0, timer.set.0, heard.0])
-        .map_err(store_error)?;
-    Ok(())
-}
-
-pub(crate) fn prepare<'a>(
-    transaction: &'a Transaction<'_>,
-    sql: &str,
-) -> Result<rusqlite::CachedStatement<'a>, StoreError> {
-    transaction.prepare_cached(sql).map_err(store_error)
-}
-
-pub(crate) fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {
-    let sql = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    prepare(transaction, sql)?.execute(params![name, value.cast_signed()]).map_err(store_error)?;
-    Ok(())
-}
-
-/// Ids and positions have 63 bits, which SQLite can keep.
-pub(crate) fn number(value: u64) -> Result<i64, StoreError> {
-    i64::try_from(value).map_err(|_| broken(format!("{value} is too large for a row")))
+    attempt_log::forget(transaction, run)?;
+    error::forget(transaction, run)
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, store_error};
-use crate::writer::prepare;
+use crate::table::prepare;
 
 /// The claim of one opened store, shared by its connections; `None` until it writes something.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,8 @@ use crate::error::store_error;
 use crate::options::Options;
 use crate::pending_transaction::PendingTransaction;
 use crate::stats::WriteObserver;
-use crate::writer::{Message, write_group};
+use crate::writer::Message;
+use crate::writer::write_group;
 use crate::writer_claim::WriterClaim;
 
 /// So many bytes must find room before stages are welcome again.

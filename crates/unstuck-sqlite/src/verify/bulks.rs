@@ -6,13 +6,13 @@ use unstuck_core::id::BulkId;
 use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, RESTORE};
 
-use crate::bulks::target;
 use crate::error::store_error;
-use crate::rows::unsigned;
+use crate::table::bulk::target;
+use crate::table::number;
+use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::run::Totals;
 use crate::verify::snapshot::Snapshot;
-use crate::writer::number;
 
 /// Looks at every bulk action and its targets.
 pub(crate) fn check(

@@ -9,9 +9,9 @@ use unstuck_store::contract::StoreError;
 use crate::checksum;
 use crate::error::store_error;
 use crate::log_entry::LogEntry;
-use crate::rows::unsigned;
+use crate::table::number;
+use crate::table::unsigned;
 use crate::verify::positions::Positions;
-use crate::writer::number;
 
 /// A run's part of the log.
 #[derive(Debug, Default)]

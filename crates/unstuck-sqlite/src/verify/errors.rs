@@ -17,7 +17,10 @@ use unstuck_store::verify::{Finding, Promise, RESTORE};
 
 use crate::checksum;
 use crate::error::store_error;
-use crate::rows::{self, unit, unsigned};
+use crate::table::error;
+use crate::table::meta;
+use crate::table::unsigned;
+use crate::table::wake::unit;
 use crate::verify::CheckReport;
 use crate::verify::snapshot::Snapshot;
 use crate::verify::tables::{HARMLESS, each_run};
@@ -166,7 +169,7 @@ pub(crate) fn compare_open(
         }
     }
     // What is older than open errors are has yet to be looked at.
-    let is_examined = is_any || wanted.is_empty() || rows::is_examined(connection, run.id)?;
+    let is_examined = is_any || wanted.is_empty() || error::is_examined(connection, run.id)?;
     for unit in wanted.into_keys().filter(|_| is_examined) {
         let step = unstuck_core::decide::unit_name(flow, unit);
         add(format!("step `{step}` is in error, and is not kept as such: nobody would be shown it"));
@@ -177,7 +180,7 @@ pub(crate) fn compare_open(
 /// Errors are numbered in order, and what is counted of them fits.
 pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let connection = snapshot.connection;
-    let last = rows::meta(connection, "last_error")?.unwrap_or(0);
+    let last = meta::meta(connection, "last_error")?.unwrap_or(0);
     let mut wrong = vec![(
         "SELECT id FROM error WHERE id > ?1",
         "it is above the last number that the store remembers: numbers would be given out again",
@@ -291,5 +294,5 @@ fn texts_are<const N: usize>(row: &Row<'_>, first: usize, texts: [&str; N]) -> b
 
 /// From which position of the log on errors are recorded.
 pub(crate) fn recorded_after(connection: &Connection) -> Result<u64, StoreError> {
-    Ok(rows::meta(connection, "errors_from")?.map_or(0, unsigned))
+    Ok(meta::meta(connection, "errors_from")?.map_or(0, unsigned))
 }

@@ -5,8 +5,8 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
-use crate::logs;
-use crate::rows::unsigned;
+use crate::table::attempt_log;
+use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::snapshot::Snapshot;
 use crate::verify::tables::HARMLESS;
@@ -23,7 +23,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     while let Some(row) = found.next().map_err(store_error)? {
         let run = RunId(unsigned(row.get(0).map_err(store_error)?));
         let place = unsigned(row.get(1).map_err(store_error)?);
-        if let Err(why) = logs::record(row, run, place, 2) {
+        if let Err(why) = attempt_log::record(row, run, place, 2) {
             let what = format!("it is damaged: {why}");
             report.add(Finding::new(Promise::Log, format!("log {place} of {run}"), what, UNHARMED));
         }

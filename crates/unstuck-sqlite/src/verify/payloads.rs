@@ -9,7 +9,7 @@ use unstuck_store::verify::{FORGET, Finding, Promise, RESTORE};
 use crate::checksum;
 use crate::error::store_error;
 use crate::payload_owner;
-use crate::rows::unsigned;
+use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::ranges::Range;
 use crate::verify::snapshot::Snapshot;

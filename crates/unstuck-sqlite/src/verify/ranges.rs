@@ -8,7 +8,7 @@ use unstuck_core::id::RunId;
 use unstuck_store::contract::StoreError;
 
 use crate::error::store_error;
-use crate::rows::unsigned;
+use crate::table::unsigned;
 
 /// So many runs are in a range at most.
 const MAX_RUNS: u64 = 2_000;

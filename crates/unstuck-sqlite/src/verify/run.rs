@@ -14,7 +14,10 @@ use unstuck_store::verify::{FORGET, Finding, Promise, RESTORE, movers};
 
 use crate::error::store_error;
 use crate::list_runs::bits;
-use crate::rows::{self, WakeRow, unsigned};
+use crate::table::payload;
+use crate::table::run_key;
+use crate::table::unsigned;
+use crate::table::wake::WakeRow;
 use crate::verify::CheckReport;
 use crate::verify::by_run::ByRun;
 use crate::verify::chain::{Chain, Link};
@@ -340,7 +343,7 @@ impl<'c> RunChecks<'c> {
         let mut add = |promise: Promise, what: String| {
             findings.push(Finding::new(promise, run.id.to_string(), what, RESTORE));
         };
-        match rows::run_of_key(connection, flow, key)? {
+        match run_key::run_of_key(connection, flow, key)? {
             Some(found) if found == run.id => self.totals.keys += 1,
             Some(found) => add(Promise::Key, format!("its key `{key}` in flow `{flow}` leads to {found}")),
             None => add(
@@ -353,7 +356,7 @@ impl<'c> RunChecks<'c> {
             Payload::Inline(json) => is_digest_of(kept, json.text()),
             // One that cannot be read has a finding of its own.
             Payload::Stored(id) => {
-                rows::payload_text(connection, *id, |text| is_digest_of(kept, text))?.unwrap_or(true)
+                payload::payload_text(connection, *id, |text| is_digest_of(kept, text))?.unwrap_or(true)
             }
         };
         if !is_same {
@@ -372,7 +375,7 @@ impl<'c> RunChecks<'c> {
         for id in payloads {
             let is_there = match self.payloads.has(id) {
                 Some(known) => known,
-                None => rows::has_payload(self.snapshot.connection, id)?,
+                None => payload::has_payload(self.snapshot.connection, id)?,
             };
             if !is_there {
                 let what = format!("{id} is missing, an input, output or signal that its history names");

@@ -18,12 +18,14 @@ use unstuck_store::verify::{Finding, Promise, RESTORE};
 
 use crate::checksum;
 use crate::error::store_error;
-use crate::rows::{self, unsigned};
+use crate::table::flow;
+use crate::table::meta;
+use crate::table::number;
+use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::chain::Chain;
 use crate::verify::errors::recorded_after;
 use crate::verify::ranges::Range;
-use crate::writer::number;
 
 /// So many runs that others depend on are remembered.
 const MAX_NEIGHBOURS: usize = 10_000;
@@ -69,7 +71,7 @@ impl<'c> Snapshot<'c> {
         flows: Arc<Versions>,
         report: &mut CheckReport,
     ) -> Result<Snapshot<'c>, StoreError> {
-        let flushed = rows::meta(connection, "flushed")?.map_or(0, unsigned);
+        let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
         let tail = tail(connection, flushed)?;
         let mut tail_ids: Vec<RunId> = tail.keys().copied().collect();
         tail_ids.sort_unstable_by_key(|run| run.0.cast_signed());
@@ -80,9 +82,9 @@ impl<'c> Snapshot<'c> {
             tail,
             tail_ids,
             broken: FxHashSet::default(),
-            last_id: rows::meta(connection, "last_id")?.map_or(0, unsigned),
-            last_time: rows::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
-            clock: rows::clock(connection).unwrap_or_default(),
+            last_id: meta::meta(connection, "last_id")?.map_or(0, unsigned),
+            last_time: meta::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
+            clock: meta::clock(connection).unwrap_or_default(),
             errors_from: recorded_after(connection)?,
             neighbours: FxHashMap::default(),
             parents: FxHashSet::default(),
@@ -247,7 +249,7 @@ pub(crate) fn flows(
     report: &mut CheckReport,
 ) -> Result<Versions, StoreError> {
     let mut flows = BTreeMap::new();
-    for (number, (record, damage)) in (1..).zip(rows::flow_rows(connection)?) {
+    for (number, (record, damage)) in (1..).zip(flow::flow_rows(connection)?) {
         report.flows += 1;
         let FlowRecord { id, name, version, .. } = &record;
         let place = format!("version {version} of flow `{name}`");

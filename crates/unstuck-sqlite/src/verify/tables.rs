@@ -9,7 +9,8 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, REPORT, RESTORE};
 
 use crate::error::store_error;
-use crate::rows::{self, unsigned};
+use crate::table::payload;
+use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::bulks;
 use crate::verify::chain::Chain;
@@ -210,7 +211,7 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
             | NoticeBody::UnpauseChild => continue,
         };
         if let Some(Payload::Stored(id)) = payload
-            && !rows::has_payload(snapshot.connection, *id)?
+            && !payload::has_payload(snapshot.connection, *id)?
         {
             add(Promise::Payload, format!("{id} is missing, which it carries"));
         }

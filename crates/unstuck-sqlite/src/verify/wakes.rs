@@ -16,7 +16,8 @@ use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups, from_text};
-use crate::rows::{WakeRow, unit};
+use crate::table::wake::WakeRow;
+use crate::table::wake::unit;
 
 /// What to do where the data is whole and the waking of a run is not.
 const WAKE_AGAIN: &str =

@@ -13,7 +13,9 @@ use unstuck_store::contract::{ErrorId, StoreError};
 use crate::error::store_error;
 use crate::log_entry::to_text_in;
 use crate::pending_transaction::{PendingTransaction, unit_columns};
-use crate::writer::{number, prepare, put_number};
+use crate::table::meta::put_number;
+use crate::table::number;
+use crate::table::prepare;
 
 /// What a stage changes about errors.
 #[derive(Debug, Default)]

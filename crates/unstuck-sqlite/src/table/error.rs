@@ -18,8 +18,8 @@ use unstuck_store::tally::{HitTally, OpenTally, most_frequent_first};
 use crate::error::{broken, store_error};
 use crate::log_entry::from_text;
 use crate::pending_transaction::unit_columns;
-use crate::rows::unsigned;
-use crate::writer::number;
+use crate::table::number;
+use crate::table::unsigned;
 
 pub(crate) use write::{ErrorChanges, count, forget, write};
 
@@ -254,4 +254,11 @@ pub(crate) fn unexamined(
 fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, StoreError> {
     let text = row.get_ref(column).map_err(store_error)?;
     from_text(text.as_str().map_err(|error| broken(format!("{what} is damaged: {error}")))?, what)
+}
+
+/// Whether the open errors of a run are known.
+pub(crate) fn is_examined(connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM unexamined WHERE run = ?1").map_err(store_error)?;
+    statement.exists([number(run.0)?]).map(|is_unexamined| !is_unexamined).map_err(store_error)
 }

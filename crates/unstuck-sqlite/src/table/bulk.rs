@@ -13,8 +13,10 @@ use unstuck_store::invariants::{check_bulk, check_targets, duplicate_bulk};
 use crate::error::{broken, store_error};
 use crate::log_entry::{from_text, to_text};
 use crate::pending_transaction::unit_columns;
-use crate::rows::unsigned;
-use crate::writer::{number, prepare, put_number};
+use crate::table::meta::put_number;
+use crate::table::number;
+use crate::table::prepare;
+use crate::table::unsigned;
 use crate::writer_claim::WriterClaim;
 
 /// Keeps targets of a bulk action that is not there yet.

@@ -9,8 +9,8 @@ use unstuck_store::verify::RESTORE;
 use crate::checksum;
 use crate::error::{broken, store_error};
 use crate::log_entry::{from_text, to_text};
-use crate::rows::unsigned;
-use crate::writer::number;
+use crate::table::number;
+use crate::table::unsigned;
 use crate::writer_claim::WriterClaim;
 
 /// Every policy, the oldest first.

@@ -9,8 +9,9 @@ use unstuck_store::logs::{RunLogs, retained};
 use crate::checksum;
 use crate::error::store_error;
 use crate::log_entry::to_text;
-use crate::rows::unsigned;
-use crate::writer::{number, prepare};
+use crate::table::number;
+use crate::table::prepare;
+use crate::table::unsigned;
 
 /// Writes what a stage has to keep, and drops what is too old.
 pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result<(), StoreError> {

@@ -1,0 +1,43 @@
+//! The tables of the file, one module each: what reads and writes its rows.
+
+pub(crate) mod attempt_log;
+pub(crate) mod bulk;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod flow;
+pub(crate) mod lease;
+pub(crate) mod meta;
+pub(crate) mod notice;
+pub(crate) mod payload;
+pub(crate) mod policy;
+pub(crate) mod run;
+pub(crate) mod run_key;
+pub(crate) mod wake;
+
+use rusqlite::{Connection, Transaction};
+use unstuck_store::contract::StoreError;
+
+use crate::error::{broken, store_error};
+
+/// While this is kept, all that is read is of one moment, and SQLite takes and gives back its locks once and not with every
+/// query. `None` where that is so already.
+pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
+    connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
+}
+
+pub(crate) fn prepare<'a>(
+    transaction: &'a Transaction<'_>,
+    sql: &str,
+) -> Result<rusqlite::CachedStatement<'a>, StoreError> {
+    transaction.prepare_cached(sql).map_err(store_error)
+}
+
+/// Ids and positions have 63 bits, which SQLite can keep.
+pub(crate) fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| broken(format!("{value} is too large for a row")))
+}
+
+/// What was kept as a signed number.
+pub(crate) fn unsigned(value: i64) -> u64 {
+    value.cast_unsigned()
+}

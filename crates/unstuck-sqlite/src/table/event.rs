@@ -1,0 +1,145 @@
+//! The table `event`: the log, which is the truth; each row an event and the wakeups that follow from it.
+
+use crate::checksum;
+use crate::error::{broken, store_error};
+use crate::log_entry::LogEntry;
+use crate::log_entry::{LogEntryRef, to_text_in};
+use crate::pending_transaction::Entry;
+use crate::stats::Written;
+use crate::table::number;
+use crate::table::prepare;
+use crate::table::unsigned;
+use rusqlite::{Connection, Transaction, params};
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_core::replay::replay_event;
+use unstuck_store::contract::StoreError;
+use unstuck_store::verify::RESTORE;
+
+/// A row of the log, which is what was written.
+pub(crate) struct EventRow {
+    pos: u64,
+    run: RunId,
+    prev: u64,
+    record: LogEntry,
+}
+
+/// Reads a row of the log: position, run, the position before it, body and checksum.
+pub(crate) fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
+    let (pos, run, prev, body) = checked_event(row)?;
+    let record = serde_json::from_str(body)
+        .map_err(|error| broken(checksum::damaged_event(pos, run, &error.to_string())))?;
+    Ok(EventRow { pos, run, prev, record })
+}
+
+/// The same, with the body as it is in the file. Its checksum fits, if it has one.
+pub(crate) fn checked_event<'r>(
+    row: &'r rusqlite::Row<'_>,
+) -> Result<(u64, RunId, u64, &'r str), StoreError> {
+    let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
+    let (pos, run, prev) = (number(0)?, RunId(number(1)?), number(2)?);
+    let damaged = |why: &str| broken(checksum::damaged_event(pos, run, why));
+    let body = row.get_ref(3).map_err(store_error)?;
+    let body = body.as_str().map_err(|error| damaged(&error.to_string()))?;
+    let kept: Option<i64> = row.get(4).map_err(store_error)?;
+    if !checksum::is_valid(kept, checksum::of_event(pos, run, prev, body)) {
+        return Err(damaged(checksum::WRONG_SUM));
+    }
+    Ok((pos, run, prev, body))
+}
+
+/// The record at a position, with the position of the run's record before it.
+pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(LogEntry, u64), StoreError> {
+    let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(pos)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else {
+        return Err(broken(format!("event {pos} of the log is missing; {RESTORE}")));
+    };
+    let EventRow { prev, record, .. } = event_row(row)?;
+    Ok((record, prev))
+}
+
+/// The events of a run up to `head`, those after number `after`, in order.
+pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
+    let mut events = Vec::new();
+    let mut pos = head;
+    while pos > 0 {
+        let (record, prev) = record(connection, pos)?;
+        if record.event.seq <= after {
+            break;
+        }
+        events.push(record.event);
+        pos = prev;
+    }
+    events.reverse();
+    Ok(events)
+}
+
+/// A run as its history up to `head` gives it.
+pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
+    let mut run = None;
+    for event in history(connection, head, 0)? {
+        replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;
+    }
+    let run = run.ok_or_else(|| broken(format!("{id} has no history; {RESTORE}")))?;
+    if run.id == id { Ok(run) } else { Err(unsound(id, 1, &format!("it starts {}, another run", run.id))) }
+}
+
+/// An event can be read, and makes no sense where it stands.
+pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
+    broken(format!(
+        "event {seq} of {run} is damaged: {why}; {RESTORE}, or see what else is damaged with `unstuck store check`"
+    ))
+}
+
+/// Calls `each` with every record after a position that the row of its run does not cover: position, run, the position
+/// before it, record.
+pub(crate) fn tail(
+    connection: &Connection,
+    after: u64,
+    mut each: impl FnMut(u64, RunId, u64, LogEntry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let sql = "SELECT event.pos, event.run, event.prev, event.body, event.sum, run.head
+        FROM event LEFT JOIN run ON run.id = event.run WHERE event.pos > ?1 ORDER BY event.pos";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(after)?]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let head: Option<i64> = row.get(5).map_err(store_error)?;
+        if head.is_some_and(|head| row.get(0).is_ok_and(|pos: i64| pos <= head)) {
+            checked_event(row)?;
+            continue;
+        }
+        let EventRow { pos, run, prev, record } = event_row(row)?;
+        each(pos, run, prev, record)?;
+    }
+    Ok(())
+}
+
+/// The end of the log.
+pub(crate) fn last_position(connection: &Connection) -> Result<u64, StoreError> {
+    let last: Option<i64> =
+        connection.query_row("SELECT max(pos) FROM event", [], |row| row.get(0)).map_err(store_error)?;
+    Ok(last.map_or(0, unsigned))
+}
+
+/// Appends the events of a stage to the log.
+pub(crate) fn append_events(
+    transaction: &Transaction<'_>,
+    entries: &[Entry],
+    written: &mut Written,
+) -> Result<(), StoreError> {
+    let mut event =
+        prepare(transaction, "INSERT INTO event (pos, run, prev, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut buffer = Vec::new();
+    for Entry { pos, run, prev, event: happened, wakes } in entries {
+        let body = to_text_in(&mut buffer, &LogEntryRef { event: happened, wakes: wakes.as_ref() })?;
+        written.events.add(body.len());
+        let sum = checksum::of_event(*pos, *run, *prev, body);
+        event
+            .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
+            .map_err(store_error)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The table `flow`: every version of every flow, with the order of its steps.
+
+use crate::checksum;
+use crate::error::{broken, store_error};
+use crate::log_entry::to_text;
+use crate::table::number;
+use crate::table::unsigned;
+use crate::writer_claim::WriterClaim;
+use rusqlite::{Connection, params};
+use std::sync::Arc;
+use unstuck_core::id::FlowId;
+use unstuck_store::contract::{FlowRecord, StoreError};
+use unstuck_store::verify::RESTORE;
+
+/// Every flow version, in the order in which they were kept.
+pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
+    let damaged = |(flow, why): (FlowRecord, Option<String>)| match why {
+        None => Ok(flow),
+        Some(why) => {
+            let FlowRecord { name, version, .. } = flow;
+            Err(broken(format!("version {version} of flow `{name}` is damaged: {why}; {RESTORE}")))
+        }
+    };
+    flow_rows(connection)?.into_iter().map(damaged).collect()
+}
+
+/// Every flow version, in the order in which they were kept, with what is wrong with its row.
+pub(crate) fn flow_rows(connection: &Connection) -> Result<Vec<(FlowRecord, Option<String>)>, StoreError> {
+    let sql = "SELECT id, name, version, source, directory, steps, sum FROM flow ORDER BY id";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    let mut flows = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let id = FlowId(unsigned(row.get(0).map_err(store_error)?));
+        let text = |column: usize| row.get::<_, String>(column).map(Arc::<str>::from).map_err(store_error);
+        let kept: Option<String> = row.get(5).map_err(store_error)?;
+        let (steps, mut why) = match kept.as_deref().map(serde_json::from_str).transpose() {
+            Ok(steps) => (steps, None),
+            Err(error) => (None, Some(format!("the order of its steps cannot be read: {error}"))),
+        };
+        let (name, version, source, directory) = (text(1)?, text(2)?, text(3)?, text(4)?);
+        let flow = FlowRecord { id, name, version, source, directory, steps };
+        if !checksum::is_valid(row.get(6).map_err(store_error)?, flow_sum(&flow, kept.as_deref())) {
+            why = Some(checksum::WRONG_SUM.to_owned());
+        }
+        flows.push((flow, why));
+    }
+    Ok(flows)
+}
+
+pub(crate) fn flow_sum(flow: &FlowRecord, steps: Option<&str>) -> i32 {
+    let FlowRecord { id, name, version, source, directory, .. } = flow;
+    checksum::sum(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
+}
+
+/// Keeps a flow version, or its new folder and the order of its steps.
+pub(crate) fn put_flow(
+    connection: &mut Connection,
+    claim: &WriterClaim,
+    flow: &FlowRecord,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO flow (id, name, version, source, directory, steps, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (id) DO UPDATE SET directory = excluded.directory, steps = excluded.steps, sum = excluded.sum";
+    let FlowRecord { id, name, version, source, directory, steps } = flow;
+    let steps = steps.as_ref().map(to_text).transpose()?;
+    let sum = flow_sum(flow, steps.as_deref());
+    let transaction = claim.begin(connection)?;
+    transaction
+        .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory, steps, sum])
+        .map_err(store_error)?;
+    transaction.commit().map_err(store_error)
+}

@@ -1,0 +1,101 @@
+//! The table `run`: where the history of a run ends, for runs that have left memory or are behind in the log.
+
+use crate::error::store_error;
+use crate::list_runs::bits;
+use crate::log_entry::{StoredSlot, from_text, to_text};
+use crate::pending_transaction::Row;
+use crate::stats::Written;
+use crate::table::number;
+use crate::table::prepare;
+use crate::table::unsigned;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::sync::Arc;
+use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
+use unstuck_store::contract::StoreError;
+
+/// The row of a run.
+pub(crate) struct RunRow {
+    pub(crate) id: RunId,
+    pub(crate) flow: Arc<str>,
+    pub(crate) head: u64,
+}
+
+/// The row of this run, if it has one.
+pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, flow, head FROM run WHERE id = ?1").map_err(store_error)?;
+    statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
+}
+
+pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
+    let flow: String = row.get(1)?;
+    Ok(RunRow { id: RunId(unsigned(row.get(0)?)), flow: flow.into(), head: unsigned(row.get(2)?) })
+}
+
+/// What runs with rows have or want of their limits, and since when.
+pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, StoredSlot, Option<Time>)>, StoreError> {
+    let mut statement =
+        connection.prepare("SELECT id, slot FROM run WHERE slot IS NOT NULL").map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
+    let mut slots = Vec::new();
+    for row in rows {
+        let (run, slot): (i64, String) = row.map_err(store_error)?;
+        let (slot, since) = from_text(&slot, "a slot")?;
+        slots.push((RunId(unsigned(run)), slot, since));
+    }
+    Ok(slots)
+}
+
+/// Runs with rows that an executor of this process had an attempt of.
+pub(crate) fn local_runs(connection: &Connection) -> Result<Vec<RunId>, StoreError> {
+    let mut statement = connection.prepare("SELECT id FROM run WHERE local = 1").map_err(store_error)?;
+    let rows = statement.query_map([], |row| row.get(0)).map_err(store_error)?;
+    rows.map(|id| id.map(|id| RunId(unsigned(id)))).collect::<Result<_, _>>().map_err(store_error)
+}
+
+/// Writes the row of a run.
+pub(crate) const PUT_RUN: &str =
+    "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
+    local = excluded.local, rests = excluded.rests";
+
+pub(crate) fn write_row(
+    transaction: &Transaction<'_>,
+    row: &Row,
+    written: &mut Written,
+) -> Result<(), StoreError> {
+    let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
+    let slot = row.slot.as_ref().map(to_text).transpose()?;
+    prepare(transaction, PUT_RUN)?
+        .execute(params![
+            number(row.run.0)?,
+            &*row.flow,
+            row.state,
+            parent,
+            number(row.head)?,
+            slot,
+            row.is_local,
+            bits(row.rests)
+        ])
+        .map_err(store_error)?;
+    written.runs.add(row.flow.len() + row.state.len());
+    if row.had_wakes {
+        for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
+            prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
+        }
+    }
+    let insert =
+        "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    for wake in &row.wakes {
+        let ready = wake.ready.as_ref().map(to_text).transpose()?;
+        written.wakes.add(ready.as_ref().map_or(0, String::len));
+        let due = wake.timer.map(|timer| timer.due.0);
+        let planned = wake.timer.map(|timer| timer.set.0);
+        let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
+        prepare(transaction, insert)?
+            .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
+            .map_err(store_error)?;
+    }
+    Ok(())
+}

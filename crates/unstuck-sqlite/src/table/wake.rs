@@ -1,0 +1,62 @@
+//! The table `wake`: what will wake a parked run.
+
+use crate::error::{broken, store_error};
+use crate::log_entry::from_text;
+use crate::table::number;
+use crate::table::unsigned;
+use rusqlite::Connection;
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::StepIndex;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
+use unstuck_core::wakeup::ReadyAttempt;
+use unstuck_store::contract::StoreError;
+use unstuck_store::timers::Timer;
+
+/// A wakeup of a parked run.
+pub(crate) struct WakeRow {
+    pub(crate) run: RunId,
+    pub(crate) unit: Option<UnitRef>,
+    pub(crate) timer: Option<Timer>,
+    pub(crate) ready: Option<ReadyAttempt>,
+}
+
+impl WakeRow {
+    pub(crate) const COLUMNS: &str = "run, step, item, due, planned, heard, ready";
+
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<WakeRow, StoreError> {
+        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
+        let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let time = |place: usize| row.get::<_, Option<i64>>(place).map_err(store_error);
+        let (due, set, heard) = (time(3)?, time(4)?, time(5)?.map(Time));
+        let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
+        let ready = row.get_ref(6).map_err(store_error)?;
+        let ready = ready.as_str_or_null().map_err(|error| broken(error.to_string()))?;
+        let ready = ready.map(|ready| from_text(ready, "a queue entry")).transpose()?;
+        Ok(WakeRow { run, unit, timer, ready })
+    }
+}
+
+/// Every wakeup of parked runs, or of this one.
+pub(crate) fn wakes(
+    connection: &Connection,
+    only: Option<RunId>,
+    mut each: impl FnMut(WakeRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut sql = format!("SELECT {} FROM wake", WakeRow::COLUMNS);
+    if only.is_some() {
+        sql.push_str(" WHERE run = ?1");
+    }
+    let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
+    let only = only.map(|run| number(run.0)).transpose()?;
+    let mut rows = statement.query(rusqlite::params_from_iter(only)).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        each(WakeRow::read(row)?)?;
+    }
+    Ok(())
+}
+
+/// The unit that a row names.
+pub(crate) fn unit(step: i64, item: i64) -> Option<UnitRef> {
+    u16::try_from(step).ok().map(|step| UnitRef { step: StepIndex(step), item: u32::try_from(item).ok() })
+}
