@@ -6,6 +6,7 @@ mod dependency_direction;
 mod file_length;
 mod function_length;
 mod machine_paths;
+mod named_items;
 mod opening_line;
 mod sql;
 
@@ -60,6 +61,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     violations.extend(core_lints::check(&tree));
     violations.extend(machine_paths::check(&tree));
     violations.extend(file_length::check(&tree));
+    violations.extend(named_items::check(root));
     violations.sort();
     for violation in &violations {
         println!("{violation}");

@@ -4,14 +4,14 @@
 //! virtual clock, and asks [`Promises`](promises::Promises) at every step. The same plan gives the same trace, byte for byte.
 
 mod chance;
-mod conduct;
 mod contended;
-pub mod fleet;
 pub mod plan;
 pub mod promises;
 pub mod shrink;
+pub mod sweep;
 pub mod tally;
 mod trace;
+mod worker_behaviour;
 mod world;
 
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ pub fn run<S: TestStore>(seed: u64, make_store: impl FnOnce() -> S) -> Report {
 pub fn run_plan<S: TestStore>(plan: &Plan, make_store: impl FnOnce() -> S, keeps_lines: bool) -> Report {
     let mut world = World::new(plan, Contended::new(make_store()), keeps_lines);
     // After a panic the world is only read.
-    let came = catch_unwind(AssertUnwindSafe(|| world.carry_out()));
+    let came = catch_unwind(AssertUnwindSafe(|| world.run_plan()));
     let broken = match came {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(Failure::Broken(broken)),

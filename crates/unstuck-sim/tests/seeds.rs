@@ -1,8 +1,8 @@
 //! The engine under faults: a fixed range of seeds, every promise watched, and a look whether all that may go wrong has.
 
-use unstuck_sim::simulate::fleet::{explain, sweep};
-use unstuck_sim::simulate::plan::{Deed, Nonsense};
+use unstuck_sim::simulate::plan::{Nonsense, OperatorAct};
 use unstuck_sim::simulate::run;
+use unstuck_sim::simulate::sweep::{explain, sweep};
 use unstuck_store::memory::MemoryStore;
 
 const SEEDS: u64 = 20_000;
@@ -99,7 +99,7 @@ fn every_promise_is_kept_whatever_goes_wrong() {
     for (fault, _) in sum.faults.iter() {
         assert!(FAULTS.contains(&fault), "not in the table: {fault}");
     }
-    let deeds = Deed::ALL.iter().map(|deed| deed.words());
+    let deeds = OperatorAct::ALL.iter().map(|deed| deed.words());
     let nonsense = Nonsense::ALL.iter().map(|nonsense| nonsense.words());
     for act in ACTS.into_iter().chain(deeds).chain(nonsense) {
         assert!(sum.acts.of(act) > 0, "never done: {act}");

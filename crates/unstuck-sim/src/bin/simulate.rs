@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use unstuck_sim::simulate::fleet::{self, Sum};
+use unstuck_sim::simulate::sweep::{self, SweepResult};
 use unstuck_sim::simulate::tally::Tally;
 use unstuck_sim::simulate::{Plan, run_plan};
 use unstuck_store::memory::MemoryStore;
@@ -13,8 +13,8 @@ const USAGE: &str = "Usage: simulate [--seeds N] [--from S] | --seed N";
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match parse(&args) {
-        Ok(Wish::Sweep { seeds, from }) => sweep(seeds, from),
-        Ok(Wish::Show(seed)) => show(seed),
+        Ok(SimulateArgs::Sweep { seeds, from }) => sweep(seeds, from),
+        Ok(SimulateArgs::Show(seed)) => show(seed),
         Err(problem) => {
             eprintln!("{problem}\n{USAGE}");
             ExitCode::from(2)
@@ -23,12 +23,12 @@ fn main() -> ExitCode {
 }
 
 /// What is wanted.
-enum Wish {
+enum SimulateArgs {
     Sweep { seeds: u64, from: u64 },
     Show(u64),
 }
 
-fn parse(args: &[String]) -> Result<Wish, String> {
+fn parse(args: &[String]) -> Result<SimulateArgs, String> {
     let (mut seeds, mut from, mut seed) = (1_000, 0, None);
     let mut rest = args.iter();
     while let Some(name) = rest.next() {
@@ -41,12 +41,12 @@ fn parse(args: &[String]) -> Result<Wish, String> {
             other => return Err(format!("`{other}` is not known here")),
         }
     }
-    Ok(seed.map_or(Wish::Sweep { seeds, from }, Wish::Show))
+    Ok(seed.map_or(SimulateArgs::Sweep { seeds, from }, SimulateArgs::Show))
 }
 
 fn sweep(seeds: u64, from: u64) -> ExitCode {
     let begun = Instant::now();
-    let sum = fleet::sweep(from..from.saturating_add(seeds));
+    let sum = sweep::sweep(from..from.saturating_add(seeds));
     let took = begun.elapsed().as_secs_f64();
     print(&sum);
     #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -56,14 +56,14 @@ fn sweep(seeds: u64, from: u64) -> ExitCode {
         println!("seed {seed}: {failure}");
     }
     if let Some(seed) = sum.failures.keys().next() {
-        println!("\n{}", fleet::explain(*seed).unwrap_or_default());
+        println!("\n{}", sweep::explain(*seed).unwrap_or_default());
         return ExitCode::FAILURE;
     }
     println!("every promise was kept");
     ExitCode::SUCCESS
 }
 
-fn print(sum: &Sum) {
+fn print(sum: &SweepResult) {
     let table = |title: &str, tally: &Tally| {
         println!("{title}");
         for (what, count) in tally.iter() {
@@ -79,7 +79,7 @@ fn print(sum: &Sum) {
 }
 
 fn show(seed: u64) -> ExitCode {
-    if let Some(text) = fleet::explain(seed) {
+    if let Some(text) = sweep::explain(seed) {
         println!("{text}");
         return ExitCode::FAILURE;
     }

@@ -26,7 +26,7 @@ use super::crew::{Crew, Said};
 use super::ledger::Ledger;
 use super::report::Broken;
 use super::{Keep, Rehearsal};
-use crate::agenda::Agenda;
+use crate::event_queue::EventQueue;
 use crate::machine::Machine;
 
 /// So much is told of workers that die.
@@ -98,9 +98,9 @@ struct Stage<'a> {
     machine: Machine<MemoryStore>,
     crew: Crew,
     /// What moves runs.
-    agenda: Agenda<Due>,
+    agenda: EventQueue<Due>,
     /// Deaths to come: they alone keep nothing going.
-    deaths: Agenda<usize>,
+    deaths: EventQueue<usize>,
     random: Random,
     flows: BTreeMap<FlowId, Arc<Flow>>,
     ledger: Ledger,
@@ -138,8 +138,8 @@ impl<'a> Stage<'a> {
             rehearsal,
             machine,
             crew,
-            agenda: Agenda::default(),
-            deaths: Agenda::default(),
+            agenda: EventQueue::default(),
+            deaths: EventQueue::default(),
             random: Random::new(rehearsal.seed ^ 0x5eed),
             flows,
             ledger: Ledger::default(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
 
-pub use acts::{Act, Crash, Deed, Fault, Nonsense, StartPlan, Trouble};
+pub use acts::{Crash, Fault, Nonsense, OperatorAct, PlannedAct, StartPlan, StoreFault};
 pub use flows::PlannedFlow;
 
 use crate::simulate::chance::Chance;
@@ -28,7 +28,7 @@ pub struct Plan {
     /// Who carries out attempts.
     pub workers: Vec<PlannedWorker>,
     /// What is done when, in order of time.
-    pub acts: Vec<(Millis, Act)>,
+    pub acts: Vec<(Millis, PlannedAct)>,
 }
 
 /// Somebody who carries out attempts.

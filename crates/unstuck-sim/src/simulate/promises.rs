@@ -5,32 +5,32 @@
 //! store shows is compared with the books after every step, for the runs that something has happened to; and for all of
 //! them now and then, after a crash, and at the end.
 
-mod asked;
-mod book;
+mod after_crash;
+mod assignments;
 mod budgets;
 pub(crate) mod bulks;
-mod chosen;
 mod claims;
 mod dues;
 mod family;
-mod hands;
 mod leases;
 mod ledger;
 mod matching;
 mod model;
+mod passed_values;
+mod policy_choice;
 mod promise;
 mod recount;
+mod requests;
 mod rest;
+mod run_record;
 mod settled;
-mod shown;
 mod stopped;
+mod store_view;
 mod sweep;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod told;
-mod unheard;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,16 +49,16 @@ use unstuck_engine::flows::Flows;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::contract::{Store, StoreError};
 
-use book::Book;
+use assignments::Assignments;
 use budgets::Climb;
 use bulks::Bulks;
-use chosen::InForce;
 use family::Family;
-use hands::Hands;
 use leases::Leases;
 use ledger::{Ledger, Meaning};
+use policy_choice::PolicyHistory;
 pub use promise::{Broken, Promise};
-use shown::Notices;
+use run_record::RunRecord;
+use store_view::Notices;
 use switch::Switch;
 pub use timeline::Moment;
 use timeline::{Timeline, clock_after};
@@ -88,18 +88,18 @@ const OF_EVENTS: [Promise; 11] = [
 /// What has been promised so far, and what each check needs to know.
 #[derive(Debug)]
 pub struct Promises {
-    books: BTreeMap<RunId, Book>,
+    books: BTreeMap<RunId, RunRecord>,
     ledger: Ledger,
-    hands: Hands,
+    hands: Assignments,
     leases: Leases,
     family: Family,
-    in_force: InForce,
+    in_force: PolicyHistory,
     switch: Switch,
     bulks: Bulks,
     /// Runs that somebody has forgotten.
     forgotten: BTreeSet<RunId>,
     /// What was heard and not looked at yet.
-    heard: Vec<Heard>,
+    heard: Vec<Observation>,
     timeline: Timeline,
     /// The uptime at which the process died, until the next one is there.
     died_at: Option<Millis>,
@@ -111,7 +111,7 @@ pub struct Promises {
 
 /// What was heard, as far as it matters.
 #[derive(Debug)]
-enum Heard {
+enum Observation {
     Reply(Ticket, Result<unstuck_core::decide::Answer, EngineError>),
     Event(RunId, Event),
     Dispatch(Worker, Box<Job>),
@@ -120,20 +120,20 @@ enum Heard {
 }
 
 /// Either a broken promise, or a store that cannot be asked now, which is no promise's fault.
-enum Trouble {
+enum CheckError {
     Broken(Broken),
     Store,
 }
 
-impl From<Broken> for Trouble {
-    fn from(broken: Broken) -> Trouble {
-        Trouble::Broken(broken)
+impl From<Broken> for CheckError {
+    fn from(broken: Broken) -> CheckError {
+        CheckError::Broken(broken)
     }
 }
 
-impl From<StoreError> for Trouble {
-    fn from(_: StoreError) -> Trouble {
-        Trouble::Store
+impl From<StoreError> for CheckError {
+    fn from(_: StoreError) -> CheckError {
+        CheckError::Store
     }
 }
 
@@ -149,10 +149,10 @@ impl Promises {
         Promises {
             books: BTreeMap::new(),
             ledger: Ledger::default(),
-            hands: Hands::default(),
+            hands: Assignments::default(),
             leases: Leases::default(),
             family: Family::default(),
-            in_force: InForce::default(),
+            in_force: PolicyHistory::default(),
             switch: Switch::default(),
             bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
@@ -166,12 +166,12 @@ impl Promises {
     }
 
     /// A worker takes so much at once.
-    pub fn hired(&mut self, worker: &Worker, max_load: u32) {
+    pub fn add_worker(&mut self, worker: &Worker, max_load: u32) {
         self.hands.hired(worker, max_load);
     }
 
     /// Somebody asks: before it is submitted.
-    pub fn asked(&mut self, request: &Request, at: impl Into<Moment>) {
+    pub fn record_request(&mut self, request: &Request, at: impl Into<Moment>) {
         let at = self.timeline.paced_at(at.into().uptime);
         match request {
             Request::Executor(word) => {
@@ -203,33 +203,37 @@ impl Promises {
     }
 
     /// The engine wants something done: everything in it is durable.
-    pub fn heard(&mut self, output: &Output, now: impl Into<Moment>) -> Result<(), Broken> {
-        self.woke(now);
+    pub fn check_output(&mut self, output: &Output, now: impl Into<Moment>) -> Result<(), Broken> {
+        self.record_wake(now);
         let heard = match output {
-            Output::Reply { ticket, result } => Heard::Reply(*ticket, result.clone()),
-            Output::Dispatch { worker, job } => Heard::Dispatch(worker.clone(), Box::new(job.clone())),
-            Output::Interrupt { worker, attempt, .. } => Heard::Interrupt(worker.clone(), *attempt),
-            Output::Happened { run, event } => Heard::Event(*run, event.clone()),
-            Output::Forgotten { runs, target } => Heard::Forgotten(runs.clone(), *target),
+            Output::Reply { ticket, result } => Observation::Reply(*ticket, result.clone()),
+            Output::Dispatch { worker, job } => Observation::Dispatch(worker.clone(), Box::new(job.clone())),
+            Output::Interrupt { worker, attempt, .. } => Observation::Interrupt(worker.clone(), *attempt),
+            Output::Happened { run, event } => Observation::Event(*run, event.clone()),
+            Output::Forgotten { runs, target } => Observation::Forgotten(runs.clone(), *target),
         };
         self.heard.push(heard);
         Ok(())
     }
 
     /// A bulk action has begun, and that was acknowledged.
-    pub fn bulk_begun(&mut self, bulk: &Bulk, targets: &[Target]) {
+    pub fn record_bulk(&mut self, bulk: &Bulk, targets: &[Target]) {
         self.bulks.begun(bulk, targets);
     }
 
     /// Policies were changed and that was acknowledged.
-    pub fn policies(&mut self, policies: &Policies) {
+    pub fn record_policies(&mut self, policies: &Policies) {
         self.in_force.change(policies, self.timeline.paced());
         self.switch.change(policies.switch(), self.timeline.paced());
     }
 
     /// After every step: looks at the runs that something has happened to (their state may not be durable yet).
-    pub fn look<S: Store>(&mut self, engine: &mut Engine<S>, now: impl Into<Moment>) -> Result<(), Broken> {
-        self.woke(now);
+    pub fn check_after_step<S: Store>(
+        &mut self,
+        engine: &mut Engine<S>,
+        now: impl Into<Moment>,
+    ) -> Result<(), Broken> {
+        self.record_wake(now);
         self.leases.stepped(self.timeline.paced());
         self.looks += 1;
         if engine.is_stopped() {
@@ -290,7 +294,7 @@ impl Promises {
     }
 
     /// The engine wakes up, or is told the time.
-    pub fn woke(&mut self, now: impl Into<Moment>) {
+    pub fn record_wake(&mut self, now: impl Into<Moment>) {
         self.timeline.wake(now.into());
         if let Some(died) = self.away_since.take() {
             self.leases.was_away(died, self.timeline.paced());
@@ -349,7 +353,7 @@ impl Promises {
         engine: &mut Engine<S>,
         now: impl Into<Moment>,
     ) -> Result<(), Broken> {
-        self.woke(now);
+        self.record_wake(now);
         self.leases.stepped(self.timeline.paced());
         let is_quiet = is_quiet(engine);
         let (store, flows) = engine.reader();
@@ -371,7 +375,7 @@ impl Promises {
         *self.checked.entry(promise).or_default() += 1;
     }
 
-    fn look_at(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+    fn look_at(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), CheckError> {
         let touched = self.take_heard(store, flows)?;
         self.hands.check_done()?;
         self.ledger.check_owed()?;
@@ -387,11 +391,15 @@ impl Promises {
     }
 
     /// Writes down what was heard, in order. Gives the runs that something has happened to.
-    fn take_heard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<BTreeSet<RunId>, Trouble> {
+    fn take_heard(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+    ) -> Result<BTreeSet<RunId>, CheckError> {
         let mut touched = BTreeSet::new();
         for heard in std::mem::take(&mut self.heard) {
             match heard {
-                Heard::Reply(ticket, result) => {
+                Observation::Reply(ticket, result) => {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
@@ -405,19 +413,19 @@ impl Promises {
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
                 }
-                Heard::Event(run, event) => {
+                Observation::Event(run, event) => {
                     self.write(store, flows, run, event, true)?;
                     touched.insert(run);
                 }
-                Heard::Dispatch(worker, job) => {
+                Observation::Dispatch(worker, job) => {
                     self.count(Promise::Once);
                     self.hands.dispatch(&worker, job.attempt)?;
                     self.check_job(store, &job)?;
                 }
-                Heard::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
+                Observation::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
                 // Whoever asked for it is answered.
-                Heard::Forgotten(_, None) => {}
-                Heard::Forgotten(runs, Some(target)) => self.forgotten_by(target, &runs)?,
+                Observation::Forgotten(_, None) => {}
+                Observation::Forgotten(runs, Some(target)) => self.forgotten_by(target, &runs)?,
             }
         }
         touched.retain(|run| self.books.contains_key(run));
@@ -427,7 +435,7 @@ impl Promises {
     /// A bulk action has removed a run with all that belonged to it.
     fn forgotten_by(&mut self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
         for run in runs {
-            let book = self.books.get(run).and_then(Book::run);
+            let book = self.books.get(run).and_then(RunRecord::run);
             if book.is_none_or(|run| !run.is_final()) {
                 return Err(Broken::of(Promise::Final, *run, "it is forgotten, and is not final"));
             }
@@ -470,11 +478,11 @@ impl Promises {
         id: RunId,
         event: Event,
         is_ordered: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CheckError> {
         for promise in OF_EVENTS {
             self.count(promise);
         }
-        let book = self.books.entry(id).or_insert_with(|| Book::new(id));
+        let book = self.books.entry(id).or_insert_with(|| RunRecord::new(id));
         let clock = clock_after(book.clock, &event);
         let at = self.timeline.place(id, &event, clock, is_ordered)?;
         book.clock = clock;
@@ -487,7 +495,7 @@ impl Promises {
             .into());
         };
         let request = self.ledger.attribute(id, &uncorrected(&event), book.run())?;
-        asked::check(request.as_ref(), &event, &flow, book.run(), &book.model)?;
+        requests::check(request.as_ref(), &event, &flow, book.run(), &book.model)?;
         if let Some(before) = book.run() {
             stopped::check(before, &event)?;
         }
@@ -519,7 +527,7 @@ impl Promises {
             recount.waits = dues::waits_after(recount.waits, fact, clock);
         }
         dues::check_deadline(book, &event, &flow, at)?;
-        book.model.follow(id, &flow, (&event, at), &mut |payload| told::value(store, payload))?;
+        book.model.follow(id, &flow, (&event, at), &mut |payload| passed_values::value(store, payload))?;
         let before = book.run().cloned();
         let book_event = event.clone();
         book.write(event)?;
@@ -535,7 +543,7 @@ impl Promises {
 
     /// A sign of life was taken: its attempt was under way in all that is durable before.
     fn check_token(&self, id: AttemptId) -> Result<(), Broken> {
-        let Some(run) = self.books.get(&id.run).and_then(Book::run) else { return Ok(()) };
+        let Some(run) = self.books.get(&id.run).and_then(RunRecord::run) else { return Ok(()) };
         let live = run.unit(id.unit).and_then(|unit| unit.state.live());
         let is_live = live.is_some_and(|live| live.attempt == id.attempt);
         if is_live && run.generation == id.generation {
@@ -551,27 +559,27 @@ impl Promises {
         flows: &mut Flows,
         id: RunId,
         notices: &Notices,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CheckError> {
         for promise in [Promise::Replayed, Promise::Moved, Promise::Kept, Promise::Children] {
             self.count(promise);
         }
         let may_be_forgotten = self.may_be_forgotten(id);
         let Some(book) = self.books.get_mut(&id) else { return Ok(()) };
-        let Some(shown) = shown::read(store, id, book)?? else {
+        let Some(shown) = store_view::read(store, id, book)?? else {
             if may_be_forgotten {
                 return Ok(());
             }
             return Err(Broken::of(Promise::Kept, id, "it was acknowledged, and is not there").into());
         };
         let flow = flow(store, flows, shown.run.flow)?;
-        shown::check_moved(store, &shown, book, &flow, notices)??;
+        store_view::check_moved(store, &shown, book, &flow, notices)??;
         let first = store.timers(None, 1)?.first().map(|timer| timer.due);
-        shown::check_next_due(&shown.run, &flow, first)?;
+        store_view::check_next_due(&shown.run, &flow, first)?;
         book.looks += 1;
         if book.looks % LOOKS_PER_EXPLANATION == 1 {
             let mut history = book.events.clone();
             history.extend(shown.tail);
-            shown::check_explained(&shown.run, &flow, &history, self.timeline.clock())?;
+            store_view::check_explained(&shown.run, &flow, &history, self.timeline.clock())?;
             self.count(Promise::Explained);
         }
         Ok(())
@@ -589,10 +597,10 @@ fn uncorrected(event: &Event) -> Cow<'_, Event> {
 }
 
 /// A store that is full, away or broken cannot be asked, and promises nothing meanwhile.
-fn unless_away(result: Result<(), Trouble>) -> Result<(), Broken> {
+fn unless_away(result: Result<(), CheckError>) -> Result<(), Broken> {
     match result {
-        Ok(()) | Err(Trouble::Store) => Ok(()),
-        Err(Trouble::Broken(broken)) => Err(broken),
+        Ok(()) | Err(CheckError::Store) => Ok(()),
+        Err(CheckError::Broken(broken)) => Err(broken),
     }
 }
 
@@ -601,8 +609,8 @@ fn is_quiet<S: Store>(engine: &mut Engine<S>) -> bool {
     engine.trouble().is_none() && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
 }
 
-fn flow(store: &mut dyn Store, flows: &mut Flows, id: FlowId) -> Result<Arc<Flow>, Trouble> {
-    flows.get(store, id).map_err(|_| Trouble::Store)
+fn flow(store: &mut dyn Store, flows: &mut Flows, id: FlowId) -> Result<Arc<Flow>, CheckError> {
+    flows.get(store, id).map_err(|_| CheckError::Store)
 }
 
 /// The flow version that the facts of an event speak of.
@@ -611,7 +619,7 @@ fn flow_of(
     flows: &mut Flows,
     event: &Event,
     before: Option<FlowId>,
-) -> Result<Option<Arc<Flow>>, Trouble> {
+) -> Result<Option<Arc<Flow>>, CheckError> {
     let named = event.facts.iter().find_map(|fact| match fact {
         Fact::Started(started) => Some(started.flow),
         Fact::Reran { flow, .. } => Some(*flow),

@@ -25,15 +25,15 @@ use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::FlowRecord;
 
-use crate::agenda::Agenda;
+use crate::event_queue::EventQueue;
 use crate::simulate::chance::Chance;
-use crate::simulate::plan::{Plan, PlannedFlow, Trouble};
+use crate::simulate::plan::{Plan, PlannedFlow, StoreFault};
 use crate::simulate::promises::{Broken, Moment, Promise, Promises};
 use crate::simulate::tally::Tally;
 use crate::simulate::trace::{BEGIN, Trace};
 
 use self::host::{Clocks, Host};
-use self::workers::{Letter, WorkerLife};
+use self::workers::{SimulatedWorker, WorkerMessage};
 
 /// So long after the last act faults stop.
 const TAIL: Millis = Millis::seconds(20);
@@ -48,7 +48,7 @@ pub(crate) struct World<'a, S> {
     plan: &'a Plan,
     process: Process<S>,
     /// What is to come, by the time of the world, which never goes back.
-    agenda: Agenda<Coming>,
+    agenda: EventQueue<WorldEvent>,
     now: Time,
     /// How far the wall is off.
     skew: i64,
@@ -60,9 +60,9 @@ pub(crate) struct World<'a, S> {
     blocked: Option<Time>,
     slow_until: Time,
     /// No stage is taken.
-    outage: Option<Trouble>,
+    outage: Option<StoreFault>,
     /// The stage of the batch that hears the next word fails, and whether there is such a word in line.
-    fails_hearing: Option<Trouble>,
+    fails_hearing: Option<StoreFault>,
     is_word_in_line: bool,
     /// The power went while policies were changed.
     is_unsure_of_policies: bool,
@@ -71,9 +71,9 @@ pub(crate) struct World<'a, S> {
     happenings: u64,
     disk_is_planned: bool,
     step_is_planned: bool,
-    workers: Vec<WorkerLife>,
-    letters: Vec<Letter>,
-    tickets: BTreeMap<Ticket, Asked>,
+    workers: Vec<SimulatedWorker>,
+    letters: Vec<WorkerMessage>,
+    tickets: BTreeMap<Ticket, PendingRequest>,
     next_ticket: Ticket,
     runs: Vec<RunId>,
     bulks: Vec<BulkId>,
@@ -94,7 +94,7 @@ enum Process<S> {
 
 /// Something that comes by itself.
 #[derive(Clone, Debug)]
-enum Coming {
+enum WorldEvent {
     /// The act of this place in the plan.
     Act(usize),
     /// The disk has done something.
@@ -108,12 +108,12 @@ enum Coming {
     /// The store takes stages again.
     OutageEnds,
     /// Something about a worker.
-    Worker(usize, workers::Event),
+    Worker(usize, workers::WorkerEvent),
 }
 
 /// Who asked.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum PendingRequest {
     /// Somebody, for the sake of this.
     Act(&'static str),
     /// A worker, with this letter; whether the reply arrives.
@@ -128,9 +128,9 @@ type Compiled = Mutex<HashMap<Arc<str>, Flow>>;
 impl<'a, S: TestStore> World<'a, S> {
     /// A world before anything has happened.
     pub(crate) fn new(plan: &'a Plan, store: S, keeps_lines: bool) -> World<'a, S> {
-        let mut agenda = Agenda::default();
+        let mut agenda = EventQueue::default();
         for (place, (at, _)) in plan.acts.iter().enumerate() {
-            agenda.put(BEGIN + *at, Coming::Act(place));
+            agenda.put(BEGIN + *at, WorldEvent::Act(place));
         }
         World {
             plan,
@@ -150,7 +150,7 @@ impl<'a, S: TestStore> World<'a, S> {
             happenings: 0,
             disk_is_planned: false,
             step_is_planned: false,
-            workers: plan.workers.iter().map(WorkerLife::new).collect(),
+            workers: plan.workers.iter().map(SimulatedWorker::new).collect(),
             letters: Vec::new(),
             tickets: BTreeMap::new(),
             next_ticket: 0,
@@ -165,13 +165,13 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// Carries the plan out, then lets everything come to its end.
-    pub(crate) fn carry_out(&mut self) -> Result<(), Broken> {
+    pub(crate) fn run_plan(&mut self) -> Result<(), Broken> {
         self.open(0)?;
         for flow in &self.plan.flows {
             self.put_flow(flow);
         }
         if !self.plan.policies.is_empty() {
-            let by = operators::somebody();
+            let by = operators::operator();
             let drafts = self.plan.policies.clone();
             self.order(PolicyCommand::Load { drafts, replace: false, by });
         }
@@ -179,21 +179,24 @@ impl<'a, S: TestStore> World<'a, S> {
         let last = self.plan.acts.last().map_or(BEGIN, |(at, _)| BEGIN + *at);
         while let Some(at) = self.next_moment().filter(|at| *at <= last + TAIL) {
             self.advance(at)?;
-            self.happen()?;
+            self.handle_next_event()?;
         }
-        self.come_to_an_end()
+        self.finish_world()
     }
 
     /// When something comes next, by the time of the world.
     fn next_moment(&mut self) -> Option<Time> {
         let (now, is_planned) = (self.now, self.step_is_planned);
-        let due = if self.is_up() { self.up().and_then(|host| host.due(now, is_planned)) } else { None };
+        let due =
+            if self.is_up() { self.running_host().and_then(|host| host.due(now, is_planned)) } else { None };
         due.into_iter().chain(self.agenda.next_at()).min()
     }
 
     /// Time passes, and an engine that sleeps wakes up now and then.
     fn advance(&mut self, to: Time) -> Result<(), Broken> {
-        while let Some(at) = self.up().and_then(|host| host.wakes_at).filter(|at| *at < to && self.is_up()) {
+        while let Some(at) =
+            self.running_host().and_then(|host| host.wakes_at).filter(|at| *at < to && self.is_up())
+        {
             self.set_time(at);
             self.wake_by_itself()?;
         }
@@ -212,7 +215,7 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// The process, if there is one.
-    fn up(&mut self) -> Option<&mut Host<S>> {
+    fn running_host(&mut self) -> Option<&mut Host<S>> {
         match &mut self.process {
             Process::Up(host) => Some(host),
             Process::Down(_) | Process::Changing => None,
@@ -228,9 +231,9 @@ impl<'a, S: TestStore> World<'a, S> {
     fn wake_by_itself(&mut self) -> Result<(), Broken> {
         let (now, moment) = (self.now, self.moment());
         let Process::Up(host) = &mut self.process else { return Ok(()) };
-        self.promises.woke(moment);
+        self.promises.record_wake(moment);
         let wake = host.timer().wake();
-        if host.dozes_off(wake, now) {
+        if host.go_back_to_sleep(wake, now) {
             return Ok(());
         }
         if self.step_once(Some(wake))? {
@@ -241,33 +244,33 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     /// The next thing that comes at this moment.
-    fn happen(&mut self) -> Result<(), Broken> {
+    fn handle_next_event(&mut self) -> Result<(), Broken> {
         self.happenings += 1;
         if self.happenings > MAX_HAPPENINGS {
             return Err(never_rests("things happen for ever"));
         }
         match self.agenda.pop(self.now) {
             None => return self.step(),
-            Some(Coming::Act(place)) => {
+            Some(WorldEvent::Act(place)) => {
                 let act = &self.plan.acts[place].1;
                 if act.needs_the_time() {
                     self.step()?;
                 }
-                self.act(act)?;
+                self.perform_act(act)?;
                 // Nobody tells the engine that its clock is set.
                 if act.sets_the_clock() {
                     return Ok(());
                 }
             }
-            Some(Coming::Disk) => self.disk()?,
-            Some(Coming::Step) => {
+            Some(WorldEvent::Disk) => self.disk()?,
+            Some(WorldEvent::Step) => {
                 self.step_is_planned = false;
                 return self.step();
             }
-            Some(Coming::Open(again)) => self.open(again)?,
-            Some(Coming::Thaw) => self.thaw(),
-            Some(Coming::OutageEnds) => self.outage = None,
-            Some(Coming::Worker(worker, event)) => self.worker(worker, event),
+            Some(WorldEvent::Open(again)) => self.open(again)?,
+            Some(WorldEvent::Thaw) => self.thaw(),
+            Some(WorldEvent::OutageEnds) => self.outage = None,
+            Some(WorldEvent::Worker(worker, event)) => self.worker(worker, event),
         }
         self.step_sometime()
     }
@@ -280,7 +283,7 @@ impl<'a, S: TestStore> World<'a, S> {
         }
         if self.is_rough && chance.percent(30) {
             self.step_is_planned = true;
-            self.agenda.put(self.now + Millis(chance.between(0, 30)), Coming::Step);
+            self.agenda.put(self.now + Millis(chance.between(0, 30)), WorldEvent::Step);
             return Ok(());
         }
         self.step()
@@ -306,15 +309,15 @@ impl<'a, S: TestStore> World<'a, S> {
         }
         self.before_step();
         let Process::Up(host) = &mut self.process else { return Ok(false) };
-        self.promises.woke(moment);
+        self.promises.record_wake(moment);
         let outputs = match awake {
             Some(wake) => host.run_turn_after(wake),
             None => host.run_turn(),
         };
         // Who was not asked speaks up by itself.
-        host.speak_up();
+        host.deliver_local_reports();
         for word in std::mem::take(&mut host.passed_on) {
-            self.promises.asked(&Request::Executor(word), moment);
+            self.promises.record_request(&Request::Executor(word), moment);
         }
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
@@ -322,8 +325,8 @@ impl<'a, S: TestStore> World<'a, S> {
             return Ok(false);
         }
         let Process::Up(host) = &mut self.process else { return Ok(false) };
-        self.promises.look(&mut host.engine, moment)?;
-        let rest = host.rests(now);
+        self.promises.check_after_step(&mut host.engine, moment)?;
+        let rest = host.go_to_sleep(now);
         self.waits_for_disk(rest == Rest::Settle);
         Ok(rest == Rest::Again)
     }
@@ -346,7 +349,7 @@ impl<'a, S: TestStore> World<'a, S> {
     fn hear(&mut self, outputs: Vec<Output>) -> Result<(), Broken> {
         let now = self.moment();
         for output in outputs {
-            self.promises.heard(&output, now)?;
+            self.promises.check_output(&output, now)?;
             match output {
                 Output::Reply { ticket, result } => self.reply(ticket, &result),
                 Output::Dispatch { worker, job } => self.dispatched(&worker, &job),
@@ -378,15 +381,15 @@ impl<'a, S: TestStore> World<'a, S> {
 
     fn reply(&mut self, ticket: Ticket, result: &Result<unstuck_core::decide::Answer, EngineError>) {
         match self.tickets.remove(&ticket) {
-            Some(Asked::Act(words)) => match result {
+            Some(PendingRequest::Act(words)) => match result {
                 Ok(answer) => {
                     self.acts.count(words);
                     self.say(format_args!("  answered ({words}): {answer:?}"));
                 }
                 Err(error) => self.say(format_args!("  refused ({words}): {error}")),
             },
-            Some(Asked::Letter(letter, arrives)) => self.letter_answered(letter, arrives, result),
-            Some(Asked::Beat) | None => {}
+            Some(PendingRequest::Letter(letter, arrives)) => self.letter_answered(letter, arrives, result),
+            Some(PendingRequest::Beat) | None => {}
         }
     }
 
@@ -395,7 +398,7 @@ impl<'a, S: TestStore> World<'a, S> {
         let now = self.moment();
         if let Process::Up(host) = &mut self.process {
             self.is_word_in_line |= contention::is_word(&request);
-            self.promises.asked(&request, now);
+            self.promises.record_request(&request, now);
             host.mailbox.push_back(request);
         }
     }
@@ -405,12 +408,12 @@ impl<'a, S: TestStore> World<'a, S> {
         let now = self.now;
         if self.frozen.is_none() {
             self.ask(Request::Executor(word));
-        } else if let Some(host) = self.up() {
+        } else if let Some(host) = self.running_host() {
             host.unsaid.push((now, word));
         }
     }
 
-    fn ticket(&mut self, asked: Asked) -> Ticket {
+    fn ticket(&mut self, asked: PendingRequest) -> Ticket {
         self.next_ticket += 1;
         self.tickets.insert(self.next_ticket, asked);
         self.next_ticket
@@ -440,7 +443,7 @@ impl<'a, S: TestStore> World<'a, S> {
         let now = machine.timer().now();
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
-                self.promises.policies(machine.engine.policies());
+                self.promises.record_policies(machine.engine.policies());
                 self.say(format_args!("  policies changed: {}", outcome.changes.len()));
                 true
             }
@@ -496,7 +499,7 @@ impl<'a, S: TestStore> World<'a, S> {
     fn tell_policies(&mut self) {
         let policies: Option<Policies> = self.engine().map(|engine| engine.policies().clone());
         if let Some(policies) = policies {
-            self.promises.policies(&policies);
+            self.promises.record_policies(&policies);
         }
     }
 }

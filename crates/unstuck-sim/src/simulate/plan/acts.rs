@@ -13,11 +13,11 @@ const MONTH: Millis = Millis::hours(24 * 31);
 
 /// Something that is done. Whatever it is done to is named relatively: the `nth` of those that it fits.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum PlannedAct {
     /// Somebody starts a run.
     Start(StartPlan),
     /// An operator does something to a run.
-    Operate(Deed, u64),
+    Operate(OperatorAct, u64),
     /// Policies are loaded, in the place of those with the same names or not.
     LoadPolicies(Vec<PolicyDraft>, bool),
     /// A policy is enabled.
@@ -31,9 +31,9 @@ pub enum Act {
     /// They are unpaused; what has waited resumes at most so many times a second.
     UnpausePolicies(u32),
     /// A bulk action for what it fits, all of it or the first few: which, and the number of the first wave.
-    Bulk(Deed, Option<u32>),
+    Bulk(OperatorAct, Option<u32>),
     /// A bulk action is paused, goes on, or is cancelled: the last one, where the number is as large as can be.
-    ChangeBulk(Deed, u64),
+    ChangeBulk(OperatorAct, u64),
     /// A new version of a flow.
     NewVersion(PlannedFlow),
     /// Something that must be refused, and change nothing.
@@ -61,7 +61,7 @@ pub struct StartPlan {
 
 /// What an operator does to a run, or a step of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
+pub enum OperatorAct {
     /// One more attempt of what is held.
     ChooseRetry,
     /// No more attempts of what is held.
@@ -96,46 +96,46 @@ pub enum Deed {
     Forget,
 }
 
-impl Deed {
+impl OperatorAct {
     /// Every deed.
-    pub const ALL: [Deed; 16] = [
-        Deed::ChooseRetry,
-        Deed::ChooseNone,
-        Deed::Resume,
-        Deed::ResumeChanged,
-        Deed::Acknowledge,
-        Deed::Complete,
-        Deed::Skip,
-        Deed::Apply,
-        Deed::Pause,
-        Deed::Unpause,
-        Deed::Cancel,
-        Deed::Signal,
-        Deed::Continue,
-        Deed::RunAll,
-        Deed::RunStep,
-        Deed::Forget,
+    pub const ALL: [OperatorAct; 16] = [
+        OperatorAct::ChooseRetry,
+        OperatorAct::ChooseNone,
+        OperatorAct::Resume,
+        OperatorAct::ResumeChanged,
+        OperatorAct::Acknowledge,
+        OperatorAct::Complete,
+        OperatorAct::Skip,
+        OperatorAct::Apply,
+        OperatorAct::Pause,
+        OperatorAct::Unpause,
+        OperatorAct::Cancel,
+        OperatorAct::Signal,
+        OperatorAct::Continue,
+        OperatorAct::RunAll,
+        OperatorAct::RunStep,
+        OperatorAct::Forget,
     ];
 
     /// The words for it.
     pub fn words(self) -> &'static str {
         match self {
-            Deed::ChooseRetry => "choose retry",
-            Deed::ChooseNone => "choose none",
-            Deed::Resume => "resume",
-            Deed::ResumeChanged => "resume with changes",
-            Deed::Acknowledge => "acknowledge",
-            Deed::Complete => "complete",
-            Deed::Skip => "skip",
-            Deed::Apply => "apply policies",
-            Deed::Pause => "pause",
-            Deed::Unpause => "unpause",
-            Deed::Cancel => "cancel",
-            Deed::Signal => "signal",
-            Deed::Continue => "rerun: continue",
-            Deed::RunAll => "rerun: all",
-            Deed::RunStep => "rerun: steps",
-            Deed::Forget => "forget",
+            OperatorAct::ChooseRetry => "choose retry",
+            OperatorAct::ChooseNone => "choose none",
+            OperatorAct::Resume => "resume",
+            OperatorAct::ResumeChanged => "resume with changes",
+            OperatorAct::Acknowledge => "acknowledge",
+            OperatorAct::Complete => "complete",
+            OperatorAct::Skip => "skip",
+            OperatorAct::Apply => "apply policies",
+            OperatorAct::Pause => "pause",
+            OperatorAct::Unpause => "unpause",
+            OperatorAct::Cancel => "cancel",
+            OperatorAct::Signal => "signal",
+            OperatorAct::Continue => "rerun: continue",
+            OperatorAct::RunAll => "rerun: all",
+            OperatorAct::RunStep => "rerun: steps",
+            OperatorAct::Forget => "forget",
         }
     }
 }
@@ -207,13 +207,13 @@ pub enum Fault {
         down: Millis,
     },
     /// The next stage is refused.
-    RefuseStage(Trouble),
+    RefuseStage(StoreFault),
     /// The oldest stage on its way to the disk fails, and all on top of it.
-    FailStage(Trouble),
+    FailStage(StoreFault),
     /// No stage is taken for a while.
     Outage {
         /// Why.
-        why: Trouble,
+        why: StoreFault,
         /// For how long.
         span: Millis,
     },
@@ -246,7 +246,7 @@ pub enum Fault {
         span: Millis,
     },
     /// The stage of the batch that hears the next word or loss fails.
-    FailHearing(Trouble),
+    FailHearing(StoreFault),
     /// Somebody else has a run for a while.
     Busy {
         /// Which.
@@ -276,7 +276,7 @@ pub enum Crash {
 
 /// What may be wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum StoreFault {
     /// There is no room.
     Full,
     /// It cannot be reached.
@@ -287,55 +287,55 @@ pub enum Trouble {
     Broken,
 }
 
-impl Act {
+impl PlannedAct {
     /// Whether it is done by the engine's time at once, and not put in line.
     pub(crate) fn needs_the_time(&self) -> bool {
         matches!(
             self,
-            Act::LoadPolicies(..)
-                | Act::EnablePolicy(_)
-                | Act::DisablePolicy(_)
-                | Act::DeletePolicy(_)
-                | Act::PausePolicies
-                | Act::UnpausePolicies(_)
-                | Act::Bulk(..)
-                | Act::Nonsense(Nonsense::BadPolicy, _)
+            PlannedAct::LoadPolicies(..)
+                | PlannedAct::EnablePolicy(_)
+                | PlannedAct::DisablePolicy(_)
+                | PlannedAct::DeletePolicy(_)
+                | PlannedAct::PausePolicies
+                | PlannedAct::UnpausePolicies(_)
+                | PlannedAct::Bulk(..)
+                | PlannedAct::Nonsense(Nonsense::BadPolicy, _)
         )
     }
 
     /// Whether it sets the clock on the wall.
     pub(crate) fn sets_the_clock(&self) -> bool {
-        matches!(self, Act::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight))
+        matches!(self, PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight))
     }
 
     /// The words that it is counted under.
     pub fn words(&self) -> &'static str {
         match self {
-            Act::Start(_) => "start",
-            Act::Operate(deed, _) => deed.words(),
-            Act::LoadPolicies(..) => "load policies",
-            Act::EnablePolicy(_) => "enable a policy",
-            Act::DisablePolicy(_) => "disable a policy",
-            Act::DeletePolicy(_) => "delete a policy",
-            Act::PausePolicies => "pause policies",
-            Act::UnpausePolicies(_) => "unpause policies",
-            Act::Bulk(Deed::Acknowledge, _) => "bulk: acknowledge",
-            Act::Bulk(Deed::Cancel, _) => "bulk: cancel",
-            Act::Bulk(Deed::Continue, _) => "bulk: rerun: continue",
-            Act::Bulk(Deed::RunAll, _) => "bulk: rerun: all",
-            Act::Bulk(Deed::ChooseRetry, _) => "bulk: choose retry",
-            Act::Bulk(Deed::ChooseNone, _) => "bulk: choose none",
-            Act::Bulk(Deed::Signal, _) => "bulk: signal",
-            Act::Bulk(Deed::Skip, _) => "bulk: skip",
-            Act::Bulk(Deed::Complete, _) => "bulk: complete",
-            Act::Bulk(Deed::Forget, _) => "bulk: forget",
-            Act::Bulk(..) => "bulk: resume",
-            Act::ChangeBulk(Deed::Pause, _) => "bulk: pause",
-            Act::ChangeBulk(Deed::Unpause, _) => "bulk: unpause",
-            Act::ChangeBulk(..) => "bulk: stop",
-            Act::NewVersion(_) => "a new version of a flow",
-            Act::Nonsense(nonsense, _) => nonsense.words(),
-            Act::Fault(fault) => fault.words(),
+            PlannedAct::Start(_) => "start",
+            PlannedAct::Operate(deed, _) => deed.words(),
+            PlannedAct::LoadPolicies(..) => "load policies",
+            PlannedAct::EnablePolicy(_) => "enable a policy",
+            PlannedAct::DisablePolicy(_) => "disable a policy",
+            PlannedAct::DeletePolicy(_) => "delete a policy",
+            PlannedAct::PausePolicies => "pause policies",
+            PlannedAct::UnpausePolicies(_) => "unpause policies",
+            PlannedAct::Bulk(OperatorAct::Acknowledge, _) => "bulk: acknowledge",
+            PlannedAct::Bulk(OperatorAct::Cancel, _) => "bulk: cancel",
+            PlannedAct::Bulk(OperatorAct::Continue, _) => "bulk: rerun: continue",
+            PlannedAct::Bulk(OperatorAct::RunAll, _) => "bulk: rerun: all",
+            PlannedAct::Bulk(OperatorAct::ChooseRetry, _) => "bulk: choose retry",
+            PlannedAct::Bulk(OperatorAct::ChooseNone, _) => "bulk: choose none",
+            PlannedAct::Bulk(OperatorAct::Signal, _) => "bulk: signal",
+            PlannedAct::Bulk(OperatorAct::Skip, _) => "bulk: skip",
+            PlannedAct::Bulk(OperatorAct::Complete, _) => "bulk: complete",
+            PlannedAct::Bulk(OperatorAct::Forget, _) => "bulk: forget",
+            PlannedAct::Bulk(..) => "bulk: resume",
+            PlannedAct::ChangeBulk(OperatorAct::Pause, _) => "bulk: pause",
+            PlannedAct::ChangeBulk(OperatorAct::Unpause, _) => "bulk: unpause",
+            PlannedAct::ChangeBulk(..) => "bulk: stop",
+            PlannedAct::NewVersion(_) => "a new version of a flow",
+            PlannedAct::Nonsense(nonsense, _) => nonsense.words(),
+            PlannedAct::Fault(fault) => fault.words(),
         }
     }
 }
@@ -348,13 +348,13 @@ impl Fault {
             Fault::Crash { at: Crash::Staged(_), .. } => "crash with stages on their way",
             Fault::Crash { at: Crash::Untold, .. } => "crash before anybody is told",
             Fault::Stop { .. } => "stop in good order",
-            Fault::RefuseStage(Trouble::Full | Trouble::Broken) => "stage refused: full",
-            Fault::RefuseStage(Trouble::Away) => "stage refused: away",
-            Fault::RefuseStage(Trouble::Conflict) => "stage refused: conflict",
-            Fault::FailStage(Trouble::Full | Trouble::Conflict) => "stage failed: full",
-            Fault::FailStage(Trouble::Away) => "stage failed: away",
-            Fault::FailStage(Trouble::Broken) => "stage failed: broken",
-            Fault::Outage { why: Trouble::Away, .. } => "store away for a while",
+            Fault::RefuseStage(StoreFault::Full | StoreFault::Broken) => "stage refused: full",
+            Fault::RefuseStage(StoreFault::Away) => "stage refused: away",
+            Fault::RefuseStage(StoreFault::Conflict) => "stage refused: conflict",
+            Fault::FailStage(StoreFault::Full | StoreFault::Conflict) => "stage failed: full",
+            Fault::FailStage(StoreFault::Away) => "stage failed: away",
+            Fault::FailStage(StoreFault::Broken) => "stage failed: broken",
+            Fault::Outage { why: StoreFault::Away, .. } => "store away for a while",
             Fault::Outage { .. } => "disk full for a while",
             Fault::ClockForward(span) if span > MONTH => "clock jumps ahead by years",
             Fault::ClockForward(_) => "clock jumps ahead",
@@ -373,11 +373,11 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for PlannedAct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.words())?;
         match self {
-            Act::Start(start) => {
+            PlannedAct::Start(start) => {
                 let StartPlan { flow, key, input, priority, deadline, restart_if_final } = start;
                 write!(f, " {flow} with input {input}, priority {priority}")?;
                 if let Some(key) = key {
@@ -388,22 +388,24 @@ impl fmt::Display for Act {
                 }
                 if *restart_if_final { f.write_str(", restarts if final") } else { Ok(()) }
             }
-            Act::Operate(_, nth) | Act::ChangeBulk(_, nth) | Act::Nonsense(_, nth) => {
+            PlannedAct::Operate(_, nth) | PlannedAct::ChangeBulk(_, nth) | PlannedAct::Nonsense(_, nth) => {
                 write!(f, ", number {nth}")
             }
-            Act::LoadPolicies(drafts, replace) => {
+            PlannedAct::LoadPolicies(drafts, replace) => {
                 let drafts: Vec<String> = drafts.iter().map(words).collect();
                 let replacing = if *replace { " in the place of others" } else { "" };
                 write!(f, "{replacing}: {}", drafts.join("; "))
             }
-            Act::EnablePolicy(name) | Act::DisablePolicy(name) | Act::DeletePolicy(name) => {
+            PlannedAct::EnablePolicy(name)
+            | PlannedAct::DisablePolicy(name)
+            | PlannedAct::DeletePolicy(name) => {
                 write!(f, ": {name}")
             }
-            Act::PausePolicies => Ok(()),
-            Act::UnpausePolicies(rate) => write!(f, ", {rate} a second"),
-            Act::Bulk(_, canary) => canary.map_or(Ok(()), |first| write!(f, ", {first} first")),
-            Act::NewVersion(flow) => write!(f, ": {flow}"),
-            Act::Fault(fault) => write!(f, ": {fault:?}"),
+            PlannedAct::PausePolicies => Ok(()),
+            PlannedAct::UnpausePolicies(rate) => write!(f, ", {rate} a second"),
+            PlannedAct::Bulk(_, canary) => canary.map_or(Ok(()), |first| write!(f, ", {first} first")),
+            PlannedAct::NewVersion(flow) => write!(f, ": {flow}"),
+            PlannedAct::Fault(fault) => write!(f, ": {fault:?}"),
         }
     }
 }

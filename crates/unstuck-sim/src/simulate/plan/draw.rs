@@ -7,7 +7,8 @@ use unstuck_core::time::Millis;
 use crate::simulate::chance::Chance;
 use crate::simulate::plan::flows::QUEUES;
 use crate::simulate::plan::{
-    Act, Crash, Deed, Fault, Nonsense, PlannedFlow, PlannedWorker, StartPlan, Trouble, flows, policies,
+    Crash, Fault, Nonsense, OperatorAct, PlannedAct, PlannedFlow, PlannedWorker, StartPlan, StoreFault,
+    flows, policies,
 };
 
 /// In milliseconds.
@@ -46,7 +47,7 @@ pub(crate) fn workers(chance: &mut Chance) -> Vec<PlannedWorker> {
 }
 
 /// What is done when.
-pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
+pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, PlannedAct)> {
     let mut chance = Chance::of(seed, &[4]);
     let count = chance.between(12, 44);
     let mut at = 0;
@@ -56,14 +57,14 @@ pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
         // Each act has chance of its own, so that they do not depend on each other.
         let mut own = Chance::of(seed, &[5, number]);
         let act = if number < 2 { start(&mut own, flows) } else { act(&mut own, flows) };
-        let is_bulk = matches!(act, Act::Bulk(..));
+        let is_bulk = matches!(act, PlannedAct::Bulk(..));
         acts.push((Millis(at), act));
         // A bulk action of a few targets does not last long: who wants to change it must be quick.
         if is_bulk && own.percent(60) {
             at += own.between(0, 700);
-            acts.push((Millis(at), Act::ChangeBulk(Deed::Pause, u64::MAX)));
+            acts.push((Millis(at), PlannedAct::ChangeBulk(OperatorAct::Pause, u64::MAX)));
             at += own.between(0, 700);
-            acts.push((Millis(at), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
+            acts.push((Millis(at), PlannedAct::ChangeBulk(OperatorAct::Unpause, u64::MAX)));
         }
     }
     acts.extend(crowd(seed, flows));
@@ -73,7 +74,7 @@ pub(crate) fn acts(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
 }
 
 /// Now and then many runs of one flow, and bulk actions on all that has gone wrong with them.
-fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
+fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, PlannedAct)> {
     let mut chance = Chance::of(seed, &[14]);
     let mut acts = Vec::new();
     if !chance.percent(20) {
@@ -83,21 +84,24 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
         let input = chance.weighed(&[(6, 0), (1, 2), (2, 3)]);
         let (flow, key, priority) = (flows[0].name.clone(), None, 0);
         let start = StartPlan { flow, key, input, priority, deadline: None, restart_if_final: false };
-        acts.push((Millis(number * 100), Act::Start(start)));
+        acts.push((Millis(number * 100), PlannedAct::Start(start)));
     }
     let mut at = chance.between(5_000, 40_000);
     for _ in 0..chance.between(1, 4) {
         let deed = chance.weighed(&[
-            (6, Deed::Resume),
-            (1, Deed::Acknowledge),
-            (3, Deed::Continue),
-            (2, Deed::ChooseRetry),
-            (1, Deed::Skip),
-            (1, Deed::Forget),
+            (6, OperatorAct::Resume),
+            (1, OperatorAct::Acknowledge),
+            (3, OperatorAct::Continue),
+            (2, OperatorAct::ChooseRetry),
+            (1, OperatorAct::Skip),
+            (1, OperatorAct::Forget),
         ]);
-        acts.push((Millis(at), Act::Bulk(deed, chance.percent(60).then_some(1))));
+        acts.push((Millis(at), PlannedAct::Bulk(deed, chance.percent(60).then_some(1))));
         if chance.percent(30) {
-            acts.push((Millis(at + chance.between(500, 9_000)), Act::ChangeBulk(Deed::Unpause, u64::MAX)));
+            acts.push((
+                Millis(at + chance.between(500, 9_000)),
+                PlannedAct::ChangeBulk(OperatorAct::Unpause, u64::MAX),
+            ));
         }
         at += chance.between(2_000, 60_000);
     }
@@ -105,7 +109,7 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, Act)> {
 }
 
 /// Now and then automatic resumes are paused, and unpaused some time later, or paused again first.
-fn pauses(seed: u64) -> Vec<(Millis, Act)> {
+fn pauses(seed: u64) -> Vec<(Millis, PlannedAct)> {
     let mut chance = Chance::of(seed, &[15]);
     let mut acts = Vec::new();
     if !chance.percent(30) {
@@ -114,10 +118,10 @@ fn pauses(seed: u64) -> Vec<(Millis, Act)> {
     let mut at = 0;
     for _ in 0..chance.between(1, 3) {
         at += chance.between(0, 20_000);
-        acts.push((Millis(at), Act::PausePolicies));
+        acts.push((Millis(at), PlannedAct::PausePolicies));
         at += *chance.one(&[0, 900, 15_000, 90_000, 700_000]);
         if chance.percent(85) {
-            acts.push((Millis(at), Act::UnpausePolicies(*chance.one(&[1, 1, 3, 20]))));
+            acts.push((Millis(at), PlannedAct::UnpausePolicies(*chance.one(&[1, 1, 3, 20]))));
         }
     }
     acts
@@ -133,21 +137,21 @@ fn gap(chance: &mut Chance) -> u64 {
     }
 }
 
-fn act(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+fn act(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
     match chance.between(0, 99) {
         0..=19 => start(chance, flows),
-        20..=56 => Act::Operate(deed(chance), chance.any() >> 32),
+        20..=56 => PlannedAct::Operate(deed(chance), chance.any() >> 32),
         57..=63 => policy(chance, flows),
         64..=68 => bulk(chance),
-        69..=70 => Act::NewVersion(flows::again(chance, flows)),
-        71..=75 => Act::Nonsense(*chance.one(&Nonsense::ALL), chance.any() >> 32),
-        _ => Act::Fault(fault(chance)),
+        69..=70 => PlannedAct::NewVersion(flows::again(chance, flows)),
+        71..=75 => PlannedAct::Nonsense(*chance.one(&Nonsense::ALL), chance.any() >> 32),
+        _ => PlannedAct::Fault(fault(chance)),
     }
 }
 
-fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
     let flow = if chance.percent(60) { &flows[0] } else { chance.one(flows) };
-    Act::Start(StartPlan {
+    PlannedAct::Start(StartPlan {
         flow: flow.name.clone(),
         key: chance.percent(40).then(|| chance.between(0, 2)),
         input: chance.weighed(&[(6, 0), (3, 1), (1, 2), (1, 3)]),
@@ -157,63 +161,64 @@ fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
     })
 }
 
-fn deed(chance: &mut Chance) -> Deed {
+fn deed(chance: &mut Chance) -> OperatorAct {
     chance.weighed(&[
-        (4, Deed::ChooseRetry),
-        (2, Deed::ChooseNone),
-        (4, Deed::Resume),
-        (3, Deed::ResumeChanged),
-        (3, Deed::Acknowledge),
-        (2, Deed::Complete),
-        (2, Deed::Skip),
-        (3, Deed::Apply),
-        (3, Deed::Pause),
-        (3, Deed::Unpause),
-        (2, Deed::Cancel),
-        (4, Deed::Signal),
-        (3, Deed::Continue),
-        (2, Deed::RunAll),
-        (2, Deed::RunStep),
-        (2, Deed::Forget),
+        (4, OperatorAct::ChooseRetry),
+        (2, OperatorAct::ChooseNone),
+        (4, OperatorAct::Resume),
+        (3, OperatorAct::ResumeChanged),
+        (3, OperatorAct::Acknowledge),
+        (2, OperatorAct::Complete),
+        (2, OperatorAct::Skip),
+        (3, OperatorAct::Apply),
+        (3, OperatorAct::Pause),
+        (3, OperatorAct::Unpause),
+        (2, OperatorAct::Cancel),
+        (4, OperatorAct::Signal),
+        (3, OperatorAct::Continue),
+        (2, OperatorAct::RunAll),
+        (2, OperatorAct::RunStep),
+        (2, OperatorAct::Forget),
     ])
 }
 
-fn policy(chance: &mut Chance, flows: &[PlannedFlow]) -> Act {
+fn policy(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
     let name = *chance.one(&policies::NAMES);
     match chance.between(0, 6) {
-        0 => Act::EnablePolicy(name),
-        1 => Act::DisablePolicy(name),
-        2 => Act::DeletePolicy(name),
+        0 => PlannedAct::EnablePolicy(name),
+        1 => PlannedAct::DisablePolicy(name),
+        2 => PlannedAct::DeletePolicy(name),
         _ => {
             let mut drafts = vec![policies::one(chance, name, flows)];
             if chance.percent(30) {
                 let other = *chance.one(&policies::NAMES);
                 drafts.push(policies::one(chance, other, flows));
             }
-            Act::LoadPolicies(drafts, chance.percent(70))
+            PlannedAct::LoadPolicies(drafts, chance.percent(70))
         }
     }
 }
 
-fn bulk(chance: &mut Chance) -> Act {
+fn bulk(chance: &mut Chance) -> PlannedAct {
     if chance.percent(30) {
-        let deed = chance.weighed(&[(2, Deed::Pause), (2, Deed::Unpause), (1, Deed::Cancel)]);
-        return Act::ChangeBulk(deed, chance.any() >> 32);
+        let deed =
+            chance.weighed(&[(2, OperatorAct::Pause), (2, OperatorAct::Unpause), (1, OperatorAct::Cancel)]);
+        return PlannedAct::ChangeBulk(deed, chance.any() >> 32);
     }
     let deed = chance.weighed(&[
-        (6, Deed::Resume),
-        (2, Deed::Acknowledge),
-        (1, Deed::Cancel),
-        (3, Deed::Continue),
-        (1, Deed::RunAll),
-        (3, Deed::ChooseRetry),
-        (1, Deed::ChooseNone),
-        (2, Deed::Signal),
-        (1, Deed::Skip),
-        (1, Deed::Complete),
-        (2, Deed::Forget),
+        (6, OperatorAct::Resume),
+        (2, OperatorAct::Acknowledge),
+        (1, OperatorAct::Cancel),
+        (3, OperatorAct::Continue),
+        (1, OperatorAct::RunAll),
+        (3, OperatorAct::ChooseRetry),
+        (1, OperatorAct::ChooseNone),
+        (2, OperatorAct::Signal),
+        (1, OperatorAct::Skip),
+        (1, OperatorAct::Complete),
+        (2, OperatorAct::Forget),
     ]);
-    Act::Bulk(deed, chance.percent(50).then_some(1))
+    PlannedAct::Bulk(deed, chance.percent(50).then_some(1))
 }
 
 fn fault(chance: &mut Chance) -> Fault {
@@ -230,9 +235,13 @@ fn fault(chance: &mut Chance) -> Fault {
             Fault::Crash { at, down: span(chance), again }
         }
         10 => Fault::Stop { down: span(chance) },
-        11..=13 => Fault::RefuseStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Conflict])),
-        14..=17 => Fault::FailStage(*chance.one(&[Trouble::Full, Trouble::Away, Trouble::Broken])),
-        18..=19 => Fault::Outage { why: *chance.one(&[Trouble::Full, Trouble::Away]), span: span(chance) },
+        11..=13 => {
+            Fault::RefuseStage(*chance.one(&[StoreFault::Full, StoreFault::Away, StoreFault::Conflict]))
+        }
+        14..=17 => Fault::FailStage(*chance.one(&[StoreFault::Full, StoreFault::Away, StoreFault::Broken])),
+        18..=19 => {
+            Fault::Outage { why: *chance.one(&[StoreFault::Full, StoreFault::Away]), span: span(chance) }
+        }
         20..=21 => Fault::ClockForward(jump(chance)),
         22..=23 => Fault::ClockBack(jump(chance)),
         24..=25 => Fault::LongPause(span(chance)),
@@ -241,7 +250,7 @@ fn fault(chance: &mut Chance) -> Fault {
             Fault::KillWorker { nth, noticed, back: span(chance), cut_off: chance.percent(40) }
         }
         29..=30 => Fault::Deafen { nth, span: span(chance) },
-        31..=32 => Fault::FailHearing(*chance.one(&[Trouble::Full, Trouble::Away])),
+        31..=32 => Fault::FailHearing(*chance.one(&[StoreFault::Full, StoreFault::Away])),
         33..=35 => Fault::Busy { nth, tries: u32::try_from(chance.between(1, 6)).unwrap_or(1) },
         36..=37 => Fault::ClockRight,
         38..=39 => Fault::LongPause(Millis(chance.between(600, 20_000))),

@@ -10,7 +10,7 @@ use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::policy::{PassedPolicy, PassedReason, Policy, PolicyRef};
 use unstuck_core::time::{Millis, Time};
 
-use super::chosen::{Erred, InForce, delays, first_match};
+use super::policy_choice::{EndedInError, PolicyHistory, delays, first_match};
 use super::recount::Recount;
 use super::{Broken, Promise};
 
@@ -23,7 +23,7 @@ pub(super) struct Climb<'a> {
     /// When it was, paced, and what its run has taken in of corrections of the clock.
     pub(super) at: Time,
     pub(super) clock: i64,
-    pub(super) in_force: &'a InForce,
+    pub(super) in_force: &'a PolicyHistory,
 }
 
 /// What had to follow.
@@ -252,9 +252,9 @@ impl Climb<'_> {
         if step.exception_handler.is_none() && !fatal && !in_handler { Rung::Rested } else { Rung::Failed }
     }
 
-    fn erred<'e>(&'e self, unit: UnitRef, error: &'e Error, fatal: bool, rounds: u32) -> Erred<'e> {
+    fn erred<'e>(&'e self, unit: UnitRef, error: &'e Error, fatal: bool, rounds: u32) -> EndedInError<'e> {
         let step = self.step(unit);
-        Erred {
+        EndedInError {
             cause: &error.cause,
             root_flow: &self.before.root_flow,
             action: &step.full_action,

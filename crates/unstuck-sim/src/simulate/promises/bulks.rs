@@ -13,7 +13,7 @@ use unstuck_core::time::Time;
 use unstuck_engine::bulk::BulkCommand;
 use unstuck_store::contract::Store;
 
-use super::{Broken, Promise, Trouble};
+use super::{Broken, CheckError, Promise};
 
 /// The bulk actions that were begun.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl Bulks {
     }
 
     /// These runs were gone after a crash: what bulk actions have kept of them says so.
-    pub(super) fn find_forgotten(&mut self, store: &mut dyn Store, gone: &[RunId]) -> Result<(), Trouble> {
+    pub(super) fn find_forgotten(&mut self, store: &mut dyn Store, gone: &[RunId]) -> Result<(), CheckError> {
         let ids: Vec<BulkId> = self.known.keys().copied().collect();
         for bulk in ids {
             for target in store.targets(bulk, Some(ResultKind::Forgotten), 0, usize::MAX)? {
@@ -240,7 +240,7 @@ impl Bulks {
     }
 
     /// Nothing is on its way: what is kept of them is what has happened.
-    pub(super) fn check_at_rest(&self, store: &mut dyn Store) -> Result<(), Trouble> {
+    pub(super) fn check_at_rest(&self, store: &mut dyn Store) -> Result<(), CheckError> {
         for (id, order) in &self.known {
             let Some(kept) = store.bulk(*id)? else { continue };
             let mut pending = BTreeSet::new();

@@ -7,13 +7,13 @@ use unstuck_core::event::Fact;
 use unstuck_core::json::Payload;
 use unstuck_store::contract::Store;
 
-use super::book::Book;
 use super::ledger::Claim;
-use super::{Broken, Promise, Promises, Trouble};
+use super::run_record::RunRecord;
+use super::{Broken, CheckError, Promise, Promises};
 
 impl Promises {
     /// What answers have said about what is there already, and payloads as they were given.
-    pub(super) fn check_claims(&mut self, store: &mut dyn Store) -> Result<(), Trouble> {
+    pub(super) fn check_claims(&mut self, store: &mut dyn Store) -> Result<(), CheckError> {
         for claim in self.ledger.claims() {
             self.count(Promise::Keys);
             self.check_claim(claim)?;
@@ -79,7 +79,7 @@ impl Promises {
 }
 
 /// Whether the key of a run has ever gone with this input: a start may have brought another one since it was answered.
-fn has_had(book: &Book, digest: &Arc<str>) -> bool {
+fn has_had(book: &RunRecord, digest: &Arc<str>) -> bool {
     let facts = book.events.iter().flat_map(|event| &event.facts);
     let mut digests = facts.filter_map(|fact| match fact {
         Fact::Started(started) => started.input_digest.as_ref(),

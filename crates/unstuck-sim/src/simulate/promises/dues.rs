@@ -10,7 +10,7 @@ use unstuck_core::model::run::Phase;
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::time::{Millis, Time};
 
-use super::book::Book;
+use super::run_record::RunRecord;
 use super::{Broken, Promise};
 
 /// When something is due.
@@ -69,7 +69,12 @@ pub(super) fn check_wait(
 }
 
 /// Nobody is given up before its deadline. Takes in the deadline that the event gives.
-pub(super) fn check_deadline(book: &mut Book, event: &Event, flow: &Flow, paced: Time) -> Result<(), Broken> {
+pub(super) fn check_deadline(
+    book: &mut RunRecord,
+    event: &Event,
+    flow: &Flow,
+    paced: Time,
+) -> Result<(), Broken> {
     if let Some(what) = missed_early(book.deadline, event, paced) {
         let (promise, what) = (Promise::Deadlines, format!("event {}: {what}", event.seq));
         return Err(Broken { promise, run: book.run().map(|run| run.id), what });
@@ -129,7 +134,7 @@ fn missed_early(deadline: Option<Due>, event: &Event, paced: Time) -> Option<Str
 
 /// The first thing that a run waits for, by the clock of an engine with so much of corrections. `latest` says until when
 /// an automatic resume may wait, in paced time, if it must happen at all.
-pub(super) fn first_due(book: &Book, shift: i64, latest: &dyn Fn(Time) -> Option<Time>) -> Option<Time> {
+pub(super) fn first_due(book: &RunRecord, shift: i64, latest: &dyn Fn(Time) -> Option<Time>) -> Option<Time> {
     let run = book.run().filter(|run| matches!(run.phase, Phase::Going))?;
     let is_resume =
         |unit: UnitRef| run.unit(unit).is_some_and(|unit| matches!(unit.state, UnitState::Error { .. }));

@@ -12,7 +12,7 @@ use unstuck_core::model::unit::UnitRef;
 use super::{Broken, Promise};
 
 /// What an attempt of a parent has a child for; a handler is the run's.
-type Place = (RunId, Option<UnitRef>, ParentAttempt);
+type ChildKey = (RunId, Option<UnitRef>, ParentAttempt);
 
 /// Everybody, as far as it is durable.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Family {
     /// Every id that a run ever had.
     ids: BTreeSet<RunId>,
     keys: BTreeMap<(Arc<str>, Arc<str>), RunId>,
-    children: BTreeMap<Place, RunId>,
+    children: BTreeMap<ChildKey, RunId>,
     slots: BTreeMap<Arc<str>, BTreeMap<RunId, u32>>,
     /// Whether what happens is told in another order than it happened in.
     is_unordered: bool,

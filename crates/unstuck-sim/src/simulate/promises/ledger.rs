@@ -17,7 +17,7 @@ use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Request, Ticket};
 
-use super::matching::{Kept, matches_command, matches_says, worker_fact};
+use super::matching::{StoredPolicies, matches_command, matches_says, worker_fact};
 use super::{Broken, Promise};
 
 /// What was asked and answered.
@@ -35,7 +35,7 @@ pub(super) struct Ledger {
     /// What was said to have been done before, or to exist.
     claims: Vec<Claim>,
     /// Payloads that must be kept as they were given.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<StoredPolicies>,
 }
 
 /// What an answer claims about what is there.
@@ -209,7 +209,7 @@ impl Ledger {
     }
 
     fn remember_payload(&mut self, request: &Request, event: &Event) {
-        if let Some(kept) = Kept::of(request, event) {
+        if let Some(kept) = StoredPolicies::of(request, event) {
             self.kept.push(kept);
         }
     }
@@ -241,7 +241,7 @@ impl Ledger {
             && let Some(place) = words.iter().position(|says| matches_says(says, fact))
         {
             let says = words.remove(place);
-            self.kept.extend(Kept::of_says(run, &says, event));
+            self.kept.extend(StoredPolicies::of_says(run, &says, event));
             return Ok(());
         }
         if let Some(place) = self.unknown.iter().position(says_it) {

@@ -11,16 +11,16 @@ use unstuck_engine::request::Request;
 
 /// A payload that must be kept as it was given.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredPolicies {
     pub(super) run: RunId,
     pub(super) payload: Payload,
     pub(super) given: Json,
 }
 
-impl Kept {
+impl StoredPolicies {
     /// What came with a request, and the payload that its event has of it.
-    pub(super) fn of(request: &Request, event: &Event) -> Option<Kept> {
-        let kept = |run: RunId, payload: &Payload, given: &Json| Kept {
+    pub(super) fn of(request: &Request, event: &Event) -> Option<StoredPolicies> {
+        let kept = |run: RunId, payload: &Payload, given: &Json| StoredPolicies {
             run,
             payload: payload.clone(),
             given: given.clone(),
@@ -31,7 +31,7 @@ impl Kept {
                 _ => None,
             },
             Request::Command { run, command: Command::Report { report: says, .. }, .. } => {
-                Kept::of_says(*run, says, event)
+                StoredPolicies::of_says(*run, says, event)
             }
             Request::Command { run, command: Command::Complete { unit, output, .. }, .. } => {
                 event.facts.iter().find_map(|fact| match fact {
@@ -54,11 +54,11 @@ impl Kept {
     }
 
     /// The output that a worker gave.
-    pub(super) fn of_says(run: RunId, says: &Report, event: &Event) -> Option<Kept> {
+    pub(super) fn of_says(run: RunId, says: &Report, event: &Event) -> Option<StoredPolicies> {
         let Report::Complete { output } = says else { return None };
         event.facts.iter().find_map(|fact| match fact {
             Fact::Unit { fact: UnitFact::Ended { outcome: Outcome::Completed(has), .. }, .. } => {
-                Some(Kept { run, payload: has.clone(), given: output.clone() })
+                Some(StoredPolicies { run, payload: has.clone(), given: output.clone() })
             }
             _ => None,
         })

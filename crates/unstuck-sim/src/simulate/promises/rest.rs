@@ -11,7 +11,7 @@ use unstuck_core::model::unit::{AttemptPhase, UnitState};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use super::{Broken, Promise, Promises, Trouble, asked, flow};
+use super::{Broken, CheckError, Promise, Promises, flow, requests};
 
 /// Whether a run keeps its slot where it must give it back, or the other way round.
 pub(super) fn check_slot(flow: &Flow, before: Option<&Run>, after: &Run, reran: bool) -> Result<(), Broken> {
@@ -73,7 +73,11 @@ fn resting(run: &Run) -> Option<&'static str> {
 
 impl Promises {
     /// Looks at every run by its book: everything is durable and heard, and nothing is on its way.
-    pub(super) fn check_at_rest(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+    pub(super) fn check_at_rest(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+    ) -> Result<(), CheckError> {
         if !store.notices(1)?.is_empty() {
             return Ok(());
         }
@@ -97,7 +101,7 @@ impl Promises {
                 let model = &self.books[&run.id].model;
                 let is_ready = !run.units_where(|unit| matches!(unit.state, UnitState::Ready(_))).is_empty();
                 let may = matches!(run.phase, Phase::Going) && run.paused.is_none();
-                if may && (is_ready || asked::can_enter(&flow, model, run)) {
+                if may && (is_ready || requests::can_enter(&flow, model, run)) {
                     let what = format!("`{}` has room, and it is not let in", limit.name);
                     return Err(Broken::of(Promise::Slots, run.id, what).into());
                 }

@@ -9,16 +9,16 @@ use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use super::book::Book;
-use super::{Broken, Promise, Trouble};
+use super::run_record::RunRecord;
+use super::{Broken, CheckError, Promise};
 
 /// Looks at every run once nothing more is to come by itself.
 pub(super) fn check(
     store: &mut dyn Store,
     _: &mut Flows,
-    books: &BTreeMap<RunId, Book>,
+    books: &BTreeMap<RunId, RunRecord>,
     now: Time,
-) -> Result<(), Trouble> {
+) -> Result<(), CheckError> {
     let mut strict = false;
     let mut runs = Vec::new();
     for id in books.keys() {

@@ -18,10 +18,10 @@ use unstuck_core::wakeup::{first_limit, wakeups};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{ErrorFilter, OpenErrorFilter, RunFilter, Store, StoreError};
 
-use super::book::Book;
 use super::family::Family;
-use super::shown::Notices;
-use super::{Broken, Promise, Promises, Trouble, flow};
+use super::run_record::RunRecord;
+use super::store_view::Notices;
+use super::{Broken, CheckError, Promise, Promises, flow};
 
 /// Every run, as the store shows it, with its flow.
 type All = BTreeMap<RunId, (Run, Arc<Flow>)>;
@@ -36,7 +36,7 @@ impl Promises {
         store: &mut dyn Store,
         flows: &mut Flows,
         is_quiet: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CheckError> {
         let notices = Notices::read(store)?;
         let ids: Vec<RunId> = self.books.keys().copied().collect();
         let mut all = All::new();
@@ -77,7 +77,7 @@ impl Promises {
         Ok(())
     }
 
-    fn check_policies(&self, store: &mut dyn Store) -> Result<(), Trouble> {
+    fn check_policies(&self, store: &mut dyn Store) -> Result<(), CheckError> {
         let Some(wanted) = self.in_force.last() else { return Ok(()) };
         let mut kept = store.policies()?;
         let mut wanted = wanted.to_vec();
@@ -91,7 +91,7 @@ impl Promises {
     }
 
     /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
-    fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), Trouble> {
+    fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), CheckError> {
         let mut downtimes = store.downtimes()?;
         correct_clock(&mut downtimes, store.clock()?.shift.saturating_neg());
         let heard: BTreeMap<(RunId, Option<UnitRef>), Option<Time>> = store
@@ -118,7 +118,7 @@ impl Promises {
 }
 
 /// Every event that was ever acknowledged is in the history, as it was.
-fn check_history(store: &mut dyn Store, id: RunId, book: &Book) -> Checked {
+fn check_history(store: &mut dyn Store, id: RunId, book: &RunRecord) -> Checked {
     let history = store.history(id, 0, usize::MAX)?;
     for (place, event) in book.events.iter().enumerate() {
         if history.get(place) != Some(event) {
@@ -210,7 +210,7 @@ fn check_slots(store: &mut dyn Store, all: &All) -> Checked {
 }
 
 /// Every error is recorded once, and what is open of errors is what the runs are in.
-fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, Book>) -> Checked {
+fn check_errors(store: &mut dyn Store, all: &All, books: &BTreeMap<RunId, RunRecord>) -> Checked {
     // By attempt; the deadline of a generation ends none.
     let mut recorded: BTreeMap<_, u32> = BTreeMap::new();
     for (_, record) in store.errors(&ErrorFilter::default(), None, usize::MAX)? {

@@ -14,7 +14,7 @@ use super::{Broken, Promise};
 #[derive(Debug, Default)]
 pub(super) struct Switch {
     /// Since when, paced.
-    stands: Vec<(Time, Stand)>,
+    stands: Vec<(Time, SwitchPosition)>,
     /// When what had waited was resumed, paced.
     turns: Vec<Time>,
     last: PolicySwitch,
@@ -22,7 +22,7 @@ pub(super) struct Switch {
 
 /// Where it stands, in paced time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stand {
+enum SwitchPosition {
     On,
     Paused,
     /// What was due by then resumes at most once in so long.
@@ -33,14 +33,14 @@ impl Switch {
     /// Somebody has turned it, or something else of the policies was changed.
     pub(super) fn change(&mut self, switch: &PolicySwitch, now: Time) {
         let stand = match &switch.state {
-            SwitchState::On => Stand::On,
-            SwitchState::Paused(_) => Stand::Paused,
+            SwitchState::On => SwitchPosition::On,
+            SwitchState::Paused(_) => SwitchPosition::Paused,
             SwitchState::Unpaused(PoliciesUnpaused { at, clock, rate }) => {
-                Stand::Unpaused(at.shifted(clock.saturating_neg()), Millis(1_000 / u64::from(*rate)))
+                SwitchPosition::Unpaused(at.shifted(clock.saturating_neg()), Millis(1_000 / u64::from(*rate)))
             }
         };
         self.last = switch.clone();
-        let (from, before) = self.stands.last().copied().unwrap_or((Time(i64::MIN), Stand::On));
+        let (from, before) = self.stands.last().copied().unwrap_or((Time(i64::MIN), SwitchPosition::On));
         if stand != before {
             self.stands.push((now.max(from), stand));
         }
@@ -76,10 +76,10 @@ impl Switch {
 
     fn check_resume(&mut self, run: RunId, due: Time, at: Time) -> Result<(), Broken> {
         let stands = self.at(at);
-        let waits = |stand: &Stand| match *stand {
-            Stand::On => None,
-            Stand::Paused => Some(None),
-            Stand::Unpaused(from, span) => (due <= from).then_some(Some(span)),
+        let waits = |stand: &SwitchPosition| match *stand {
+            SwitchPosition::On => None,
+            SwitchPosition::Paused => Some(None),
+            SwitchPosition::Unpaused(from, span) => (due <= from).then_some(Some(span)),
         };
         let waiting: Vec<Option<Millis>> = stands.iter().filter_map(waits).collect();
         if waiting.len() < stands.len() {
@@ -102,19 +102,20 @@ impl Switch {
 
     /// When a resume that is due then must happen at the latest, if it must.
     pub(super) fn latest(&self, due: Time, now: Time) -> Option<Time> {
-        match self.stands.last().map_or(Stand::On, |(_, stand)| *stand) {
-            Stand::Paused => None,
-            Stand::Unpaused(from, span) if due <= from => Some(due.max(now) + span + Millis(1)),
-            Stand::On | Stand::Unpaused(..) => Some(due),
+        match self.stands.last().map_or(SwitchPosition::On, |(_, stand)| *stand) {
+            SwitchPosition::Paused => None,
+            SwitchPosition::Unpaused(from, span) if due <= from => Some(due.max(now) + span + Millis(1)),
+            SwitchPosition::On | SwitchPosition::Unpaused(..) => Some(due),
         }
     }
 
     /// Every position in which it was at some moment of this time.
-    fn at(&self, at: Time) -> Vec<Stand> {
+    fn at(&self, at: Time) -> Vec<SwitchPosition> {
         let later = self.stands.partition_point(|(from, _)| *from <= at);
         let first = self.stands.partition_point(|(from, _)| *from < at);
-        let mut stands: Vec<Stand> = self.stands[first..later].iter().map(|(_, stand)| *stand).collect();
-        stands.push(first.checked_sub(1).map_or(Stand::On, |before| self.stands[before].1));
+        let mut stands: Vec<SwitchPosition> =
+            self.stands[first..later].iter().map(|(_, stand)| *stand).collect();
+        stands.push(first.checked_sub(1).map_or(SwitchPosition::On, |before| self.stands[before].1));
         stands
     }
 }

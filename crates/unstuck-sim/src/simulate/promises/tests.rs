@@ -17,7 +17,7 @@ use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Output, Request};
 use unstuck_store::contract::Store as _;
 
-use super::{Broken, Promise, shown};
+use super::{Broken, Promise, store_view};
 use life::{Life, ada};
 
 /// What is done so that a promise looks broken.
@@ -128,7 +128,7 @@ fn another_output() -> Result<(), Broken> {
     life.started("one");
     let job = life.job();
     let said = ExecutorReport::Report(job.attempt, Report::Complete { output: big("one") });
-    life.promises.asked(&Request::Executor(said), life.now);
+    life.promises.record_request(&Request::Executor(said), life.now);
     let done = ExecutorReport::Report(job.attempt, Report::Complete { output: big("two") });
     life.machine.engine.submit(Request::Executor(done));
     life.step()
@@ -145,7 +145,7 @@ fn dispatched_twice() -> Result<(), Broken> {
     life.step()?;
     let job = life.job();
     let again = Output::Dispatch { worker: life.worker.clone(), job };
-    life.promises.heard(&again, life.now)?;
+    life.promises.check_output(&again, life.now)?;
     life.step()
 }
 
@@ -192,7 +192,7 @@ fn never_done() -> Result<(), Broken> {
     let job = life.job();
     let says = Report::Complete { output: Json::NULL };
     let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
-    life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Already) }, life.now)?;
+    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Already) }, life.now)?;
     life.step()
 }
 
@@ -223,7 +223,7 @@ fn nothing_told() -> Result<(), Broken> {
     let (store, flows) = life.machine.engine.reader();
     let run = store.run(run).expect("reads").expect("there");
     let flow = flows.get(store, run.flow).expect("there");
-    shown::check_explained(&run, &flow, &[], life.now)
+    store_view::check_explained(&run, &flow, &[], life.now)
 }
 
 fn another_state() -> Result<(), Broken> {
@@ -233,7 +233,7 @@ fn another_state() -> Result<(), Broken> {
     let mut other = book.run().cloned().expect("there");
     other.phase = Phase::Going;
     other.paused = Some(PausedBy::Parent);
-    shown::compare(book, other, Vec::new(), book.events.last()).map(drop)
+    store_view::compare(book, other, Vec::new(), book.events.last()).map(drop)
 }
 
 fn counted_twice() -> Result<(), Broken> {
@@ -296,7 +296,7 @@ fn time_goes_back() -> Result<(), Broken> {
         by: Actor::Engine,
         facts: vec![Fact::Admitted],
     };
-    life.promises.heard(&Output::Happened { run, event }, life.now)?;
+    life.promises.check_output(&Output::Happened { run, event }, life.now)?;
     life.step()
 }
 
@@ -309,7 +309,7 @@ fn heartbeat_forgotten() -> Result<(), Broken> {
     life.now = life.now + Millis::seconds(20);
     let says = Report::Heartbeat { progress: None };
     let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
-    life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
+    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
     life.step()?;
     life.now = life.now + Millis::seconds(11);
     life.step()
@@ -340,7 +340,7 @@ fn refused_and_done() -> Result<(), Broken> {
 
 fn too_much() -> Result<(), Broken> {
     let mut life = Life::new();
-    life.promises.hired(&life.worker.clone(), 1);
+    life.promises.add_worker(&life.worker.clone(), 1);
     life.start("one", None);
     life.start("one", None);
     life.step()

@@ -10,8 +10,8 @@ use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
-use super::{Asked, Process, World, faults};
-use crate::simulate::plan::{Deed, Fault, Nonsense, Trouble};
+use super::{PendingRequest, Process, World, faults};
+use crate::simulate::plan::{Fault, Nonsense, OperatorAct, StoreFault};
 
 /// Whether a request is heard once, by nobody who would repeat it.
 pub(super) fn is_word(request: &Request) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn is_word(request: &Request) -> bool {
 
 impl<S: TestStore> World<'_, S> {
     /// The batch that hears the next word or loss is to fail.
-    pub(super) fn fail_hearing(&mut self, trouble: Trouble) -> bool {
+    pub(super) fn fail_hearing(&mut self, trouble: StoreFault) -> bool {
         self.fails_hearing = Some(trouble);
         true
     }
@@ -70,8 +70,8 @@ impl<S: TestStore> World<'_, S> {
         let is_busy = self.engine().is_some_and(|engine| engine.store().make_busy(busy, tries));
         if let (true, Some(parent)) = (is_busy, parent.filter(|_| nth.is_multiple_of(2))) {
             let whole = UnitRef::step(StepIndex(0));
-            self.do_to(Deed::Pause, parent, whole, 1);
-            self.do_to(Deed::Unpause, parent, whole, 1);
+            self.do_to(OperatorAct::Pause, parent, whole, 1);
+            self.do_to(OperatorAct::Unpause, parent, whole, 1);
         }
         is_busy
     }
@@ -100,7 +100,7 @@ impl<S: TestStore> World<'_, S> {
             AttemptId { attempt, .. } => AttemptId { attempt: attempt - 1, ..id },
         };
         self.acts.count(Nonsense::VoidBeat.words());
-        let ticket = self.ticket(Asked::Beat);
+        let ticket = self.ticket(PendingRequest::Beat);
         self.send_beat(ticket, void.run, void);
     }
 

@@ -13,9 +13,9 @@ use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
-use super::operators::somebody;
-use super::{Asked, Coming, Process, World};
-use crate::simulate::plan::Deed;
+use super::operators::operator;
+use super::{PendingRequest, Process, World, WorldEvent};
+use crate::simulate::plan::OperatorAct;
 use crate::simulate::promises::{Broken, Promise};
 
 /// Within this time everything must have come to rest.
@@ -30,11 +30,11 @@ type Answers = BTreeMap<(RunId, UnitRef), u64>;
 
 impl<S: TestStore> World<'_, S> {
     /// Faults stop, and everything comes to its end.
-    pub(super) fn come_to_an_end(&mut self) -> Result<(), Broken> {
+    pub(super) fn finish_world(&mut self) -> Result<(), Broken> {
         self.say(format_args!("faults stop"));
         self.is_rough = false;
         (self.outage, self.slow_until) = (None, self.now);
-        self.agenda.retain(|coming| !matches!(coming, Coming::Open(_) | Coming::Thaw));
+        self.agenda.retain(|coming| !matches!(coming, WorldEvent::Open(_) | WorldEvent::Thaw));
         self.set_wall_right();
         self.open(0)?;
         self.thaw();
@@ -57,12 +57,12 @@ impl<S: TestStore> World<'_, S> {
                 self.step()?;
                 continue;
             }
-            let Some(at) = next else { return self.all_is_over() };
+            let Some(at) = next else { return self.check_finished() };
             if at.since(begun) > MAX_TIME {
                 break;
             }
             self.advance(at)?;
-            self.happen()?;
+            self.handle_next_event()?;
         }
         let open = self.known_runs().into_iter().find(|run| !run.is_final());
         Err(Broken {
@@ -72,7 +72,7 @@ impl<S: TestStore> World<'_, S> {
         })
     }
 
-    fn all_is_over(&mut self) -> Result<(), Broken> {
+    fn check_finished(&mut self) -> Result<(), Broken> {
         if let Some(run) = self.known_runs().into_iter().find(|run| !run.is_final()) {
             let mut units = Vec::new();
             run.each_unit(|unit, state| {
@@ -99,7 +99,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// Answers whatever waits for a person. Gives whether there was anything.
     fn answer_all(&mut self, answers: &mut Answers) -> bool {
-        let mut found: Vec<(Deed, RunId, UnitRef)> = Vec::new();
+        let mut found: Vec<(OperatorAct, RunId, UnitRef)> = Vec::new();
         for run in self.known_runs().iter().filter(|run| !run.is_final()) {
             find(run, answers, &mut found);
         }
@@ -114,7 +114,7 @@ impl<S: TestStore> World<'_, S> {
 
     fn unpause_policies(&mut self) -> bool {
         let is_paused = self.engine().is_some_and(|engine| engine.policies().switch().paused().is_some());
-        is_paused && self.order(PolicyCommand::Unpause { rate: 2, by: somebody() })
+        is_paused && self.order(PolicyCommand::Unpause { rate: 2, by: operator() })
     }
 
     fn end_bulks(&mut self) -> bool {
@@ -124,7 +124,7 @@ impl<S: TestStore> World<'_, S> {
             let known = self.engine().and_then(|engine| engine.store().bulk(bulk).ok().flatten());
             if known.is_some_and(|known| known.due().is_none() && !known.state.is_final()) {
                 is_any = true;
-                let ticket = self.ticket(Asked::Act("bulk: stop"));
+                let ticket = self.ticket(PendingRequest::Act("bulk: stop"));
                 self.ask(Request::Bulk { ticket, bulk, deed: BulkCommand::Cancel });
             }
         }
@@ -133,20 +133,22 @@ impl<S: TestStore> World<'_, S> {
 }
 
 /// What waits for a person in a run.
-fn find(run: &Run, answers: &Answers, found: &mut Vec<(Deed, RunId, UnitRef)>) {
+fn find(run: &Run, answers: &Answers, found: &mut Vec<(OperatorAct, RunId, UnitRef)>) {
     if run.paused == Some(PausedBy::Operator) {
-        found.push((Deed::Unpause, run.id, UnitRef::step(StepIndex(0))));
+        found.push((OperatorAct::Unpause, run.id, UnitRef::step(StepIndex(0))));
         return;
     }
     run.each_unit(|unit, state| {
         let is_patient = answers.get(&(run.id, unit)).is_none_or(|answers| *answers < PATIENCE);
         match &state.state {
-            UnitState::Held { .. } if is_patient => found.push((Deed::ChooseRetry, run.id, unit)),
-            UnitState::Held { .. } => found.push((Deed::ChooseNone, run.id, unit)),
-            UnitState::Error { resume: None, .. } if is_patient => found.push((Deed::Resume, run.id, unit)),
-            UnitState::Error { resume: None, .. } => found.push((Deed::Cancel, run.id, unit)),
+            UnitState::Held { .. } if is_patient => found.push((OperatorAct::ChooseRetry, run.id, unit)),
+            UnitState::Held { .. } => found.push((OperatorAct::ChooseNone, run.id, unit)),
+            UnitState::Error { resume: None, .. } if is_patient => {
+                found.push((OperatorAct::Resume, run.id, unit))
+            }
+            UnitState::Error { resume: None, .. } => found.push((OperatorAct::Cancel, run.id, unit)),
             UnitState::Waiting(Waiting::Signal { name, .. }) if !run.signals.contains_key(name) => {
-                found.push((Deed::Signal, run.id, unit));
+                found.push((OperatorAct::Signal, run.id, unit));
             }
             _ => {}
         }

@@ -7,8 +7,8 @@ use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::StoreError;
 
 use super::host::Host;
-use super::{Coming, Process, World};
-use crate::simulate::plan::{Crash, Fault, Trouble};
+use super::{Process, World, WorldEvent};
+use crate::simulate::plan::{Crash, Fault, StoreFault};
 use crate::simulate::promises::Broken;
 use crate::simulate::trace::BEGIN;
 
@@ -17,13 +17,13 @@ const UNNOTICED: Millis = Millis::seconds(1);
 const UNNOTICED_ASLEEP: Millis = Millis(10_500);
 
 /// What a store says when it has this trouble.
-pub(super) fn error(trouble: Trouble) -> StoreError {
+pub(super) fn error(trouble: StoreFault) -> StoreError {
     let why = "so the plan wants it".to_owned();
     match trouble {
-        Trouble::Full => StoreError::Full(why),
-        Trouble::Away => StoreError::Away(why),
-        Trouble::Conflict => StoreError::Conflict(why),
-        Trouble::Broken => StoreError::Broken(why),
+        StoreFault::Full => StoreError::Full(why),
+        StoreFault::Away => StoreError::Away(why),
+        StoreFault::Conflict => StoreError::Conflict(why),
+        StoreFault::Broken => StoreError::Broken(why),
     }
 }
 
@@ -55,14 +55,14 @@ impl<S: TestStore> World<'_, S> {
             Fault::Busy { nth, tries } => self.make_busy(nth, tries),
             Fault::Outage { why, span } => {
                 self.outage = Some(why);
-                self.agenda.put(self.now + span, Coming::OutageEnds);
+                self.agenda.put(self.now + span, WorldEvent::OutageEnds);
                 true
             }
             Fault::LongPause(span) => {
                 let is_new = self.is_up();
                 if is_new {
                     self.frozen = Some(self.now);
-                    self.agenda.put(self.now + span, Coming::Thaw);
+                    self.agenda.put(self.now + span, WorldEvent::Thaw);
                 }
                 is_new
             }
@@ -101,16 +101,16 @@ impl<S: TestStore> World<'_, S> {
 
     fn deafen(&mut self, place: usize, span: Millis) {
         self.workers[place].is_deaf = true;
-        let hears = super::workers::Event::Hears;
-        self.agenda.put(self.now + span, Coming::Worker(place, hears));
+        let hears = super::workers::WorkerEvent::Hears;
+        self.agenda.put(self.now + span, WorldEvent::Worker(place, hears));
     }
 
-    fn refuse(&mut self, trouble: Trouble) -> bool {
+    fn refuse(&mut self, trouble: StoreFault) -> bool {
         self.engine().is_some_and(|engine| engine.store().refuse_stage(error(trouble)))
     }
 
     /// The oldest stage that is on its way fails.
-    fn fail(&mut self, trouble: Trouble) -> Result<bool, Broken> {
+    fn fail(&mut self, trouble: StoreFault) -> Result<bool, Broken> {
         self.stage_something()?;
         Ok(self.engine().is_some_and(|engine| engine.store().fail_next(&error(trouble)) > 0))
     }
@@ -158,8 +158,8 @@ impl<S: TestStore> World<'_, S> {
         (self.frozen, self.blocked) = (None, None);
         self.tickets.clear();
         self.forget_local_attempts();
-        self.agenda.retain(|coming| !matches!(coming, Coming::Thaw | Coming::Open(_)));
-        self.agenda.put(self.now + down, Coming::Open(again));
+        self.agenda.retain(|coming| !matches!(coming, WorldEvent::Thaw | WorldEvent::Open(_)));
+        self.agenda.put(self.now + down, WorldEvent::Open(again));
     }
 
     /// A process opens the store.
@@ -220,7 +220,7 @@ impl<S: TestStore> World<'_, S> {
         let Some(since) = self.frozen.take() else { return };
         self.say(format_args!("the process goes on after a stop"));
         let (from, to) = (since.since(BEGIN), self.moment().uptime);
-        let Some(host) = self.up() else { return };
+        let Some(host) = self.running_host() else { return };
         let is_awaited = host.engine.has_live_workers();
         let unsaid: Vec<(Time, Option<AttemptId>)> =
             host.unsaid.iter().map(|(at, word)| (*at, word.ended_attempt())).collect();
@@ -247,7 +247,7 @@ impl<S: TestStore> World<'_, S> {
         self.disk_is_planned = true;
         let mut chance = self.chance(8);
         let delay = if chance.percent(60) { 0 } else { chance.between(1, 40) };
-        self.agenda.put(self.slow_until.max(self.now + Millis(delay)), Coming::Disk);
+        self.agenda.put(self.slow_until.max(self.now + Millis(delay)), WorldEvent::Disk);
     }
 
     /// The engine waits for its disk, or does not. While that is quick, it is stepped for whatever comes all the same.

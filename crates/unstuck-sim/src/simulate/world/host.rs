@@ -66,7 +66,7 @@ impl<S: Store> Drive for Host<S> {
     }
 
     fn collect_ended(&mut self) {
-        self.speak_up();
+        self.deliver_local_reports();
     }
 
     fn take_messages(&mut self, most: usize) -> bool {
@@ -86,7 +86,7 @@ impl<S: Store> Host<S> {
     }
 
     /// Workers beside the engine say what they had to say.
-    pub(super) fn speak_up(&mut self) {
+    pub(super) fn deliver_local_reports(&mut self) {
         for (_, word) in self.unsaid.drain(..) {
             self.passed_on.push(word.clone());
             self.mailbox.push_back(Request::Executor(word));
@@ -103,7 +103,7 @@ impl<S: Store> Host<S> {
     }
 
     /// Goes to sleep, if there is nothing else to do.
-    pub(super) fn rests(&mut self, now: Time) -> Rest {
+    pub(super) fn go_to_sleep(&mut self, now: Time) -> Rest {
         let rest = if self.mailbox.is_empty() { self.next_rest() } else { Rest::Again };
         self.wakes_at = match rest {
             Rest::Sleep(patience) => patience.map(|patience| now + patience),
@@ -113,8 +113,8 @@ impl<S: Store> Host<S> {
     }
 
     /// Goes to sleep again, if it was woken for nothing.
-    pub(super) fn dozes_off(&mut self, wake: Wake, now: Time) -> bool {
+    pub(super) fn go_back_to_sleep(&mut self, wake: Wake, now: Time) -> bool {
         let is_nothing = wake.correction.is_none() && wake.down_since.is_none() && self.mailbox.is_empty();
-        is_nothing && matches!(self.rests(now), Rest::Sleep(patience) if patience != Some(Millis::ZERO))
+        is_nothing && matches!(self.go_to_sleep(now), Rest::Sleep(patience) if patience != Some(Millis::ZERO))
     }
 }

@@ -21,70 +21,70 @@ use unstuck_engine::request::{Request, StartRun};
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{OpenErrorFilter, RunFilter};
 
-use super::{Asked, World};
-use crate::simulate::conduct::{input, too_large};
+use super::{PendingRequest, World};
 use crate::simulate::plan::flows::SIGNALS;
 use crate::simulate::plan::policies::NAMES as POLICY_NAMES;
-use crate::simulate::plan::{Act, Deed, Nonsense, StartPlan};
+use crate::simulate::plan::{Nonsense, OperatorAct, PlannedAct, StartPlan};
 use crate::simulate::promises::Broken;
 use crate::simulate::promises::bulks::actor_of;
+use crate::simulate::worker_behaviour::{input, too_large};
 
 /// A run, and the step of it where one is meant.
-type Place = (RunId, Option<UnitRef>);
+type TargetRef = (RunId, Option<UnitRef>);
 
 /// Who does what is done by hand.
-pub(super) fn somebody() -> Actor {
+pub(super) fn operator() -> Actor {
     Actor::User("ada".into())
 }
 
 impl<S: TestStore> World<'_, S> {
     /// Something of the plan is done.
-    pub(super) fn act(&mut self, act: &Act) -> Result<(), Broken> {
+    pub(super) fn perform_act(&mut self, act: &PlannedAct) -> Result<(), Broken> {
         let words = act.words();
         self.say(format_args!("{act}"));
-        let by = somebody();
+        let by = operator();
         match act {
-            Act::Fault(fault) => return self.fault(*fault),
-            Act::Start(start) => self.start(start),
-            Act::Operate(deed, nth) => self.operate(*deed, *nth),
-            Act::LoadPolicies(drafts, replace) => {
+            PlannedAct::Fault(fault) => return self.fault(*fault),
+            PlannedAct::Start(start) => self.start(start),
+            PlannedAct::Operate(deed, nth) => self.operate(*deed, *nth),
+            PlannedAct::LoadPolicies(drafts, replace) => {
                 let drafts = drafts.clone();
                 self.order_counted(words, PolicyCommand::Load { drafts, replace: *replace, by });
             }
-            Act::EnablePolicy(name) => {
+            PlannedAct::EnablePolicy(name) => {
                 self.order_counted(words, PolicyCommand::Enable { names: vec![(*name).into()], by });
             }
-            Act::DisablePolicy(name) => {
+            PlannedAct::DisablePolicy(name) => {
                 self.order_counted(words, PolicyCommand::Disable { names: vec![(*name).into()], by });
             }
-            Act::DeletePolicy(name) => {
+            PlannedAct::DeletePolicy(name) => {
                 self.order_counted(words, PolicyCommand::Delete { names: vec![(*name).into()], by });
             }
-            Act::PausePolicies => {
+            PlannedAct::PausePolicies => {
                 self.order_counted(words, PolicyCommand::Pause { reason: "it is night".into(), by });
             }
-            Act::UnpausePolicies(rate) => {
+            PlannedAct::UnpausePolicies(rate) => {
                 self.order_counted(words, PolicyCommand::Unpause { rate: *rate, by });
             }
-            Act::Bulk(deed, canary) => {
+            PlannedAct::Bulk(deed, canary) => {
                 if self.bulk(*deed, *canary).is_some() {
                     self.acts.count(words);
                 }
             }
-            Act::ChangeBulk(deed, nth) => self.change_bulk(*deed, *nth, words),
-            Act::NewVersion(flow) => {
+            PlannedAct::ChangeBulk(deed, nth) => self.change_bulk(*deed, *nth, words),
+            PlannedAct::NewVersion(flow) => {
                 if self.engine().is_some() {
                     self.put_flow(flow);
                     self.acts.count(words);
                 }
             }
-            Act::Nonsense(nonsense, nth) => self.nonsense(*nonsense, *nth),
+            PlannedAct::Nonsense(nonsense, nth) => self.nonsense(*nonsense, *nth),
         }
         Ok(())
     }
 
     fn start(&mut self, start: &StartPlan) {
-        let ticket = self.ticket(Asked::Act("start"));
+        let ticket = self.ticket(PendingRequest::Act("start"));
         // Whoever gives an instant has the right time.
         let deadline = start.deadline.map(|span| self.now + span);
         let on_duplicate =
@@ -97,7 +97,7 @@ impl<S: TestStore> World<'_, S> {
             deadline,
             on_duplicate,
             home: None,
-            by: somebody(),
+            by: operator(),
         };
         self.ask(Request::Start { ticket, start });
     }
@@ -109,7 +109,7 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// Does something to the `nth` of what it fits, or to anything at all where it fits nothing.
-    fn operate(&mut self, deed: Deed, nth: u64) {
+    fn operate(&mut self, deed: OperatorAct, nth: u64) {
         let runs = self.known_runs();
         let mut fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
         if fitting.is_empty() {
@@ -119,50 +119,50 @@ impl<S: TestStore> World<'_, S> {
         let Some((run, unit)) = nth_of(&fitting, nth) else { return };
         self.do_to(deed, run, unit, nth);
         // Another one right behind it, so that signals wait in line.
-        if deed == Deed::Signal && nth % 4 < 2 {
+        if deed == OperatorAct::Signal && nth % 4 < 2 {
             self.do_to(deed, run, unit, nth + 1);
         }
     }
 
     /// Does something to a run or a step of it.
-    pub(super) fn do_to(&mut self, deed: Deed, run: RunId, unit: UnitRef, nth: u64) {
-        let by = somebody();
+    pub(super) fn do_to(&mut self, deed: OperatorAct, run: RunId, unit: UnitRef, nth: u64) {
+        let by = operator();
         let reason: Option<Arc<str>> = nth.is_multiple_of(2).then(|| "it is time".into());
         let whole = nth.is_multiple_of(3);
         let command = match deed {
-            Deed::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by, bulk: None },
-            Deed::ChooseNone => Command::Choose { unit, choice: Choice::None, by, bulk: None },
-            Deed::Resume => {
+            OperatorAct::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by, bulk: None },
+            OperatorAct::ChooseNone => Command::Choose { unit, choice: Choice::None, by, bulk: None },
+            OperatorAct::Resume => {
                 Command::Resume { unit: (!whole).then_some(unit), by, reason, changes: Box::default() }
             }
-            Deed::ResumeChanged => {
+            OperatorAct::ResumeChanged => {
                 let changes = match nth % 2 {
                     0 => Changes { input: Some(input(nth % 3)), ..Changes::default() },
                     _ => Changes { step_input: Some(input(nth % 3)), ..Changes::default() },
                 };
                 Command::Resume { unit: Some(unit), by, reason, changes: Box::new(changes) }
             }
-            Deed::Acknowledge => Command::Acknowledge { unit: (!whole).then_some(unit), by, reason },
-            Deed::Complete => Command::Complete { unit, output: input(nth % 3), by, reason },
-            Deed::Skip => Command::Skip { unit, by, reason },
-            Deed::Apply => {
+            OperatorAct::Acknowledge => Command::Acknowledge { unit: (!whole).then_some(unit), by, reason },
+            OperatorAct::Complete => Command::Complete { unit, output: input(nth % 3), by, reason },
+            OperatorAct::Skip => Command::Skip { unit, by, reason },
+            OperatorAct::Apply => {
                 let only = (nth % 4 == 3).then(|| vec![POLICY_NAMES[usize::from(whole)].into()]);
                 Command::ApplyPolicies { unit, only, after: Millis(nth % 5_000), by }
             }
-            Deed::Pause => Command::Pause { by, reason },
-            Deed::Unpause => Command::Unpause { by },
-            Deed::Cancel => Command::Cancel { by, reason },
-            Deed::Signal => {
+            OperatorAct::Pause => Command::Pause { by, reason },
+            OperatorAct::Unpause => Command::Unpause { by },
+            OperatorAct::Cancel => Command::Cancel { by, reason },
+            OperatorAct::Signal => {
                 let name =
                     self.signal_wanted(run, unit).unwrap_or_else(|| SIGNALS[usize::from(whole)].into());
                 Command::Signal { name, payload: input(nth % 3), by }
             }
-            Deed::Continue => rerun(Rerun::Continue, nth, by),
-            Deed::RunAll => rerun(Rerun::All, nth, by),
-            Deed::RunStep => Command::rerun(Rerun::Steps(self.steps_of(run, nth)), by),
-            Deed::Forget => return self.forget(run),
+            OperatorAct::Continue => rerun(Rerun::Continue, nth, by),
+            OperatorAct::RunAll => rerun(Rerun::All, nth, by),
+            OperatorAct::RunStep => Command::rerun(Rerun::Steps(self.steps_of(run, nth)), by),
+            OperatorAct::Forget => return self.forget(run),
         };
-        let ticket = self.ticket(Asked::Act(deed.words()));
+        let ticket = self.ticket(PendingRequest::Act(deed.words()));
         self.say(format_args!("  {} {run} {}", deed.words(), unit.step.0));
         self.ask(Request::Command { ticket, run, command });
     }
@@ -189,7 +189,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// Forgets a run with all that belongs to it.
     fn forget(&mut self, root: RunId) {
-        let ticket = self.ticket(Asked::Act(Deed::Forget.words()));
+        let ticket = self.ticket(PendingRequest::Act(OperatorAct::Forget.words()));
         let Some(engine) = self.engine() else { return };
         let Ok(Some(first)) = engine.store().run(root) else { return };
         let mut runs = vec![(root, first.seq)];
@@ -205,11 +205,11 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// A bulk action for what it fits.
-    fn bulk(&mut self, deed: Deed, canary: Option<u32>) -> Option<()> {
+    fn bulk(&mut self, deed: OperatorAct, canary: Option<u32>) -> Option<()> {
         if !self.is_up() {
             return None;
         }
-        let now = self.up()?.timer().now();
+        let now = self.running_host()?.timer().now();
         let (action, found) = self.bulk_of(deed)?;
         let canary = canary.filter(|_| action.has_later_result());
         let engine = self.engine()?;
@@ -225,14 +225,14 @@ impl<S: TestStore> World<'_, S> {
         let (by, pace) = ((Actor::User(actor_of(id)), None), Pace { rate: 2, canary });
         let bulk = Bulk::new(id, action, by, "what the plan wants".into(), pace, total, now);
         engine.begin_bulk(bulk.clone()).ok()?;
-        self.promises.bulk_begun(&bulk, &targets);
+        self.promises.record_bulk(&bulk, &targets);
         self.bulks.push(id);
         self.say(format_args!("  {id} begins with {total}"));
         Some(())
     }
 
     /// What a bulk action does, and to what: to all of it, where that does no harm to the plan, else to the first few.
-    fn bulk_of(&mut self, deed: Deed) -> Option<(BulkAction, Vec<Place>)> {
+    fn bulk_of(&mut self, deed: OperatorAct) -> Option<(BulkAction, Vec<TargetRef>)> {
         let runs = self.known_runs();
         let fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
         let mut fitting_runs: Vec<RunId> = fitting.iter().map(|(run, _)| *run).collect();
@@ -242,33 +242,35 @@ impl<S: TestStore> World<'_, S> {
         let units = |most: usize| fitting.iter().take(most).map(|(run, unit)| (*run, Some(*unit))).collect();
         let (input, step_input) = (None, None);
         Some(match deed {
-            Deed::Acknowledge | Deed::Resume => {
+            OperatorAct::Acknowledge | OperatorAct::Resume => {
                 let engine = self.engine()?;
                 let errors = engine.store().open_errors(&OpenErrorFilter::default(), None, 100).ok()?;
                 let found = errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect();
                 let resume = BulkAction::Resume { input, step_input };
-                (if deed == Deed::Resume { resume } else { BulkAction::Acknowledge }, found)
+                (if deed == OperatorAct::Resume { resume } else { BulkAction::Acknowledge }, found)
             }
-            Deed::Cancel => (BulkAction::Cancel, whole(2)),
-            Deed::Continue => (BulkAction::Rerun { again: BulkRerun::Continue, input, step_input }, whole(9)),
-            Deed::RunAll => (BulkAction::Rerun { again: BulkRerun::All, input, step_input }, whole(3)),
-            Deed::ChooseRetry => (BulkAction::Choose { choice: Choice::Retry, step: None }, units(9)),
-            Deed::ChooseNone => (BulkAction::Choose { choice: Choice::None, step: None }, units(2)),
-            Deed::Signal => {
+            OperatorAct::Cancel => (BulkAction::Cancel, whole(2)),
+            OperatorAct::Continue => {
+                (BulkAction::Rerun { again: BulkRerun::Continue, input, step_input }, whole(9))
+            }
+            OperatorAct::RunAll => (BulkAction::Rerun { again: BulkRerun::All, input, step_input }, whole(3)),
+            OperatorAct::ChooseRetry => (BulkAction::Choose { choice: Choice::Retry, step: None }, units(9)),
+            OperatorAct::ChooseNone => (BulkAction::Choose { choice: Choice::None, step: None }, units(2)),
+            OperatorAct::Signal => {
                 let (run, unit) = *fitting.first()?;
                 let name = self.signal_wanted(run, unit).unwrap_or_else(|| SIGNALS[0].into());
                 (BulkAction::Signal { name, payload: self::input(1) }, whole(3))
             }
-            Deed::Skip | Deed::Complete => {
+            OperatorAct::Skip | OperatorAct::Complete => {
                 let (run, unit) = *fitting.first()?;
                 let step = self.step_name(run, unit)?;
                 let action = match deed {
-                    Deed::Skip => BulkAction::Skip { step },
+                    OperatorAct::Skip => BulkAction::Skip { step },
                     _ => BulkAction::Complete { step, output: self::input(1) },
                 };
                 (action, units(3))
             }
-            Deed::Forget => (BulkAction::Forget, whole(3)),
+            OperatorAct::Forget => (BulkAction::Forget, whole(3)),
             _ => return None,
         })
     }
@@ -280,26 +282,26 @@ impl<S: TestStore> World<'_, S> {
         Some(unit_name(&flow, UnitRef::step(unit.step)).into())
     }
 
-    fn change_bulk(&mut self, deed: Deed, nth: u64, words: &'static str) {
+    fn change_bulk(&mut self, deed: OperatorAct, nth: u64, words: &'static str) {
         let last = self.bulks.last().copied().filter(|_| nth == u64::MAX);
         let Some(bulk) = last.or_else(|| nth_of(&self.bulks, nth)) else { return };
         let deed = match deed {
-            Deed::Pause => BulkCommand::Pause,
-            Deed::Unpause => BulkCommand::Unpause,
+            OperatorAct::Pause => BulkCommand::Pause,
+            OperatorAct::Unpause => BulkCommand::Unpause,
             _ => BulkCommand::Cancel,
         };
-        let ticket = self.ticket(Asked::Act(words));
+        let ticket = self.ticket(PendingRequest::Act(words));
         self.ask(Request::Bulk { ticket, bulk, deed });
     }
 
     /// Asks what must be refused. It is counted when it is asked, for it is never done.
     fn nonsense(&mut self, nonsense: Nonsense, nth: u64) {
-        let by = somebody();
+        let by = operator();
         if self.engine().is_none() {
             return;
         }
         let known = nth_of(&self.runs, nth);
-        let ticket = self.ticket(Asked::Act("something that makes no sense"));
+        let ticket = self.ticket(PendingRequest::Act("something that makes no sense"));
         let request = match nonsense {
             Nonsense::UnknownRun => {
                 Request::Command { ticket, run: RunId(nth), command: Command::Pause { by, reason: None } }
@@ -364,7 +366,7 @@ impl<S: TestStore> World<'_, S> {
 }
 
 /// What of a run a deed fits.
-fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
+fn fits(deed: OperatorAct, run: &Run) -> Vec<(RunId, UnitRef)> {
     let whole = UnitRef::step(StepIndex(0));
     let itself = |fits: bool| if fits { vec![(run.id, whole)] } else { Vec::new() };
     let units = |fits: fn(&UnitState) -> bool| {
@@ -379,12 +381,16 @@ fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
         found
     };
     match deed {
-        Deed::ChooseRetry | Deed::ChooseNone => units(|state| matches!(state, UnitState::Held { .. })),
-        Deed::Resume | Deed::ResumeChanged => units(|state| {
+        OperatorAct::ChooseRetry | OperatorAct::ChooseNone => {
+            units(|state| matches!(state, UnitState::Held { .. }))
+        }
+        OperatorAct::Resume | OperatorAct::ResumeChanged => units(|state| {
             matches!(state, UnitState::Error { .. } | UnitState::Waiting(Waiting::Again { .. }))
         }),
-        Deed::Acknowledge | Deed::Apply => units(|state| matches!(state, UnitState::Error { .. })),
-        Deed::Complete | Deed::Skip => units(|state| {
+        OperatorAct::Acknowledge | OperatorAct::Apply => {
+            units(|state| matches!(state, UnitState::Error { .. }))
+        }
+        OperatorAct::Complete | OperatorAct::Skip => units(|state| {
             matches!(
                 state,
                 UnitState::Error { .. }
@@ -393,14 +399,14 @@ fn fits(deed: Deed, run: &Run) -> Vec<(RunId, UnitRef)> {
                     | UnitState::Ready(_)
             )
         }),
-        Deed::Pause | Deed::Cancel => itself(!run.is_final()),
-        Deed::Unpause => itself(run.paused.is_some()),
-        Deed::Signal => {
+        OperatorAct::Pause | OperatorAct::Cancel => itself(!run.is_final()),
+        OperatorAct::Unpause => itself(run.paused.is_some()),
+        OperatorAct::Signal => {
             let waits = units(|state| matches!(state, UnitState::Waiting(Waiting::Signal { .. })));
             if waits.is_empty() { itself(!run.is_final()) } else { waits }
         }
-        Deed::Continue | Deed::RunAll | Deed::RunStep => itself(run.is_final()),
-        Deed::Forget => itself(run.is_final() && run.origin == Origin::Root),
+        OperatorAct::Continue | OperatorAct::RunAll | OperatorAct::RunStep => itself(run.is_final()),
+        OperatorAct::Forget => itself(run.is_final() && run.origin == Origin::Root),
     }
 }
 

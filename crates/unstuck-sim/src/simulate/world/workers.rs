@@ -14,9 +14,9 @@ use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Request};
 use unstuck_store::conformance::TestStore;
 
-use super::{Asked, Coming, Process, World};
-use crate::simulate::conduct::{Conduct, Ending, Post};
+use super::{PendingRequest, Process, World, WorldEvent};
 use crate::simulate::plan::PlannedWorker;
+use crate::simulate::worker_behaviour::{Delivery, Ending, WorkerBehaviour};
 
 /// As often as this a worker gives signs of life, at first.
 const BEAT: Millis = Millis::seconds(4);
@@ -31,7 +31,7 @@ const LAST: u64 = 1;
 /// A worker, as it is now.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct WorkerLife {
+pub(super) struct SimulatedWorker {
     pub(super) name: Arc<str>,
     pub(super) is_local: bool,
     queues: Arc<[Arc<str>]>,
@@ -42,16 +42,16 @@ pub(super) struct WorkerLife {
     /// It takes nothing more, for it is about to stop.
     is_leaving: bool,
     pub(super) is_deaf: bool,
-    has: BTreeMap<AttemptId, Held>,
+    has: BTreeMap<AttemptId, HeldAttempt>,
     /// What earlier incarnations had when they died, while nobody has said so.
     lost: Vec<(u64, AttemptId)>,
 }
 
 /// An attempt that a worker has.
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldAttempt {
     load: u32,
-    conduct: Conduct,
+    conduct: WorkerBehaviour,
     has_begun: bool,
     is_told: bool,
     beats: u32,
@@ -59,7 +59,7 @@ struct Held {
 
 /// What a worker elsewhere has to say, again and again until it is answered.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct WorkerMessage {
     worker: usize,
     incarnation: u64,
     attempt: AttemptId,
@@ -74,7 +74,7 @@ pub(super) struct Letter {
 
 /// What happens at a worker.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum WorkerEvent {
     /// It sends a letter.
     Sends(usize),
     /// A letter arrives that was sent long ago.
@@ -93,9 +93,9 @@ pub(super) enum Event {
     Hears,
 }
 
-impl WorkerLife {
-    pub(super) fn new(plan: &PlannedWorker) -> WorkerLife {
-        WorkerLife {
+impl SimulatedWorker {
+    pub(super) fn new(plan: &PlannedWorker) -> SimulatedWorker {
+        SimulatedWorker {
             name: plan.name.clone(),
             is_local: plan.local,
             queues: plan.queues.clone().into(),
@@ -116,16 +116,16 @@ impl WorkerLife {
 
 impl<S: TestStore> World<'_, S> {
     /// Something happens at a worker.
-    pub(super) fn worker(&mut self, worker: usize, event: Event) {
+    pub(super) fn worker(&mut self, worker: usize, event: WorkerEvent) {
         match event {
-            Event::Sends(letter) => self.send(letter),
-            Event::Arrives(letter) => self.deliver(letter, false),
-            Event::Beats(incarnation, attempt) => self.beat(worker, incarnation, attempt),
-            Event::Ends(incarnation, attempt) => self.work_ends(worker, incarnation, attempt),
-            Event::Learns(incarnation, attempt) => self.learns(worker, incarnation, attempt),
-            Event::Noticed(incarnation) => self.notice(worker, incarnation),
-            Event::Back => self.back(worker),
-            Event::Hears => self.hears(worker),
+            WorkerEvent::Sends(letter) => self.send(letter),
+            WorkerEvent::Arrives(letter) => self.deliver(letter, false),
+            WorkerEvent::Beats(incarnation, attempt) => self.beat(worker, incarnation, attempt),
+            WorkerEvent::Ends(incarnation, attempt) => self.work_ends(worker, incarnation, attempt),
+            WorkerEvent::Learns(incarnation, attempt) => self.learns(worker, incarnation, attempt),
+            WorkerEvent::Noticed(incarnation) => self.notice(worker, incarnation),
+            WorkerEvent::Back => self.back(worker),
+            WorkerEvent::Hears => self.hears(worker),
         }
     }
 
@@ -151,7 +151,7 @@ impl<S: TestStore> World<'_, S> {
         let who = worker.worker();
         let (queues, max_load) = (worker.queues.clone(), worker.max_load);
         engine.register(Offer { worker: who.clone(), queues, free: max_load, max_load }, true);
-        self.promises.hired(&who, max_load);
+        self.promises.add_worker(&who, max_load);
         let mut void = Vec::new();
         for (attempt, held) in &worker.has {
             let run = engine.store().run(attempt.run).ok().flatten();
@@ -181,14 +181,15 @@ impl<S: TestStore> World<'_, S> {
             attempt.attempt
         ));
         let Some(place) = self.workers.iter().position(|worker| worker.name == to.name) else { return };
-        let conduct = if self.is_rough { Conduct::of(self.plan.seed, job) } else { Conduct::good() };
+        let conduct =
+            if self.is_rough { WorkerBehaviour::of(self.plan.seed, job) } else { WorkerBehaviour::good() };
         let worker = &mut self.workers[place];
         if !worker.is_up || worker.incarnation != to.incarnation {
             worker.lost.push((to.incarnation, attempt));
             return;
         }
         let is_deaf = worker.is_deaf;
-        let held = Held { load: job.step().load, conduct, has_begun: false, is_told: false, beats: 0 };
+        let held = HeldAttempt { load: job.step().load, conduct, has_begun: false, is_told: false, beats: 0 };
         worker.has.insert(attempt, held);
         if is_deaf {
             self.say(format_args!("    {} does not hear it", to.name));
@@ -210,17 +211,19 @@ impl<S: TestStore> World<'_, S> {
         let begun = self.now + begins;
         if !is_local {
             let letter = self.write(place, attempt, START, Report::Start);
-            self.agenda.put(begun, Coming::Worker(place, Event::Sends(letter)));
+            self.agenda.put(begun, WorldEvent::Worker(place, WorkerEvent::Sends(letter)));
         }
         if conduct.beats {
-            self.agenda.put(begun + BEAT, Coming::Worker(place, Event::Beats(incarnation, attempt)));
+            self.agenda
+                .put(begun + BEAT, WorldEvent::Worker(place, WorkerEvent::Beats(incarnation, attempt)));
         }
-        self.agenda.put(begun + conduct.works, Coming::Worker(place, Event::Ends(incarnation, attempt)));
+        self.agenda
+            .put(begun + conduct.works, WorldEvent::Worker(place, WorkerEvent::Ends(incarnation, attempt)));
     }
 
     fn write(&mut self, worker: usize, attempt: AttemptId, number: u64, says: Report) -> usize {
         let incarnation = self.workers[worker].incarnation;
-        self.letters.push(Letter {
+        self.letters.push(WorkerMessage {
             worker,
             incarnation,
             attempt,
@@ -244,7 +247,7 @@ impl<S: TestStore> World<'_, S> {
             self.faults.count("worker dies of its work");
             return self.kill(place, Some(Millis::seconds(1)), Millis::seconds(5), false);
         }
-        let last = conduct.last_word(self.plan.seed, attempt);
+        let last = conduct.last_report(self.plan.seed, attempt);
         if self.workers[place].is_local {
             if is_told {
                 return;
@@ -274,45 +277,45 @@ impl<S: TestStore> World<'_, S> {
             return;
         }
         letter.tries += 1;
-        let Letter { attempt, worker, tries, number: kind, .. } = *letter;
+        let WorkerMessage { attempt, worker, tries, number: kind, .. } = *letter;
         let is_rough = self.is_rough;
         let mut chance = self.chance(11);
         let again = if is_rough { Millis(chance.between(2_000, 9_000)) } else { Millis::seconds(2) };
-        self.agenda.put(self.now + again, Coming::Worker(worker, Event::Sends(number)));
+        self.agenda.put(self.now + again, WorldEvent::Worker(worker, WorkerEvent::Sends(number)));
         if !matches!(self.process, Process::Up(_)) {
             return;
         }
-        let post = if is_rough { Post::of(self.plan.seed, attempt, kind, tries) } else { Post::Good };
+        let post = if is_rough { Delivery::of(self.plan.seed, attempt, kind, tries) } else { Delivery::Good };
         let later = self.now + Millis(chance.between(3_000, 90_000));
         match post {
-            Post::Good => self.deliver(number, true),
-            Post::Lost => self.faults.count("answer lost"),
-            Post::ReplyLost => {
+            Delivery::Good => self.deliver(number, true),
+            Delivery::Lost => self.faults.count("answer lost"),
+            Delivery::ReplyLost => {
                 self.faults.count("reply lost");
                 self.deliver(number, false);
             }
-            Post::Late => {
+            Delivery::Late => {
                 self.faults.count("answer late");
-                self.agenda.put(later, Coming::Worker(worker, Event::Arrives(number)));
+                self.agenda.put(later, WorldEvent::Worker(worker, WorkerEvent::Arrives(number)));
             }
-            Post::Twice => {
+            Delivery::Twice => {
                 self.faults.count("answer repeated");
                 self.deliver(number, true);
                 self.deliver(number, true);
             }
-            Post::Again => {
+            Delivery::Again => {
                 self.faults.count("answer repeated later");
                 self.deliver(number, true);
-                self.agenda.put(later, Coming::Worker(worker, Event::Arrives(number)));
+                self.agenda.put(later, WorldEvent::Worker(worker, WorkerEvent::Arrives(number)));
             }
         }
     }
 
     /// A letter arrives at the engine; whether the reply arrives too.
     fn deliver(&mut self, number: usize, reply_arrives: bool) {
-        let Letter { attempt, number: kind, .. } = self.letters[number];
+        let WorkerMessage { attempt, number: kind, .. } = self.letters[number];
         let says = self.letters[number].says.clone();
-        let of_attempt = |letter: &Letter| letter.attempt == attempt && letter.number == START;
+        let of_attempt = |letter: &WorkerMessage| letter.attempt == attempt && letter.number == START;
         if kind == LAST && self.letters.iter().any(|letter| of_attempt(letter) && !letter.has_arrived) {
             self.faults.count("answers reordered");
         }
@@ -323,7 +326,7 @@ impl<S: TestStore> World<'_, S> {
             attempt.attempt,
             attempt.run
         ));
-        let ticket = self.ticket(Asked::Letter(number, reply_arrives));
+        let ticket = self.ticket(PendingRequest::Letter(number, reply_arrives));
         let command = Command::Report { attempt, report: says };
         self.ask(Request::Command { ticket, run: attempt.run, command });
     }
@@ -335,7 +338,7 @@ impl<S: TestStore> World<'_, S> {
         arrives: bool,
         result: &Result<Answer, EngineError>,
     ) {
-        let Letter { worker, incarnation, attempt, number: kind, is_done, .. } = self.letters[number];
+        let WorkerMessage { worker, incarnation, attempt, number: kind, is_done, .. } = self.letters[number];
         match result {
             Ok(answer) => {
                 self.say(format_args!("  answer {} of {} taken: {answer:?}", attempt.attempt, attempt.run));
@@ -383,7 +386,8 @@ impl<S: TestStore> World<'_, S> {
             self.faults.count("worker drags");
         }
         let every = if beats > MANY_BEATS { SLOW_BEAT } else { BEAT };
-        self.agenda.put(self.now + every, Coming::Worker(place, Event::Beats(incarnation, attempt)));
+        self.agenda
+            .put(self.now + every, WorldEvent::Worker(place, WorkerEvent::Beats(incarnation, attempt)));
         let mut chance = self.chance(12);
         let progress = chance.percent(30).then(|| Json::parse(&beats.to_string()).unwrap_or_default());
         let says = Report::Heartbeat { progress };
@@ -392,7 +396,7 @@ impl<S: TestStore> World<'_, S> {
         } else if rough && chance.percent(10) {
             self.faults.count("sign of life lost");
         } else {
-            let ticket = self.ticket(Asked::Beat);
+            let ticket = self.ticket(PendingRequest::Beat);
             self.ask(Request::Command {
                 ticket,
                 run: attempt.run,
@@ -410,8 +414,8 @@ impl<S: TestStore> World<'_, S> {
         let Some(place) = self.workers.iter().position(|worker| worker.name == who.name) else { return };
         let longest = if self.is_rough { 4_000 } else { 1 };
         let delay = Millis(self.chance(13).between(0, longest));
-        let event = Event::Learns(who.incarnation, attempt);
-        self.agenda.put(self.now + delay, Coming::Worker(place, event));
+        let event = WorkerEvent::Learns(who.incarnation, attempt);
+        self.agenda.put(self.now + delay, WorldEvent::Worker(place, event));
     }
 
     fn learns(&mut self, place: usize, incarnation: u64, attempt: AttemptId) {
@@ -420,7 +424,7 @@ impl<S: TestStore> World<'_, S> {
         let (is_local, is_deaf) = (worker.is_local, worker.is_deaf);
         let Some(held) = self.held(place, incarnation, attempt) else { return };
         held.is_told = true;
-        let ends_by_itself = held.has_begun && held.conduct.last_word(0, attempt).is_some();
+        let ends_by_itself = held.has_begun && held.conduct.last_report(0, attempt).is_some();
         if is_local {
             self.workers[place].has.remove(&attempt);
             self.say_here(ExecutorReport::Freed(attempt));
@@ -447,28 +451,28 @@ impl<S: TestStore> World<'_, S> {
             self.go_on_cut_off(place, incarnation, &had);
         }
         if let Some(noticed) = noticed {
-            self.agenda.put(self.now + noticed, Coming::Worker(place, Event::Noticed(incarnation)));
+            self.agenda.put(self.now + noticed, WorldEvent::Worker(place, WorkerEvent::Noticed(incarnation)));
         }
-        self.agenda.put(self.now + back, Coming::Worker(place, Event::Back));
+        self.agenda.put(self.now + back, WorldEvent::Worker(place, WorkerEvent::Back));
     }
 
     /// Who is only cut off says what it has to say, late.
-    fn go_on_cut_off(&mut self, place: usize, incarnation: u64, had: &BTreeMap<AttemptId, Held>) {
+    fn go_on_cut_off(&mut self, place: usize, incarnation: u64, had: &BTreeMap<AttemptId, HeldAttempt>) {
         for letter in &mut self.letters {
             letter.goes_on |=
                 letter.worker == place && letter.incarnation == incarnation && letter.number == LAST;
         }
         for (attempt, held) in had.iter().filter(|(_, held)| held.has_begun) {
-            let is_written = |letter: &Letter| {
+            let is_written = |letter: &WorkerMessage| {
                 letter.attempt == *attempt && letter.incarnation == incarnation && letter.number == LAST
             };
-            if let Some(says) = held.conduct.last_word(self.plan.seed, *attempt)
+            if let Some(says) = held.conduct.last_report(self.plan.seed, *attempt)
                 && !self.letters.iter().any(is_written)
             {
                 let letter = self.write(place, *attempt, LAST, says);
                 self.letters[letter].goes_on = true;
                 let at = self.now + held.conduct.works;
-                self.agenda.put(at, Coming::Worker(place, Event::Sends(letter)));
+                self.agenda.put(at, WorldEvent::Worker(place, WorkerEvent::Sends(letter)));
             }
         }
     }
@@ -525,7 +529,7 @@ impl<S: TestStore> World<'_, S> {
             let letter = self.write(place, attempt, LAST, Report::Release);
             self.send(letter);
         }
-        self.agenda.put(self.now + back + Millis(1), Coming::Worker(place, Event::Back));
+        self.agenda.put(self.now + back + Millis(1), WorldEvent::Worker(place, WorkerEvent::Back));
     }
 
     fn hears(&mut self, place: usize) {
@@ -573,11 +577,11 @@ impl<S: TestStore> World<'_, S> {
 
     /// The places of the workers elsewhere that are there.
     pub(super) fn elsewhere(&self) -> Vec<usize> {
-        let is_there = |worker: &WorkerLife| !worker.is_local && worker.is_up && !worker.is_leaving;
+        let is_there = |worker: &SimulatedWorker| !worker.is_local && worker.is_up && !worker.is_leaving;
         (0..self.workers.len()).filter(|place| is_there(&self.workers[*place])).collect()
     }
 
-    fn held(&mut self, place: usize, incarnation: u64, attempt: AttemptId) -> Option<&mut Held> {
+    fn held(&mut self, place: usize, incarnation: u64, attempt: AttemptId) -> Option<&mut HeldAttempt> {
         let worker = &mut self.workers[place];
         if worker.incarnation != incarnation || !worker.is_up {
             return None;

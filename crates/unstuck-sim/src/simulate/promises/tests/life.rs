@@ -99,7 +99,7 @@ impl Life {
     }
 
     pub(super) fn ask(&mut self, request: Request) {
-        self.promises.asked(&request, self.now);
+        self.promises.record_request(&request, self.now);
         self.machine.engine.submit(request);
     }
 
@@ -115,7 +115,7 @@ impl Life {
     /// The watch hears that it is asked, and the engine does not.
     pub(super) fn command_unsent(&mut self, run: RunId, command: Command) -> Ticket {
         self.tickets += 1;
-        self.promises.asked(&Request::Command { ticket: self.tickets, run, command }, self.now);
+        self.promises.record_request(&Request::Command { ticket: self.tickets, run, command }, self.now);
         self.tickets
     }
 
@@ -138,7 +138,7 @@ impl Life {
             by: ada(),
         };
         let request = Request::Start { ticket: self.tickets, start };
-        self.promises.asked(&request, self.now);
+        self.promises.record_request(&request, self.now);
         request
     }
 
@@ -169,10 +169,10 @@ impl Life {
                 self.jobs.push(job.clone());
             }
             if let Some(output) = doctor(output) {
-                self.promises.heard(&output, self.now)?;
+                self.promises.check_output(&output, self.now)?;
             }
         }
-        self.promises.look(&mut self.machine.engine, self.now)
+        self.promises.check_after_step(&mut self.machine.engine, self.now)
     }
 
     /// Steps the engine; the watch hears of facts as `change` leaves them.
@@ -191,14 +191,14 @@ impl Life {
         let book = &self.promises.books[&run];
         let generation = book.run().map_or(1, |run| run.generation);
         let event = Event { seq: book.seq() + 1, generation, at: self.now, clock: None, by, facts };
-        self.promises.heard(&Output::Happened { run, event }, self.now)?;
+        self.promises.check_output(&Output::Happened { run, event }, self.now)?;
         self.step()
     }
 
     /// A policy for whatever says `boom`.
     pub(super) fn load_policy(&mut self, delay_s: i64) {
         self.load_policy_untold(delay_s);
-        self.promises.policies(self.machine.engine.policies());
+        self.promises.record_policies(self.machine.engine.policies());
     }
 
     /// The same, and the watch is not told.

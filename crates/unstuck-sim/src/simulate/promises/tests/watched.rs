@@ -54,7 +54,7 @@ fn scheduled(runs: usize) -> Result<Life, Broken> {
 /// The watch is told that the switch for all policies stands so.
 fn tell_switch(life: &mut Life, state: SwitchState) {
     let policies = life.machine.engine.policies().clone();
-    life.promises.policies(&policies.with_switch(PolicySwitch { version: 1, state }));
+    life.promises.record_policies(&policies.with_switch(PolicySwitch { version: 1, state }));
 }
 
 fn resumed_in_a_pause() -> Result<(), Broken> {
@@ -69,7 +69,7 @@ fn resumed_all_at_once() -> Result<(), Broken> {
     let mut life = scheduled(2)?;
     let pause = PolicyCommand::Pause { reason: "it is night".into(), by: ada() };
     life.machine.engine.change_policies(pause, life.now).expect("pauses");
-    life.promises.policies(life.machine.engine.policies());
+    life.promises.record_policies(life.machine.engine.policies());
     life.now = life.now + Millis::seconds(10);
     life.step()?;
     let unpause = PolicyCommand::Unpause { rate: 1_000, by: ada() };
@@ -142,7 +142,7 @@ fn not_a_target() -> Result<(), Broken> {
     let by = (Actor::User("crew".into()), None);
     let bulk = Bulk::new(id, action, by, "all".into(), Pace::default(), 1, life.now);
     engine.begin_bulk(bulk.clone()).expect("begins");
-    life.promises.bulk_begun(&bulk, &[]);
+    life.promises.record_bulk(&bulk, &[]);
     life.step()
 }
 
@@ -226,7 +226,7 @@ fn void_beat_taken() -> Result<(), Broken> {
     attempt.attempt = 7;
     let says = Report::Heartbeat { progress: None };
     let ticket = life.command_unsent(run, Command::Report { attempt, report: says });
-    life.promises.heard(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
+    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
     life.step()
 }
 
@@ -234,7 +234,7 @@ fn loss_ignored() -> Result<(), Broken> {
     let mut life = Life::remote();
     life.started("one");
     let attempt = life.job().attempt;
-    life.promises.asked(&Request::Lost { attempt, with_others: false }, life.now);
+    life.promises.record_request(&Request::Lost { attempt, with_others: false }, life.now);
     life.step()
 }
 

@@ -22,7 +22,7 @@ const MAX_FAILURES: usize = 10;
 
 /// What many seeds add up to.
 #[derive(Clone, Debug, Default)]
-pub struct Sum {
+pub struct SweepResult {
     /// How many were simulated.
     pub seeds: u64,
     /// The faults that fired, by kind.
@@ -35,7 +35,7 @@ pub struct Sum {
     pub failures: BTreeMap<u64, Failure>,
 }
 
-impl Sum {
+impl SweepResult {
     fn add(&mut self, report: Report) {
         self.seeds += 1;
         self.faults.add(&report.faults);
@@ -48,7 +48,7 @@ impl Sum {
         }
     }
 
-    fn merge(&mut self, other: Sum) {
+    fn merge(&mut self, other: SweepResult) {
         self.seeds += other.seeds;
         self.faults.add(&other.faults);
         self.acts.add(&other.acts);
@@ -60,21 +60,21 @@ impl Sum {
 }
 
 /// Simulates these seeds on stores in memory, over all cores; stops early when much goes wrong.
-pub fn sweep(seeds: Range<u64>) -> Sum {
+pub fn sweep(seeds: Range<u64>) -> SweepResult {
     quiet_panics();
     let next = AtomicU64::new(seeds.start);
-    let sum = Mutex::new(Sum::default());
+    let sum = Mutex::new(SweepResult::default());
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
                 loop {
                     let from = next.fetch_add(PORTION, Ordering::Relaxed);
-                    let is_enough = |sum: &Sum| sum.failures.len() >= MAX_FAILURES;
+                    let is_enough = |sum: &SweepResult| sum.failures.len() >= MAX_FAILURES;
                     if from >= seeds.end || is_enough(&sum.lock().unwrap_or_else(PoisonError::into_inner)) {
                         return;
                     }
-                    let mut portion = Sum::default();
+                    let mut portion = SweepResult::default();
                     for seed in from..seeds.end.min(from + PORTION) {
                         portion.add(run(seed, MemoryStore::deferred));
                     }

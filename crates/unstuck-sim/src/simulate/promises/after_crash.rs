@@ -9,18 +9,22 @@ use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{RunFilter, Store};
 
-use super::book::Book;
+use super::run_record::RunRecord;
 use super::timeline::clock_after;
-use super::{Broken, Promise, Promises, Trouble};
+use super::{Broken, CheckError, Promise, Promises};
 
 impl Promises {
     /// What was durable when the process died, and nobody was told of.
-    pub(super) fn find_unheard(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), Trouble> {
+    pub(super) fn find_unheard(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+    ) -> Result<(), CheckError> {
         let mut unheard: Vec<(Time, RunId, Event)> = Vec::new();
         let mut present = BTreeSet::new();
         for run in store.list(&RunFilter::default(), None, usize::MAX)? {
             present.insert(run.id);
-            let known = self.books.get(&run.id).map_or(0, Book::seq);
+            let known = self.books.get(&run.id).map_or(0, RunRecord::seq);
             let mut clock = self.books.get(&run.id).map_or(0, |book| book.clock);
             for event in store.history(run.id, known, usize::MAX)? {
                 clock = clock_after(clock, &event);

@@ -6,7 +6,7 @@ use unstuck_core::time::{Millis, Time};
 
 /// An error, as the contract speaks of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Erred<'a> {
+pub(super) struct EndedInError<'a> {
     pub(super) cause: &'a str,
     pub(super) root_flow: &'a str,
     pub(super) action: &'a str,
@@ -18,11 +18,11 @@ pub(super) struct Erred<'a> {
 
 /// The policies over time: an event may have been decided before a change and be heard of after it.
 #[derive(Debug, Default)]
-pub(super) struct InForce {
+pub(super) struct PolicyHistory {
     sets: Vec<(Time, Vec<Policy>)>,
 }
 
-impl InForce {
+impl PolicyHistory {
     /// From now on these.
     pub(super) fn change(&mut self, policies: &Policies, now: Time) {
         let now = self.sets.last().map_or(now, |(before, _)| now.max(*before));
@@ -56,7 +56,7 @@ impl InForce {
 }
 
 /// The first policy that takes it: in decreasing priority, then the older one; a spent one falls through.
-pub(super) fn first_match<'a>(policies: &'a [Policy], erred: &Erred<'_>) -> Option<&'a Policy> {
+pub(super) fn first_match<'a>(policies: &'a [Policy], erred: &EndedInError<'_>) -> Option<&'a Policy> {
     let mut best: Option<&Policy> = None;
     for policy in policies.iter().filter(|policy| takes(policy, erred)) {
         let is_before = best.is_none_or(|best| {
@@ -69,7 +69,7 @@ pub(super) fn first_match<'a>(policies: &'a [Policy], erred: &Erred<'_>) -> Opti
     best
 }
 
-fn takes(policy: &Policy, erred: &Erred<'_>) -> bool {
+fn takes(policy: &Policy, erred: &EndedInError<'_>) -> bool {
     let criteria = &policy.criteria;
     policy.enabled
         && (policy.include_fatal || !erred.fatal)

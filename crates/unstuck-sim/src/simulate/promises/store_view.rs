@@ -17,11 +17,11 @@ use unstuck_store::contract::{Store, StoreError};
 use unstuck_store::verify;
 use unstuck_store::verify::movers::{self, Neighbour, Neighbours, awaited};
 
-use super::book::Book;
+use super::run_record::RunRecord;
 use super::{Broken, Promise};
 
 /// A run as the store shows it.
-pub(super) struct Shown {
+pub(super) struct StoreView {
     pub(super) run: Run,
     /// What has happened and is not durable yet.
     pub(super) tail: Vec<Event>,
@@ -31,8 +31,8 @@ pub(super) struct Shown {
 pub(super) fn read(
     store: &mut dyn Store,
     id: RunId,
-    book: &Book,
-) -> Result<Result<Option<Shown>, Broken>, StoreError> {
+    book: &RunRecord,
+) -> Result<Result<Option<StoreView>, Broken>, StoreError> {
     let Some(run) = store.run(id)? else { return Ok(Ok(None)) };
     let tail = if run.seq > book.seq() { store.history(id, book.seq(), usize::MAX)? } else { Vec::new() };
     let last =
@@ -41,11 +41,11 @@ pub(super) fn read(
 }
 
 pub(super) fn compare(
-    book: &Book,
+    book: &RunRecord,
     run: Run,
     tail: Vec<Event>,
     last: Option<&Event>,
-) -> Result<Shown, Broken> {
+) -> Result<StoreView, Broken> {
     if last != book.events.last() {
         let what = format!("event {} was acknowledged, and is not in the history", book.seq());
         return Err(Broken::of(Promise::Kept, run.id, what));
@@ -64,7 +64,7 @@ pub(super) fn compare(
         again.as_ref() == Some(&run)
     };
     if is_same {
-        return Ok(Shown { run, tail });
+        return Ok(StoreView { run, tail });
     }
     let what =
         format!("its state is not what its history gives: it is {} at event {}", run.state().word(), run.seq);
@@ -74,8 +74,8 @@ pub(super) fn compare(
 /// Something moves it, or somebody is shown it.
 pub(super) fn check_moved(
     store: &mut dyn Store,
-    shown: &Shown,
-    book: &Book,
+    shown: &StoreView,
+    book: &RunRecord,
     flow: &Flow,
     notices: &Notices,
 ) -> Result<Result<(), Broken>, StoreError> {

@@ -6,7 +6,7 @@ use unstuck_core::time::Time;
 
 /// What is to come.
 #[derive(Clone, Debug)]
-pub struct Agenda<T> {
+pub struct EventQueue<T> {
     entries: BTreeMap<(Time, u64), T>,
     next: u64,
 }
@@ -15,13 +15,13 @@ pub struct Agenda<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry(Time, u64);
 
-impl<T> Default for Agenda<T> {
-    fn default() -> Agenda<T> {
-        Agenda { entries: BTreeMap::new(), next: 0 }
+impl<T> Default for EventQueue<T> {
+    fn default() -> EventQueue<T> {
+        EventQueue { entries: BTreeMap::new(), next: 0 }
     }
 }
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     /// At this time, this.
     pub fn put(&mut self, at: Time, what: T) -> Entry {
         self.next += 1;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_is_to_come_comes_in_order_of_time_and_then_as_it_was_put() {
-        let mut agenda = Agenda::default();
+        let mut agenda = EventQueue::default();
         for (at, what) in [(20, 'c'), (10, 'a'), (20, 'd'), (10, 'b'), (30, 'f')] {
             agenda.put(Time(at), what);
         }

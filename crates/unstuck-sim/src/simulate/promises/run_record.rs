@@ -18,7 +18,7 @@ use super::{Broken, Promise};
 
 /// What is known for good of one run.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct RunRecord {
     pub(super) events: Vec<Event>,
     pub(super) history: HistoryCheck,
     /// The units of this generation, counted again.
@@ -33,9 +33,9 @@ pub(super) struct Book {
     pub(super) deadline: Option<Due>,
 }
 
-impl Book {
-    pub(super) fn new(run: RunId) -> Book {
-        Book {
+impl RunRecord {
+    pub(super) fn new(run: RunId) -> RunRecord {
+        RunRecord {
             events: Vec::new(),
             history: HistoryCheck::new(run),
             units: BTreeMap::new(),

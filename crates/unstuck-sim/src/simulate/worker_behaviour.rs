@@ -18,7 +18,7 @@ use crate::simulate::plan::policies::CAUSES;
 
 /// What a worker does with one attempt.
 #[derive(Clone, Debug)]
-pub(crate) struct Conduct {
+pub(crate) struct WorkerBehaviour {
     /// How long it takes to begin.
     pub(crate) begins: Millis,
     /// How long it works.
@@ -52,9 +52,9 @@ pub(crate) enum Ending {
     Silent,
 }
 
-impl Conduct {
+impl WorkerBehaviour {
     /// What a worker does while faults happen.
-    pub(crate) fn of(seed: u64, job: &Job) -> Conduct {
+    pub(crate) fn of(seed: u64, job: &Job) -> WorkerBehaviour {
         let mut chance = chance(seed, job.attempt, 1);
         let works = match chance.between(0, 9) {
             0..=2 => 0,
@@ -78,7 +78,7 @@ impl Conduct {
                 (10, Ending::TooLarge),
             ]),
         };
-        Conduct {
+        WorkerBehaviour {
             begins: Millis(if chance.percent(70) {
                 chance.between(0, 50)
             } else {
@@ -92,13 +92,13 @@ impl Conduct {
     }
 
     /// What a worker does once faults have stopped.
-    pub(crate) fn good() -> Conduct {
+    pub(crate) fn good() -> WorkerBehaviour {
         let (begins, works) = (Millis(1), Millis(10));
-        Conduct { begins, works, ending: Ending::Pass, beats: true, is_stubborn: false }
+        WorkerBehaviour { begins, works, ending: Ending::Pass, beats: true, is_stubborn: false }
     }
 
     /// The last thing that it says, if it says anything.
-    pub(crate) fn last_word(&self, seed: u64, attempt: AttemptId) -> Option<Report> {
+    pub(crate) fn last_report(&self, seed: u64, attempt: AttemptId) -> Option<Report> {
         let mut chance = chance(seed, attempt, 2);
         let error = |chance: &mut Chance| {
             let reason = if chance.percent(25) { Reason::Data } else { Reason::Processing };
@@ -122,7 +122,7 @@ impl Conduct {
 
 /// What a network does to one letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Post {
+pub(crate) enum Delivery {
     /// It arrives, and so does the reply.
     Good,
     /// It is lost.
@@ -137,16 +137,16 @@ pub(crate) enum Post {
     Again,
 }
 
-impl Post {
+impl Delivery {
     /// What happens to the letter of this number about an attempt, at this try.
-    pub(crate) fn of(seed: u64, attempt: AttemptId, letter: u64, tries: u64) -> Post {
+    pub(crate) fn of(seed: u64, attempt: AttemptId, letter: u64, tries: u64) -> Delivery {
         chance(seed, attempt, 100 + letter * 1_000 + tries).weighed(&[
-            (70, Post::Good),
-            (8, Post::Lost),
-            (7, Post::ReplyLost),
-            (6, Post::Late),
-            (5, Post::Twice),
-            (4, Post::Again),
+            (70, Delivery::Good),
+            (8, Delivery::Lost),
+            (7, Delivery::ReplyLost),
+            (6, Delivery::Late),
+            (5, Delivery::Twice),
+            (4, Delivery::Again),
         ])
     }
 }

@@ -13,23 +13,23 @@ use super::leases::{stuck_by, worker_of};
 use super::{Broken, Promise};
 
 /// The name and the incarnation of a worker.
-type Who = (Arc<str>, u64);
+type WorkerKey = (Arc<str>, u64);
 
 /// What is in whose hands.
 #[derive(Debug, Default)]
-pub(super) struct Hands {
+pub(super) struct Assignments {
     /// Recorded as handed out, and not handed out yet.
     to_dispatch: BTreeMap<AttemptId, (Worker, u32, bool)>,
     /// Recorded as taken away, and its worker not told yet.
     to_interrupt: BTreeMap<AttemptId, Worker>,
     dispatched: BTreeSet<AttemptId>,
     /// How much each worker can have, as far as that was told.
-    max_load: BTreeMap<Who, u32>,
+    max_load: BTreeMap<WorkerKey, u32>,
     /// What each worker of this process has: the load, and whether it must be alone.
-    has: BTreeMap<Who, BTreeMap<AttemptId, (u32, bool)>>,
+    has: BTreeMap<WorkerKey, BTreeMap<AttemptId, (u32, bool)>>,
 }
 
-impl Hands {
+impl Assignments {
     /// A worker takes so much.
     pub(super) fn hired(&mut self, worker: &Worker, max_load: u32) {
         self.max_load.insert(who(worker), max_load);
@@ -163,7 +163,7 @@ impl Hands {
     }
 }
 
-fn who(worker: &Worker) -> Who {
+fn who(worker: &Worker) -> WorkerKey {
     (worker.name.clone(), worker.incarnation)
 }
 
