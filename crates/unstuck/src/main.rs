@@ -20,6 +20,7 @@ mod history;
 mod json_input;
 mod json_text;
 mod logs;
+mod man;
 mod moment;
 mod output;
 mod pause;
@@ -107,6 +108,7 @@ enum Command {
     Rehearse(Box<rehearse::Arguments>),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// What goes to stdout.
@@ -146,6 +148,7 @@ fn main() -> ExitCode {
         Command::Rehearse(rehearse) => rehearse.execute(format),
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),
+        Command::Man(man) => man.execute(),
     };
     match done {
         Ok(code) => code,
