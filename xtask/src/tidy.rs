@@ -5,6 +5,7 @@ mod core_purity;
 mod dependency_direction;
 mod file_length;
 mod function_length;
+mod links;
 mod machine_paths;
 mod named_items;
 mod opening_line;
@@ -60,6 +61,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     violations.extend(core_purity::check(&tree));
     violations.extend(core_lints::check(&tree));
     violations.extend(machine_paths::check(&tree));
+    violations.extend(links::check(&tree));
     violations.extend(file_length::check(&tree));
     violations.extend(named_items::check(root));
     violations.sort();

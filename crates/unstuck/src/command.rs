@@ -12,6 +12,7 @@ pub(crate) mod explain;
 pub(crate) mod forget;
 pub(crate) mod history;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod pause;
 pub(crate) mod policy;
 pub(crate) mod rehearse;

@@ -68,6 +68,7 @@ enum Command {
     Rehearse(Box<command::rehearse::Arguments>),
     Schema(command::schema::Arguments),
     Completions(command::completions::Arguments),
+    Man(command::man::Arguments),
 }
 
 /// What goes to stdout.
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Command::Rehearse(rehearse) => rehearse.execute(format),
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),
+        Command::Man(man) => man.execute(),
     };
     match done {
         Ok(code) => code,

@@ -1,6 +1,6 @@
-//! `unstuck check`, `unstuck schema` and `unstuck completions`.
+//! `unstuck check`, `unstuck schema`, `unstuck completions` and `unstuck man`.
 
-use crate::support::{Folder, unstuck, unstuck_reading};
+use crate::support::{Folder, REFUSED, unstuck, unstuck_reading};
 
 const GOOD: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: two, set: 2}\n  - {id: three, set: 3}\n";
 const WARNED: &str = "flow: a\nsteps:\n  - {id: one, run: [ls]}\n";
@@ -78,9 +78,46 @@ fn there_are_completions_for_every_shell() {
 }
 
 #[test]
+fn there_is_a_manual_page_for_every_command() {
+    let ran = unstuck(&["man"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let section = |name: &str| ran.stdout.lines().any(|line| line == format!(".SH {name}"));
+    for name in ["NAME", "SYNOPSIS", "OPTIONS", "SUBCOMMANDS", "VERSION"] {
+        assert!(section(name), "{name}: {}", ran.stdout);
+    }
+
+    let folder = Folder::new();
+    let pages = folder.path("share/man/man1");
+    let ran = unstuck(&["man", "--dir", &pages]);
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
+    for (page, words) in [
+        ("unstuck.1", "gets stuck work going again"),
+        ("unstuck-run.1", "\\-\\-continue"),
+        ("unstuck-policy-load.1", "\\-\\-replace"),
+        ("unstuck-man.1", "manual page"),
+    ] {
+        let text = std::fs::read_to_string(format!("{pages}/{page}")).expect(page);
+        assert!(text.starts_with(".ie") && text.contains(words), "{page}: {text}");
+    }
+}
+
+#[test]
+fn manual_pages_that_cannot_be_written_are_refused() {
+    let (_folder, file) = Folder::with("file", "");
+    let ran = unstuck(&["man", "--dir", &file]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""));
+    assert!(
+        ran.stderr.starts_with(&format!("error: the manual pages cannot be written into {file}: ")),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.ends_with("; give another folder with --dir\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn help_and_version_go_to_stdout() {
     let commands = "run runs show explain history choose resume pause unpause cancel signal rerun forget store \
-                    store:info store:check check schema completions";
+                    store:info store:check check schema completions man";
     for command in commands.split_whitespace() {
         let mut arguments: Vec<&str> = command.split(':').collect();
         arguments.push("--help");
