@@ -9,11 +9,11 @@ use crate::desk::asked::Reading;
 use crate::desk::status::Status;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::style::{shown_state, style_of_word};
+use crate::style::{shown_state, state_phrase, style_of_word};
 use crate::table::{Cell, Table};
 use crate::{Done, Format, paused, style, text, who};
 
-/// Show how the store is: what needs a person, who executes, what comes next, and how many runs there are.
+/// Show what needs a person, what is running, what comes next, and how many runs there are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -46,7 +46,7 @@ fn show(status: &Status, stdout: &mut Output, option: &str) {
     executes(status, stdout);
     paused::tell(status.policies_paused.as_ref(), stdout, option);
     if !status.next.is_empty() {
-        let executed = if status.executes.is_none() { ", once a process executes it" } else { "" };
+        let executed = if status.executes.is_none() { " (once a process executes the run)" } else { "" };
         title(stdout, &format!("\nWhat comes next{executed}"));
         let mut table = Table::new(&["", "", ""]);
         for next in &status.next {
@@ -61,7 +61,7 @@ fn show(status: &Status, stdout: &mut Output, option: &str) {
     stdout.field("open", 9, &counts(&open(status)));
     stdout.field("last 24h", 9, &counts(&status.ended));
     if status.more {
-        stdout.line("There are many open runs; only the newest were looked at for what needs a person.");
+        stdout.line("Only the newest open runs were checked for what needs a person; there are more.");
     }
 }
 
@@ -95,8 +95,8 @@ fn needs_person(status: &Status, stdout: &mut Output, option: &str) {
 fn executes(status: &Status, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
-            let run = driven.run.as_deref().unwrap_or("no run now");
-            stdout.line(&text::visible(&format!("Process {} executes {run}.", driven.process)));
+            let run = driven.run.as_deref().unwrap_or("no run");
+            stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
         }
         None => stdout.line("No process is executing runs of this store."),
     }
@@ -145,5 +145,9 @@ fn counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }
-    counts.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
+    counts
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state_phrase(state)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -33,6 +33,11 @@ pub(crate) fn shown_state(state: &str, is_idle: bool) -> &str {
     if is_idle && matches!(state, "running" | "queued" | "waiting") { "idle" } else { state }
 }
 
+/// The word for a state as it follows "is": a run is `held`, but `in error`.
+pub(crate) fn state_phrase(state: &str) -> &str {
+    if state == "error" { "in error" } else { state }
+}
+
 /// What the other end of a stream can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {

@@ -13,7 +13,7 @@ use unstuck_store::contract::Store;
 
 use super::{Desk, SilentOwner, Unanswered, aside, family, name};
 use crate::store::clock::Clock;
-use crate::who;
+use crate::{local_time, who};
 
 /// So many runs below a run are explained with it.
 const BELOW: usize = 5;
@@ -141,7 +141,7 @@ fn notes(desk: &Desk, run: &Run) -> Vec<String> {
 /// What lets a stopped process continue.
 fn wake(owner: SilentOwner) -> Option<Possible> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
-    let what = "lets the process continue that has the store open and is stopped".to_owned();
+    let what = "wake the suspended process that has the store open".to_owned();
     Some(Possible { command: format!("kill -CONT {process}"), what })
 }
 
@@ -176,19 +176,22 @@ impl Explained {
 
     /// For people: all that happened, and what can be done.
     pub(super) fn page(&self, option: &str, columns: usize) -> String {
-        let page = ready_to_type(self.explanation.clone(), option).page(columns).to_string();
+        let explanation = ready_to_type(self.explanation.clone(), option);
+        let page = explanation.page_in(columns, local_time::zone()).to_string();
         page + &self.below(option, columns)
     }
 
     /// For people who have seen what happened, of a run in which nothing happens any more.
     pub(crate) fn rest(&self, option: &str) -> String {
-        let page = without_happened(ready_to_type(self.explanation.clone(), option)).to_string();
+        let explanation = without_happened(ready_to_type(self.explanation.clone(), option));
+        let page = explanation.page_in(COLUMNS, local_time::zone()).to_string();
         page + &self.below(option, COLUMNS)
     }
 
     fn below(&self, option: &str, columns: usize) -> String {
         let told = |explanation: &Explanation| {
-            format!("\n{}", without_happened(ready_to_type(explanation.clone(), option)).page(columns))
+            let explanation = without_happened(ready_to_type(explanation.clone(), option));
+            format!("\n{}", explanation.page_in(columns, local_time::zone()))
         };
         let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
         self.below.iter().map(told).chain(more).collect::<Vec<_>>().concat()

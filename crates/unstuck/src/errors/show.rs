@@ -2,20 +2,18 @@
 
 use std::process::ExitCode;
 
-use jiff::Timestamp;
-
 use crate::desk::asked::Reading;
 use crate::desk::errors::{GroupLine, GroupPage, OpenLine};
 use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::table::{Cell, Table};
-use crate::{Done, Format, paused, style, text};
+use crate::{Done, Format, local_time, paused, style, text};
 
-/// Show one group of errors: how many there were, which are open now, and examples.
+/// Show one group of errors: how many, which are open now, and examples.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The group, or the beginning of its name.
+    /// The name of the group, or the start of it.
     group: String,
 
     #[command(flatten)]
@@ -50,8 +48,8 @@ fn show(page: &GroupPage, stdout: &mut Output, option: &str) {
     let fields = [
         ("cause", group.pattern.clone()),
         ("errors", format!("{} ({})", group.count, flows.join(", "))),
-        ("first", format!("{:.3}", group.first)),
-        ("last", format!("{:.3}", group.last)),
+        ("first", local_time::full_and_relative(group.first)),
+        ("last", local_time::full_and_relative(group.last)),
         ("now", now(group)),
     ];
     for (name, value) in fields {
@@ -71,8 +69,8 @@ fn show(page: &GroupPage, stdout: &mut Output, option: &str) {
         lines(&examples(group), stdout);
     }
     let advice = match group.hopeless() {
-        None => format!("A policy for it: unstuck policy suggest {}{option}", group.group),
-        Some(why) => format!("No policy is suggested: {why}."),
+        None => format!("To write a policy for it: unstuck policy suggest {}{option}", group.group),
+        Some(why) => format!("No policy would help: {why}."),
     };
     stdout.line(&format!("\n{}", text::visible(&advice)));
 }
@@ -87,7 +85,7 @@ fn now(group: &GroupLine) -> String {
         (open, runs) => parts.push(format!("{open} steps in error, of {runs} runs")),
     }
     for policy in &group.scheduled {
-        parts.push(format!("{} to be resumed by `{}`", policy.count, policy.policy));
+        parts.push(format!("{} scheduled by policy `{}`", policy.count, policy.policy));
     }
     if group.acknowledged > 0 {
         parts.push(format!("{} acknowledged", group.acknowledged));
@@ -96,18 +94,20 @@ fn now(group: &GroupLine) -> String {
 }
 
 fn open(now: &[OpenLine]) -> Table {
-    let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", "SINCE (UTC)", "NEXT", "CAUSE"]);
+    let shown = now.iter().flat_map(|open| [Some(open.since), open.resume_at]).flatten();
+    let times = local_time::Column::of(shown);
+    let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", &times.title("SINCE"), "NEXT", "CAUSE"]);
     for open in now {
         let next = match (&open.resume_at, &open.policy, open.acknowledged) {
             (_, _, true) => "acknowledged".to_owned(),
-            (Some(at), Some(policy), _) => format!("`{policy}` at {}", clock(at)),
+            (Some(at), Some(policy), _) => format!("`{policy}` at {}", times.cell(*at)),
             (_, _, false) => "-".to_owned(),
         };
         table.row(vec![
             Cell::new(&open.run),
             Cell::new(&open.step),
             Cell::new(open.attempts.to_string()),
-            Cell::new(clock(&open.since)),
+            Cell::new(times.cell(open.since)),
             Cell::new(next),
             Cell::new(&open.cause),
         ]);
@@ -116,10 +116,11 @@ fn open(now: &[OpenLine]) -> Table {
 }
 
 fn examples(group: &GroupLine) -> Table {
-    let mut table = Table::new(&["EXAMPLES (UTC)", "RUN", "STEP", "ATTEMPT", "CAUSE"]);
+    let times = local_time::Column::of(group.examples.iter().map(|example| example.at));
+    let mut table = Table::new(&[&times.title("EXAMPLES"), "RUN", "STEP", "ATTEMPT", "CAUSE"]);
     for example in &group.examples {
         table.row(vec![
-            Cell::new(clock(&example.at)),
+            Cell::new(times.cell(example.at)),
             Cell::new(&example.run),
             Cell::new(&example.step),
             Cell::new(example.attempt.to_string()),
@@ -133,8 +134,4 @@ fn lines(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }
-}
-
-fn clock(at: &Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

@@ -15,16 +15,16 @@ use crate::desk::trial::Trial;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::StoreArgument;
-use crate::{Done, Format, json_text, text};
+use crate::{Done, Format, json_text, local_time, text};
 
-/// Write a policy for a group of errors: a file to look at, change and load.
+/// Write a policy for a group of errors: a file to review, change and load.
 ///
-/// The file goes to stdout, what the policy would do to what is in error now to stderr. Nothing is changed. Where retrying
-/// cannot help (fatal errors, bad input, mistakes in a program such as a `TypeError`), none is suggested, and it says why.
+/// The file goes to stdout; what the policy would match now goes to stderr. Changes nothing. For errors that a retry
+/// cannot fix (fatal errors, bad input, program errors such as a `TypeError`) no policy is suggested.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The group of errors, as `unstuck errors` shows it, or the beginning of its name.
+    /// The group of errors as `unstuck errors` shows it, or the start of its name.
     group: String,
 
     #[command(flatten)]
@@ -51,7 +51,7 @@ impl Arguments {
         let names: Vec<&str> = known.iter().map(|line| line.policy.name.as_str()).collect();
         let draft = page.line.policy(&names).map_err(|why| {
             let group = &page.line.group;
-            Failure::new(format!("no policy is suggested for {group}: {why}"))
+            Failure::new(format!("no policy would help with {group}: {why}"))
         })?;
         let policy = document(&draft)?;
         let of = TrialOf { policies: Tried::Drafts(vec![draft]), past: None };
@@ -84,10 +84,10 @@ fn comment(group: &GroupLine) -> String {
     let text = [
         format!("{}: {}", group.group, group.pattern),
         format!(
-            "{} ({}), the last at {:.0}",
+            "{} ({}), the last at {}",
             count(group.count, "error", "errors"),
             flows.join(", "),
-            group.last
+            local_time::full(group.last)
         ),
     ];
     let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();
