@@ -10,7 +10,7 @@ use crate::{Done, Format, style};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The bulk action: its id, the beginning of its id, or @latest.
+    /// The bulk action: its id, the start of its id, or @latest.
     bulk: String,
 
     #[command(flatten)]
@@ -29,13 +29,19 @@ impl Arguments {
     pub(crate) fn execute(self, deed: Deed, format: Format) -> Done {
         let bulk = self.bulk;
         let (what, done, already) = match deed {
-            Deed::Pause => (BulkWhat::Pause { bulk }, "The bulk action is paused.", "It was paused already."),
-            Deed::Unpause => {
-                (BulkWhat::Unpause { bulk }, "The bulk action goes on.", "It was running already.")
+            Deed::Pause => {
+                (BulkWhat::Pause { bulk }, "Paused the bulk action.", "The bulk action was already paused.")
             }
-            Deed::Cancel => {
-                (BulkWhat::Cancel { bulk }, "The bulk action is cancelled.", "It was cancelled already.")
-            }
+            Deed::Unpause => (
+                BulkWhat::Unpause { bulk },
+                "The bulk action continues.",
+                "The bulk action was already running.",
+            ),
+            Deed::Cancel => (
+                BulkWhat::Cancel { bulk },
+                "Cancelled the bulk action.",
+                "The bulk action was already cancelled.",
+            ),
         };
         let place = self.store.place()?;
         let answer = place.change_bulk(what)?;

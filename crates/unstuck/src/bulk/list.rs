@@ -12,14 +12,14 @@ use crate::style::style_of_word;
 use crate::table::{Cell, Table};
 use crate::{Done, Format, who};
 
-/// List the bulk actions of the store, newest first.
+/// List bulk actions, newest first.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only those that are not over.
+    /// Only bulk actions in progress.
     #[arg(long)]
     open: bool,
 
-    /// So many at most.
+    /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
@@ -37,8 +37,8 @@ impl Arguments {
             Format::Text => {
                 let found: Vec<BulkPage> = answer.read()?;
                 if found.is_empty() {
-                    let open = if self.open { " that is not over" } else { "" };
-                    stdout.line(&format!("There is no bulk action{open}."));
+                    let open = if self.open { " in progress" } else { "" };
+                    stdout.line(&format!("No bulk actions{open}."));
                 } else {
                     show(&found, &mut stdout);
                 }
@@ -50,7 +50,7 @@ impl Arguments {
 }
 
 fn show(found: &[BulkPage], stdout: &mut Output) {
-    let mut table = Table::new(&["BULK ACTION", "DOES", "STATE", "BEGUN", "SELECTED", "RESULTS"]);
+    let mut table = Table::new(&["BULK ACTION", "COMMAND", "STATE", "STARTED", "SELECTION", "RESULTS"]);
     for bulk in found {
         let ago = who::now().since(Time(bulk.created_at.as_millisecond()));
         table.row(vec![

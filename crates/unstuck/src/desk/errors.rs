@@ -177,7 +177,7 @@ pub(super) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Unan
                 .map(|group| format!("  {}  {}: {}", group.group, group.action, group.pattern))
                 .collect();
             Err(Unanswered::Refused(format!(
-                "`{name}` is the beginning of several groups; give more of it:\n{}",
+                "several groups start with `{name}`; give more of the name:\n{}",
                 names.join("\n")
             )))
         }

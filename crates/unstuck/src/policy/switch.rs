@@ -11,7 +11,7 @@ use crate::{Done, Format};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The names or ids of policies.
+    /// Names or ids of policies.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 
