@@ -30,6 +30,7 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::socket::{self, Unheard};
 use crate::source::Source;
+use crate::style::state_phrase;
 use crate::{engine, paused, problems, who};
 
 /// Emulated steps take nothing but a timer.
@@ -106,7 +107,7 @@ pub(super) fn start(
     };
     let runtime = start_engine(store, home.clone(), processes, teller)?;
     let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
-    notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
+    notes.insert(0, format!("{run} is stored in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
     let desk = Desk { serves: home, run: Some(run), option: place.option.clone(), silent: None };
     Ok(Begun { runtime, desk, tree, notes })
@@ -118,7 +119,7 @@ fn policies_paused(store: &mut SqliteStore, place: &Place) -> Result<Vec<String>
     let Some(since) = switch.paused() else { return Ok(Vec::new()) };
     let words = paused::words(&unstuck_engine::document::policies_paused(since));
     Ok(vec![
-        format!("automatic resumes are paused, {words}"),
+        format!("automatic resumes are paused {words}"),
         format!("to unpause them: unstuck policy unpause{}", place.option),
     ])
 }
@@ -154,16 +155,16 @@ pub(super) fn go_on(
         Some(wanted) => named(&mut store, wanted)?,
         None => interrupted(&mut store)?.ok_or_else(|| {
             Failure::new(format!(
-                "there is no interrupted run in {}; `unstuck runs` lists all of them",
+                "there is no interrupted run in {}; `unstuck runs` lists all runs",
                 place.directory.display()
             ))
         })?,
     };
-    let mut notes = vec![format!("{} is kept in {}", run.id, place.directory.display())];
+    let mut notes = vec![format!("{} is stored in {}", run.id, place.directory.display())];
     if !run.is_final() {
         notes.push(match run.paused {
-            Some(_) => format!("it is paused, and goes on after: unstuck unpause {}{}", run.id, place.option),
-            None => "it goes on from where it stood".to_owned(),
+            Some(_) => format!("it is paused; to continue it: unstuck unpause {}{}", run.id, place.option),
+            None => "continuing from the last completed step".to_owned(),
         });
     }
     notes.extend(policies_paused(&mut store, place)?);
@@ -175,14 +176,14 @@ pub(super) fn go_on(
 }
 
 fn known_key(order: &Order<'_>, run: &Run) -> String {
-    let (key, state) = (order.key.unwrap_or_default(), run.state().word());
+    let (key, state) = (order.key.unwrap_or_default(), state_phrase(run.state().word()));
     if order.restarts(run) {
-        return format!("key `{key}` has this run already: it is {state}, and its next generation starts");
+        return format!("key `{key}` already has this run ({state}); starting its next generation");
     }
     if run.is_final() {
-        return format!("key `{key}` has this run already: it is {state}, and nothing is run again");
+        return format!("key `{key}` already has this run ({state}); nothing was started");
     }
-    format!("key `{key}` has this run already: it is {state}, and goes on")
+    format!("key `{key}` already has this run ({state}); continuing it")
 }
 
 /// The run of this name, or the one that it is a part of.
@@ -292,7 +293,7 @@ fn start_run(
     match handle.start(start) {
         Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
         Ok(Answer::Done | Answer::Already) => {
-            Err(Failure::new("the engine did not say which run it started"))
+            Err(Failure::new("the engine did not name the run it started; please report this"))
         }
         Err(error) => Err(error.into()),
     }

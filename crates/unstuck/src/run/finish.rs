@@ -14,7 +14,7 @@ use crate::desk::explain::{self, Explained};
 use crate::desk::{Desk, Unanswered, payload_of, show};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::style::style_of_word;
+use crate::style::{state_phrase, style_of_word};
 use crate::{exit, json_text, text};
 
 /// What a run has come to, read from the engine while it is still there.
@@ -53,7 +53,10 @@ impl Finished {
         let state = self.run.state().word();
         let took = self.run.updated_at.since(self.run.created_at);
         output.line("");
-        output.line(&format!("{} after {took}", output.look.paint(style_of_word(state).bold(), state)));
+        output.line(&format!(
+            "{} after {took}",
+            output.look.paint(style_of_word(state).bold(), state_phrase(state))
+        ));
         if let Some(json) = self.output.as_ref().filter(|json| !json.is_null()) {
             let pretty = json_text::pretty(json.text());
             output.line(&pretty.lines().map(text::visible).collect::<Vec<_>>().join("\n"));
@@ -66,14 +69,14 @@ impl Finished {
         }
         if self.rest == Some(Rest::Blocked) {
             let run = self.run.id;
-            output.line("\nThis run waits for a slot, and whoever has it is not going on. When it has, continue this run:");
+            output.line(
+                "\nThis run waits for a slot that an idle run holds. Continue that run first, then this one:",
+            );
             output.line(&text::visible(&format!("  unstuck run --continue {run}{}", self.option)));
         }
         if self.rest == Some(Rest::NoWorker) {
-            let note = format!(
-                "There are no workers here to take {}, and no queueTimeout ends the wait.",
-                self.wanted.join(", ")
-            );
+            let note =
+                format!("No worker offers {}, and no queueTimeout ends the wait.", self.wanted.join(", "));
             output.line(&format!("\n{}", text::visible(&note)));
         }
     }

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
 use crate::socket::{self, Unheard};
+use crate::style::state_phrase;
 use crate::{Done, Format, changed, exit, json_text, text};
 
 /// A command that looks at the store has it open for a moment, which is not worth a word.
@@ -57,7 +58,7 @@ pub(super) fn own(
         match SqliteStore::open(&place.directory) {
             Ok(store) => {
                 if has_waited {
-                    Output::stderr().line("The store is free now.");
+                    Output::stderr().line("The store is free.");
                 }
                 return Ok(store);
             }
@@ -77,7 +78,8 @@ pub(super) fn own(
             None if told.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
                 has_waited = true;
                 let directory = place.directory.display();
-                let what = format!("Another process has the store {directory} open. Waiting until it ends.");
+                let what =
+                    format!("Another process has the store {directory} open. Waiting for it to finish.");
                 Output::stderr().line(&text::visible(&what));
             }
             Some(_) | None => {}
@@ -104,7 +106,7 @@ fn tell(place: &Place, driven: &Driven) {
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));
-    stderr.line("Waiting until it ends. Ctrl-C stops waiting; --store PATH uses another store.");
+    stderr.line("Waiting for it to finish. Ctrl-C stops waiting; --store PATH uses another store.");
 }
 
 impl NotBegun {
@@ -130,11 +132,12 @@ fn known(keyed: &Keyed, format: Format, key: &str) -> Done {
         Format::Text => {
             let elsewhere = if keyed.is_driven { ", and another process is executing it" } else { "" };
             let what = format!(
-                "Key `{key}` has {} already: it is {}{elsewhere}. Nothing was started.",
-                keyed.run, keyed.state
+                "Key `{key}` already has {}, which is {}{elsewhere}. Nothing was started.",
+                keyed.run,
+                state_phrase(&keyed.state)
             );
             changed::wrapped(&mut stdout, &what);
-            changed::wrapped(&mut stdout, &format!("{}.", keyed.headline));
+            changed::wrapped(&mut stdout, &text::sentence(&keyed.headline));
         }
     }
     stdout.finish()?;
