@@ -28,9 +28,7 @@ pub(crate) struct Answer(String);
 impl Answer {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_str(&self.0).map_err(|error| {
-            Failure::new(format!(
-                "the answer is not understood ({error}); is another version of unstuck running?"
-            ))
+            Failure::new(format!("cannot read the answer ({error}); is another version of unstuck running?"))
         })
     }
 
@@ -86,7 +84,7 @@ impl Place {
                 }
                 Err(Unheard::Silent(sentence, _)) => return Err(Failure::Unknown(sentence)),
                 Err(Unheard::Stopped(sentence, _)) => {
-                    return Err(Failure::Unavailable(format!("nothing was changed: {sentence}")));
+                    return Err(Failure::Unavailable(format!("{sentence}. Nothing was changed")));
                 }
                 Err(unheard @ (Unheard::Refused(_) | Unheard::Unavailable(_))) => return Err(unheard.into()),
                 Err(Unheard::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
@@ -116,7 +114,7 @@ impl Place {
         process: Option<u32>,
         is_stopped: bool,
     ) -> Result<String, Failure> {
-        Output::stderr().line(&format!("note: {why}. This is what the file of the store says."));
+        Output::stderr().line(&format!("note: {why}. Showing what is stored on disk."));
         let silent = Some(SilentOwner { process, is_stopped });
         let desk = Desk { option: self.option.clone(), silent, ..Desk::default() };
         let mut store = SqliteStore::open_beside(&self.directory)?;
@@ -155,7 +153,7 @@ impl Place {
                 desk.answer(&runtime.handle(), asked.clone())
             }
             (Opened::ForReading(_), Asked::Change(_) | Asked::Policies(_) | Asked::Bulk(_)) => {
-                Err(Unanswered::refused("the store was opened for reading alone"))
+                Err(Unanswered::refused("the store is open for reading only"))
             }
         };
         answer.map_err(Failure::from)
@@ -186,6 +184,6 @@ fn unknown_outcome(asked: &Asked) -> Failure {
         Asked::Read(_) => "unstuck runs".to_owned(),
     };
     Failure::Unknown(format!(
-        "the process that had the store open went away before it answered; `{command}` tells whether it was done"
+        "the process that had the store open stopped before it answered. To see whether the command was carried out: {command}"
     ))
 }

@@ -70,10 +70,10 @@ impl SilentOwner {
         let process = self.process.map_or_else(|| "A process".to_owned(), |id| format!("Process {id}"));
         if self.is_stopped {
             format!(
-                "{process} has the store open and is stopped (Ctrl-Z, SIGSTOP): no run continues until it does."
+                "{process} has the store open and is suspended (Ctrl-Z, SIGSTOP): no run continues until it does."
             )
         } else {
-            format!("{process} has the store open and does not answer: what it is doing now is not known.")
+            format!("{process} has the store open but does not answer. The run may have changed since.")
         }
     }
 }
@@ -131,7 +131,7 @@ impl Desk {
                 let explained = explain::of_name(self, store, flows, run)?;
                 let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 json(&match explained.go_on() {
-                    Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
+                    Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
                     None => page,
                 })
             }
@@ -180,7 +180,7 @@ impl Desk {
 /// A fault of ours in a question must not take the engine with it.
 fn guarded(answer: impl FnOnce() -> Result<String, Unanswered>) -> Result<String, Unanswered> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        Err(Unanswered::refused("the question ran into a fault of Unstuck's own; please report it"))
+        Err(Unanswered::refused("the command failed because of a bug in Unstuck; please report it"))
     })
 }
 

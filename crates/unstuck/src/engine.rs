@@ -16,7 +16,7 @@ pub(crate) fn compile() -> Compile {
             problems.first().map_or_else(String::new, ToString::to_string)
         };
         let flow = loaded.map_err(told)?.flows.into_iter().next();
-        flow.ok_or_else(|| format!("there is no flow in what is kept of `{}`", record.name))
+        flow.ok_or_else(|| format!("the stored text of flow `{}` contains no flow", record.name))
     })
 }
 
@@ -38,7 +38,8 @@ pub(crate) fn new_home() -> Result<Arc<str>, Failure> {
 
 fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new(format!("the engine cannot start, for there is no chance: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(format!("the engine cannot start: no random numbers from the operating system: {error}"))
+    })?;
     Ok(bytes)
 }

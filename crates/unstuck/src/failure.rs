@@ -122,7 +122,7 @@ impl From<Unanswered> for Failure {
         match unanswered {
             Unanswered::Refused(sentence) => Failure::Sentence(sentence),
             Unanswered::Unavailable(sentence) => Failure::Unavailable(sentence),
-            Unanswered::Stopped => Failure::Unknown("the engine has stopped before it answered".to_owned()),
+            Unanswered::Stopped => Failure::Unknown("the engine stopped before it answered".to_owned()),
         }
     }
 }

@@ -4,11 +4,11 @@ use crate::desk::asked::What;
 use crate::place::StoreArgument;
 use crate::{Done, Format, changed};
 
-/// Let a paused run go on.
+/// Unpause a run.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     #[command(flatten)]
@@ -22,6 +22,6 @@ Example:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> Done {
         let answer = self.store.place()?.change(&self.run, What::Unpause)?;
-        changed::tell(&answer, format, "The run goes on.", "The run was not paused.")
+        changed::tell(&answer, format, "Unpaused the run.", "The run was not paused.")
     }
 }

@@ -8,7 +8,7 @@ use unstuck_core::time::Time;
 pub(crate) fn user() -> String {
     let name =
         ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    name.unwrap_or_else(|| "somebody".to_owned())
+    name.unwrap_or_else(|| "unknown".to_owned())
 }
 
 pub(crate) fn now() -> Time {

@@ -120,13 +120,15 @@ fn prepare(store: &mut dyn Store, flows: &mut Flows, change: Change) -> Result<(
         What::Unpause => Command::Unpause { by },
         What::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
         What::Signal { name, payload } => {
-            Command::Signal { name: name.into(), payload: json(&payload, "what the signal carries")?, by }
+            Command::Signal { name: name.into(), payload: json(&payload, "the payload of the signal")?, by }
         }
         What::Rerun { again, input, step_input } => {
             let what = rerun(store, flows, id, again)?;
             Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
         }
-        What::Forget => return Err(Unanswered::refused("to forget is no command of a run")),
+        What::Forget => {
+            return Err(Unanswered::refused("this run cannot be forgotten that way; please report this"));
+        }
     };
     Ok((id, command))
 }

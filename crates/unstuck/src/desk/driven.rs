@@ -11,7 +11,7 @@ use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
 use super::{Desk, Unanswered, explain, show};
-use crate::style::shown_state;
+use crate::style::{shown_state, state_phrase};
 
 /// The process that has the store open, and what it executes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub(super) fn driven(desk: &Desk, store: &mut dyn Store, flows: &mut Flows) -> R
     let run = match run {
         Some(run) => {
             let flow = flows.get(store, run.flow)?;
-            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, run.state().word()))
+            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, state_phrase(run.state().word())))
         }
         None => None,
     };

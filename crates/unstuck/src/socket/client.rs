@@ -44,11 +44,11 @@ impl From<Unheard> for Failure {
                 Failure::Unavailable(sentence)
             }
             Unheard::Busy => {
-                Failure::Unavailable("too many commands ask at once; try again in a moment".to_owned())
+                Failure::Unavailable("too many commands at once; repeat the command in a moment".to_owned())
             }
-            Unheard::Nobody | Unheard::HungUp => {
-                Failure::Unavailable("the process that had the store open went away; try again".to_owned())
-            }
+            Unheard::Nobody | Unheard::HungUp => Failure::Unavailable(
+                "the process that had the store open has stopped; repeat the command".to_owned(),
+            ),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     };
     if let Some(user) = foreign_user(&stream) {
         return Err(Unheard::Refused(format!(
-            "a process of user {user} answers for the store {}, which is not theirs; nothing was asked",
+            "a process of user {user} answers for the store {}, which belongs to another user. Nothing was sent",
             directory.display()
         )));
     }
@@ -80,10 +80,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Asked) -> Result<Strin
     let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Unheard::Silent(silent(process, patience), process),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Unheard::HungUp,
-        _ => Unheard::Refused(format!(
-            "the process that has the store open cannot be asked: {}",
-            plain(&error)
-        )),
+        _ => Unheard::Refused(format!("cannot reach the process that has the store open: {}", plain(&error))),
     })?;
     let answer: Answer = serde_json::from_slice(&heard).map_err(|_| Unheard::Refused(foreign()))?;
     match answer {
@@ -115,14 +112,13 @@ fn silent(process: Option<u32>, patience: Duration) -> String {
     let who = process.map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
     let seconds = patience.as_secs_f32();
     format!(
-        "{who} has the store open and has not answered for {seconds} seconds; look at what it is doing, or end it"
+        "{who} has the store open but has not answered for {seconds} seconds. Check what it is doing, or stop it"
     )
 }
 
 fn stopped(process: u32) -> String {
     format!(
-        "process {process} has the store open and does not answer, for it is stopped (Ctrl-Z, SIGSTOP); let it continue with \
-         `kill -CONT {process}`, or end it with `kill -KILL {process}`"
+        "process {process} has the store open but is suspended (Ctrl-Z, SIGSTOP). Wake it with `kill -CONT {process}`, or end it with `kill -KILL {process}`"
     )
 }
 
@@ -134,8 +130,7 @@ fn is_stopped(process: u32) -> bool {
 }
 
 fn foreign() -> String {
-    "the process that has the store open speaks another version of the protocol; use the same version of unstuck"
-        .to_owned()
+    "the process that has the store open is another version of unstuck; use the same version".to_owned()
 }
 
 /// The process at the other end.

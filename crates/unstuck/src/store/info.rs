@@ -11,11 +11,12 @@ use crate::output::Output;
 use crate::place::StoreArgument;
 use crate::socket::Unheard;
 use crate::store::clock::Clock;
+use crate::style::state_phrase;
 use crate::{Done, Format, json_text, socket, style, text, who};
 
-/// Tell where the store is, which process has it open, and what it holds.
+/// Show where the store is, which process has it open, and what it contains.
 ///
-/// It changes nothing, and can be asked while a run is in progress.
+/// It changes nothing and can run while a run is in progress.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -122,10 +123,11 @@ impl About {
     fn show(&self, stdout: &mut Output) {
         let files: Vec<String> =
             self.files.iter().map(|file| format!("{} {}", file.name, size(file.bytes))).collect();
-        let runs: Vec<String> = self.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let runs: Vec<String> =
+            self.runs.iter().map(|(state, count)| format!("{count} {}", state_phrase(state))).collect();
         let owner = match self.owner {
             Some(process) => format!("process {process}"),
-            None => "nobody".to_owned(),
+            None => "none".to_owned(),
         };
         let mut fields = vec![
             ("path", self.path.clone()),
