@@ -30,30 +30,30 @@ fn argv(nodes: &[Node], spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<
         let spot = Spot { node, path: format!("{}[{place}]", spot.path) };
         match node.spelling(problems.text) {
             Some(text) if place == 0 && text.trim().is_empty() => {
-                spot.refuse(problems, "the program has no name");
+                spot.refuse(problems, "the name of the program is empty");
             }
             Some(text) => {
                 if check(node, &text, &spot.path, problems) {
                     argv.push(text);
                 }
             }
-            None => spot.expected(problems, "a text"),
+            None => spot.expected(problems, "text"),
         }
     }
     if nodes.is_empty() {
-        spot.refuse(problems, "there is no program to run").hint("for example `run: [make, all]`");
+        spot.refuse(problems, "the command is empty").hint("for example `run: [make, all]`");
     }
     (argv.len() == nodes.len() && !argv.is_empty()).then_some(argv)
 }
 
 fn check(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bool {
     if let Some(offset) = text.find('\0') {
-        problems.error_inside(node, offset, path, "a command cannot have a NUL character in it");
+        problems.error_inside(node, offset, path, "a command cannot contain a NUL character");
         return false;
     }
     let Some(offset) = expression(text) else { return true };
-    problems.error_inside(node, offset, path, "inputs are never pasted into a command").hint(
-        "give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>",
+    problems.error_inside(node, offset, path, "expressions are not allowed in a command").hint(
+        "pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>",
     );
     false
 }

@@ -84,8 +84,8 @@ pub(crate) fn fixed(spot: &Spot<'_>, problems: &mut Problems<'_>) -> bool {
     });
     let Some((node, offset)) = computed else { return true };
     problems
-        .error_inside(&node, offset, &spot.path, "no expressions are evaluated here")
-        .hint("give the value in `with`, which is what an emulated step puts out by default");
+        .error_inside(&node, offset, &spot.path, "expressions are not allowed here")
+        .hint("put the value in `with`: an emulated step outputs it by default");
     false
 }
 
@@ -102,16 +102,16 @@ fn check_reads(reads: &Reads, spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut
             Done::Everything => continue,
             Done::Before(step, ancestors) if ancestors.contains(step, *read) => continue,
             Done::Nothing => (
-                format!("reads step `{id}`, and is computed before any step has run"),
-                Some("`input` and `run` can be read here".to_owned()),
+                format!("reads step `{id}`, but is evaluated before any step runs"),
+                Some("only `input` and `run` are known here".to_owned()),
             ),
             Done::Before(step, _) if step == *read => {
-                (format!("reads its own step `{id}`, which has no output yet"), None)
+                (format!("step `{id}` reads its own output, which does not exist yet"), None)
             }
             Done::Before(step, ancestors) => {
                 let own = scope.ids.get(usize::from(step.0)).copied().unwrap_or_default();
                 let hint = if ancestors.contains(*read, step) {
-                    format!("`{id}` comes after `{own}`, through `needs`")
+                    format!("`{id}` needs `{own}`, so it runs later")
                 } else {
                     format!("add `{id}` to the `needs` of `{own}`")
                 };

@@ -57,7 +57,7 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emula
 fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPlan> {
     let seed = object.spot("seed");
     if let Some(spot) = seed.as_ref().filter(|_| object.get("odds").is_none()) {
-        spot.refuse(problems, "`seed` goes with `odds`").hint("leave it out: nothing here is left to chance");
+        spot.refuse(problems, "`seed` works only with `odds`").hint("remove it: nothing here is random");
     }
     match (object.spot("sequence"), object.spot("odds"), object.spot("wait")) {
         (Some(spot), None, None) => sequence(&spot, problems).map(EmulationPlan::Sequence),
@@ -71,14 +71,14 @@ fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPla
         (None, None, Some(spot)) => wait(&spot, problems).map(|wait| EmulationPlan::Sequence(vec![wait])),
         (None, None, None) => {
             problems
-                .error(object.at, &object.path, "the emulation does not say what happens")
+                .error(object.at, &object.path, "the emulation has no behaviour")
                 .hint("give it a `sequence`, for example `{sequence: [stall, pass]}`, or `odds`");
             None
         }
         _ => {
             problems
-                .error(object.at, &object.path, "an emulation has one of `sequence`, `odds` and `wait`")
-                .hint("a `sequence` can have `{wait: 5s}` in it");
+                .error(object.at, &object.path, "give only one of `sequence`, `odds` and `wait`")
+                .hint("a `sequence` can contain `{wait: 5s}`");
             None
         }
     }
@@ -114,7 +114,7 @@ fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> 
         return wait(&until, problems);
     }
     if spot.node.text() == Some("wait") {
-        spot.refuse(problems, "`wait` needs to know for how long").hint("write `{wait: 5s}`");
+        spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5s}`");
         return None;
     }
     spot.one_of(&WORDS, problems)

@@ -59,9 +59,11 @@ pub(crate) fn compile(
     warnings::stuck_for_hours(outline, &steps, head.deadline, problems);
     let source = canonical::source(outline.node, problems.text);
     if source.len() > MAX_BYTES {
-        let message =
-            format!("written out, the flow has {} bytes, and the most is {MAX_BYTES}", source.len());
-        problems.error(object.at, "", message).hint("aliases count as what they stand for");
+        let message = format!(
+            "with its aliases expanded, the flow has {} bytes; the limit is {MAX_BYTES}",
+            source.len()
+        );
+        problems.error(object.at, "", message).hint("an alias counts as the value it stands for");
     }
     let flow = Flow {
         id: FlowId(0),
@@ -114,7 +116,7 @@ fn version(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<String> {
     };
     match version.map(|version| version.trim().to_owned()) {
         Some(version) if version.is_empty() || version.len() > 100 => {
-            spot.refuse(problems, "a version has 1 to 100 characters");
+            spot.refuse(problems, "a version must have 1 to 100 characters");
             None
         }
         Some(version) => Some(version),
@@ -128,7 +130,7 @@ fn version(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<String> {
 fn deadline(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Deadline> {
     match moment::read(spot, problems)? {
         Moment::After(Millis::ZERO) => {
-            spot.refuse(problems, "must be longer than zero").hint("leave it out for no deadline");
+            spot.refuse(problems, "must be longer than zero").hint("remove it for no deadline");
             None
         }
         Moment::After(span) => Some(Deadline::After(span)),
@@ -164,29 +166,25 @@ fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, Stri
         return labels;
     };
     if entries.len() > MAX_LABELS {
-        spot.refuse(
-            problems,
-            format!("a flow has {MAX_LABELS} labels at most, and this has {}", entries.len()),
-        );
+        spot.refuse(problems, format!("a flow can have at most {MAX_LABELS} labels, not {}", entries.len()));
         return labels;
     }
     for entry in entries {
         let name: String = entry.key.chars().take(60).collect();
         let spot = Spot { node: &entry.node, path: format!("{}.{name}", spot.path) };
         if entry.key.is_empty() || entry.key.len() > MAX_NAME_BYTES {
-            spot.refuse(problems, format!("the name of a label has 1 to {MAX_NAME_BYTES} bytes"));
+            spot.refuse(problems, format!("the name of a label must have 1 to {MAX_NAME_BYTES} bytes"));
             continue;
         }
         match entry.node.spelling(problems.text) {
             Some(text) if text.len() > MAX_LABEL_BYTES => {
-                let message =
-                    format!("a label has {MAX_LABEL_BYTES} bytes at most, and this has {}", text.len());
+                let message = format!("a label can have at most {MAX_LABEL_BYTES} bytes, not {}", text.len());
                 spot.refuse(problems, message);
             }
             Some(text) => {
                 labels.insert(entry.key.clone(), text);
             }
-            None => spot.expected(problems, "a text"),
+            None => spot.expected(problems, "text"),
         }
     }
     labels
@@ -224,7 +222,7 @@ fn warn_unused(defaults: &Object<'_>, steps: &[Step], problems: &mut Problems<'_
                     format!("{}.{name}", defaults.path),
                     format!("`{name}` has no effect: no step has a retry strategy"),
                 )
-                .hint("set `retryStrategy: retry`, or leave it out");
+                .hint("set `retryStrategy: retry`, or remove it");
         }
     }
 }

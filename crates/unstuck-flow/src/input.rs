@@ -22,8 +22,7 @@ const PATTERN_BYTES: usize = 2 * 1024 * 1024;
 /// Memory that is only taken as far as it is used.
 const STACK_BYTES: usize = 512 * 1024 * 1024;
 /// What is told where looking for the reason would take too long.
-const UNEXPLAINED: &str = "input: does not fit the flow's schema; finding out which part is at fault would take too many \
-                           steps, because the schema has too many alternatives for an input of this size";
+const UNEXPLAINED: &str = "input: does not match the flow's schema. The part that is wrong cannot be named: the schema has too many alternatives for an input of this size";
 
 /// Checks the input of a run against the schema of its flow, if it has one.
 pub fn check_input(flow: &Flow, input: &Value) -> Result<(), Vec<String>> {
@@ -56,18 +55,18 @@ impl CheckInput for InputSchema {
 
 fn too_much_to_check(too_much: TooMuch) -> String {
     let why = match too_much {
-        TooMuch::Steps => format!("that would take more than {MAX_STEPS} steps"),
-        TooMuch::Depth => "its subschemas apply inside of each other too deep".to_owned(),
+        TooMuch::Steps => format!("the check would take more than {MAX_STEPS} steps"),
+        TooMuch::Depth => "its subschemas are nested too deeply".to_owned(),
     };
     format!(
-        "input: cannot be checked against the flow's schema, because {why}; send less, or simplify the schema"
+        "input: cannot be checked against the flow's schema: {why}. Send less data, or simplify the schema"
     )
 }
 
 /// Compiles a schema. Nothing is ever fetched for it, and patterns take linear time.
 pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
     if !matches!(spot.node.content, Content::Map(_) | Content::Bool(_)) {
-        spot.expected(problems, "a JSON Schema, which is a map");
+        spot.expected(problems, "a JSON Schema (a map)");
         return None;
     }
     let schema = spot.node.value();
@@ -112,11 +111,11 @@ fn compile(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
 fn on_a_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, Vec<(String, String)>> + Send,
 ) -> Result<T, Vec<(String, String)>> {
-    let failed = |what: &str| vec![(String::new(), format!("it cannot be compiled now: {what}"))];
+    let failed = |what: &str| vec![(String::new(), format!("it cannot be compiled: {what}"))];
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("schema-compiler".to_owned()).stack_size(STACK_BYTES);
         let compiling = thread.spawn_scoped(scope, work).map_err(|error| failed(&error.to_string()))?;
-        compiling.join().unwrap_or_else(|_| Err(failed("the compiler gave up")))
+        compiling.join().unwrap_or_else(|_| Err(failed("the compiler failed")))
     })
 }
 
@@ -124,11 +123,11 @@ fn refuse(spot: &Spot<'_>, pointer: &str, message: &str, problems: &mut Problems
     let node = spot.node.at_pointer(pointer);
     let path = pointed(&spot.path, spot.node, pointer);
     let hint = if message.contains("://") {
-        "nothing is fetched: put the schema under `$defs`"
+        "schemas are not downloaded: put this one under `$defs`"
     } else if message.contains("regex") {
-        "patterns have no look-around and no back-references, and a bounded size"
+        "patterns cannot use look-around or back-references, and their size is limited"
     } else {
-        "`input` is a JSON Schema of draft 2020-12"
+        "`input` must be a JSON Schema of draft 2020-12"
     };
     problems.error(node.at, path, format!("not a JSON Schema: {message}")).hint(hint);
 }

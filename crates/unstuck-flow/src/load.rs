@@ -45,7 +45,7 @@ pub fn load(
     let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
         problems
-            .error(Place::START, "", "the file has no flow in it")
+            .error(Place::START, "", "the file contains no flow")
             .hint("start with `flow: <name>` and `steps:`");
     }
     let outlines: Vec<Outline<'_>> =
@@ -76,8 +76,8 @@ fn refuse_duplicates(outlines: &[Outline<'_>], problems: &mut Problems<'_>) {
         let first = outlines[..place].iter().find(|other| other.name == Some(name));
         if let (Some(first), Some(spot)) = (first, outline.object.spot("flow")) {
             let line = first.object.at.line;
-            spot.refuse(problems, format!("another flow of this file is called `{name}`, on line {line}"))
-                .hint("give each flow a name of its own");
+            spot.refuse(problems, format!("the name `{name}` is already used by the flow on line {line}"))
+                .hint("give each flow its own name");
         }
     }
 }

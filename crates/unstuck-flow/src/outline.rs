@@ -39,12 +39,12 @@ pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Ou
     let has = |key: &str| node.entry(key).is_some();
     if has("name") && (has("maxAttempts") || has("max-attempts")) && !has("steps") {
         problems
-            .error(node.at, "", "this is a policy, and not a flow")
-            .hint("`unstuck policy load` takes policies");
+            .error(node.at, "", "this is a policy, not a flow")
+            .hint("load policies with `unstuck policy load`");
         return None;
     }
     let object = Object::read(&Spot::root(node), fields::FLOW, "a flow", problems)?;
-    let name = object.spot("flow").and_then(|spot| spot.name("name of a flow", problems));
+    let name = object.spot("flow").and_then(|spot| spot.name("flow name", problems));
     if object.get("flow").is_none() {
         problems.error(object.at, "flow", "the flow has no name").hint("write `flow: <name>`");
     }
@@ -71,11 +71,11 @@ fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node
         return &[];
     };
     if nodes.is_empty() {
-        spot.refuse(problems, "the flow has no steps").hint("a flow has at least one step");
+        spot.refuse(problems, "the flow has no steps").hint("add at least one step");
     }
     if nodes.len() > MAX_STEPS {
-        let message = format!("the flow has {} steps, and the most is {MAX_STEPS}", nodes.len());
-        spot.refuse(problems, message).hint("move some of them into a flow of their own, or use `forEach`");
+        let message = format!("the flow has {} steps; the limit is {MAX_STEPS}", nodes.len());
+        spot.refuse(problems, message).hint("move some of them to a child flow, or use `forEach`");
         return &nodes[..MAX_STEPS];
     }
     nodes
@@ -84,9 +84,7 @@ fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node
 fn step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> Option<StepOutline<'a>> {
     let by_place = format!("steps[{place}]");
     let id = match node.entry("id") {
-        Some(entry) => {
-            Spot { node: &entry.node, path: format!("{by_place}.id") }.name("id of a step", problems)
-        }
+        Some(entry) => Spot { node: &entry.node, path: format!("{by_place}.id") }.name("step id", problems),
         None => None,
     };
     let path = id.map_or(by_place, |id| format!("steps.{id}"));
@@ -121,9 +119,9 @@ fn kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'static str
                 .error(
                     at,
                     &object.path,
-                    format!("a step does one thing, not {}", suggest::list(&given, "and")),
+                    format!("a step can do only one thing, not {}", suggest::list(&given, "and")),
                 )
-                .hint("make it several steps");
+                .hint("split it into several steps");
             None
         }
     }
@@ -142,14 +140,16 @@ fn refuse_meaningless(object: &Object<'_>, kind: &str, problems: &mut Problems<'
                     path,
                     "`forEach` cannot be used with `signal`: a signal belongs to the run, not to an item",
                 )
-                .hint("make it a step before the `forEach`, or start a child with `flow` for each item");
+                .hint(
+                    "wait for the signal in a step before the `forEach`, or start a child flow for each item",
+                );
             continue;
         }
         let kinds: Vec<&str> =
             fields::KINDS.iter().copied().filter(|kind| fields::has_meaning(name, kind)).collect();
         problems
-            .error(at, path, format!("`{name}` has no meaning for a `{kind}` step"))
-            .hint(format!("it is for {} steps", suggest::list(&kinds, "and")));
+            .error(at, path, format!("`{name}` does not apply to a `{kind}` step"))
+            .hint(format!("it applies to {} steps", suggest::list(&kinds, "and")));
     }
 }
 
@@ -166,9 +166,9 @@ fn unique_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> Has
                 .error(
                     at,
                     format!("{}.id", step.object.path),
-                    format!("another step has the id `{id}`, on line {line}"),
+                    format!("the id `{id}` is already used by the step on line {line}"),
                 )
-                .hint("an id is unique in its flow");
+                .hint("each step of a flow needs its own id");
         } else {
             ids.insert(id, place);
         }
@@ -189,7 +189,7 @@ fn needs(
         Content::Text(_) => std::slice::from_ref(spot.node),
         Content::List(nodes) => nodes,
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
-            spot.expected(problems, "the id of a step, or a list of ids");
+            spot.expected(problems, "a step id, or a list of step ids");
             return Vec::new();
         }
     };
@@ -242,10 +242,10 @@ fn report_circle(steps: &[StepOutline<'_>], circle: &[usize], problems: &mut Pro
     let step = &steps[first];
     let at = step.object.get("needs").map_or(step.object.at, |entry| entry.at);
     let (message, hint) = match names.as_slice() {
-        [name, _] => (format!("step `{name}` needs itself"), "leave it out"),
+        [name, _] => (format!("step `{name}` needs itself"), "remove it from its `needs`"),
         _ => (
-            format!("the steps need each other in a circle: {}", names.join(" needs ")),
-            "take one of them out of the `needs` of another; without `needs`, a step needs the one before it",
+            format!("the steps need each other in a cycle: {}", names.join(" needs ")),
+            "remove one of them from the `needs` of another; without `needs`, a step needs the one before it",
         ),
     };
     problems.error(at, format!("{}.needs", step.object.path), message).hint(hint);

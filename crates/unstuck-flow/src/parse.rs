@@ -21,12 +21,8 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let text = problems.text;
     if text.len() > MAX_BYTES {
         problems
-            .error(
-                Place::START,
-                "",
-                format!("the file has {} bytes, and the most is {MAX_BYTES}", text.len()),
-            )
-            .hint("split it, or move large data out of it");
+            .error(Place::START, "", format!("the file has {} bytes; the limit is {MAX_BYTES}", text.len()))
+            .hint("split it, or move large data to another file");
         return None;
     }
     // The later one wins in the parser, so that both reach the tree, where each is found with its place.
@@ -80,13 +76,13 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, Wr
     };
     let failed = |what: &str| Wrong {
         at: Place::START,
-        message: format!("the file cannot be read now: {what}"),
-        hint: Some("try again when the machine has memory to spare"),
+        message: format!("the file cannot be read: {what}"),
+        hint: Some("free some memory and repeat the command"),
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("flow-parser".to_owned()).stack_size(STACK_BYTES);
         let reading = thread.spawn_scoped(scope, read).map_err(|error| failed(&error.to_string()))?;
-        reading.join().unwrap_or_else(|_| Err(failed("the parser gave up")))
+        reading.join().unwrap_or_else(|_| Err(failed("the parser failed")))
     })
 }
 
@@ -122,14 +118,14 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
             for mut entry in entries.drain(..) {
                 let path = join(path, &entry.key);
                 if entry.key.chars().count() > MAX_KEY_CHARS {
-                    let message = format!("a key has at most {MAX_KEY_CHARS} characters");
+                    let message = format!("a key can have at most {MAX_KEY_CHARS} characters");
                     problems.error(entry.at, crate::read::shortened(&path), message);
                     continue;
                 }
                 if let Some(before) = first.get(&entry.key) {
                     let Place { line, .. } = *before;
                     problems
-                        .error(entry.at, path, format!("given twice: first on line {line}"))
+                        .error(entry.at, path, format!("given twice; the first is on line {line}"))
                         .hint("keep one of the two");
                     removed += 1;
                     continue;
@@ -173,22 +169,23 @@ fn explain(error: &Error) -> (String, Option<&'static str>) {
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::AliasReplayCounterOverflow { .. } => (
             format!("aliases stand for more than {MAX_VALUES} values"),
-            Some("an alias of aliases grows fast: write the values out"),
+            Some("write the values out instead of aliases of aliases"),
         ),
-        Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            ("an anchor contains an alias of itself".to_owned(), Some("a file must end somewhere"))
-        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => (
+            "an anchor contains an alias of itself".to_owned(),
+            Some("remove the alias: it would expand without end"),
+        ),
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().map_or("a key".to_owned(), |key| format!("`{key}`"));
             (format!("{key} is given twice"), Some("keep one of the two"))
         }
-        Error::Unexpected { expected: "string scalar", .. } => ("a key must be a text".to_owned(), None),
+        Error::Unexpected { expected: "string scalar", .. } => ("a key must be text".to_owned(), None),
         Error::UnknownAnchor { .. } => (
             "the alias has no anchor".to_owned(),
             Some("write `&name` before the value that `*name` stands for"),
         ),
         Error::NonFiniteFloat { value, .. } => {
-            (format!("`{value}` is not a finite number"), Some("quote it if it is a text"))
+            (format!("`{value}` is not a finite number"), Some("quote it if it is text"))
         }
         other => {
             let text = other.to_string();

@@ -185,14 +185,14 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<LoadedPlan, Vec<Pr
     match documents.as_slice() {
         [] => {
             problems
-                .error(Place::START, "", "the file has no plan in it")
+                .error(Place::START, "", "the file contains no plan")
                 .hint("start with `steps:`, for example `steps: {fetch: {sequence: [stall, pass]}}`");
         }
         [_] => {}
         [_, second, ..] => {
             problems
-                .error(second.at, "", "a file has one plan, and this is a second one")
-                .hint("put it into a file of its own");
+                .error(second.at, "", "a file can contain only one plan; this is the second")
+                .hint("move it to its own file");
         }
     }
     let plan = documents.first().and_then(|document| read::plan(document, flows, &mut problems));

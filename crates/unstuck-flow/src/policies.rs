@@ -42,9 +42,9 @@ pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
     let mut problems = Problems::new(file, text);
     let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
-        problems
-            .error(Place::START, "", "the file has no policy in it")
-            .hint("start with `name: <name>`, and say what it matches and when it resumes");
+        problems.error(Place::START, "", "the file contains no policy").hint(
+            "start with `name: <name>`, then what it matches (such as `errorSubstring`) and its `backOff`",
+        );
     }
     let policies: Vec<LoadedPolicy> =
         documents.iter().filter_map(|document| read::policy(document, file, &mut problems)).collect();
@@ -91,13 +91,13 @@ fn refuse_duplicates(policies: &[LoadedPolicy], problems: &mut Problems<'_>) {
             |other: &LoadedPolicy| later.draft.name.is_some() && other.draft.name == later.draft.name;
         if let Some((first, _)) = before().find(|(other, _)| same_name(other)) {
             let (name, line) = (later.draft.name.as_deref().unwrap_or_default(), first.at.line);
-            let message = format!("another policy of this file is called `{name}`, on line {line}");
-            tell("name", message, "give each policy a name of its own");
+            let message = format!("the name `{name}` is already used by the policy on line {line}");
+            tell("name", message, "give each policy its own name");
         }
         let same_id = |other: &LoadedPolicy| later.draft.id.is_some() && other.draft.id == later.draft.id;
         if let Some((first, _)) = before().find(|(other, _)| same_id(other)) {
-            let message = format!("another policy of this file has this id, on line {}", first.at.line);
-            tell("id", message, "leave the id out, and it gets one of its own");
+            let message = format!("this id is already used by the policy on line {}", first.at.line);
+            tell("id", message, "remove the id, and a new one is generated");
         }
         let Some(policy) = &checked[place] else { continue };
         let alike = |other: &Option<Policy>| {
@@ -108,8 +108,8 @@ fn refuse_duplicates(policies: &[LoadedPolicy], problems: &mut Problems<'_>) {
         if let Some((first, _)) = before().find(|(_, other)| alike(other)) {
             let (name, line) = (first.draft.name.as_deref().unwrap_or_default(), first.at.line);
             let message =
-                format!("it matches the same as policy `{name}` on line {line}, with the same `maxAttempts`");
-            tell("errorSubstring", message, "only one of the two can ever act: change or leave out one");
+                format!("it has the same criteria and `maxAttempts` as policy `{name}` on line {line}");
+            tell("errorSubstring", message, "only one of the two can ever apply: change or remove one");
         }
     }
 }

@@ -53,7 +53,7 @@ impl<'a> Object<'a> {
                 continue;
             };
             if object.get(name).is_some() {
-                problems.error(entry.at, path, format!("`{name}` is given twice, under two of its names"));
+                problems.error(entry.at, path, format!("`{name}` is given twice, under two different names"));
                 continue;
             }
             object.entries.push((name, entry));
@@ -119,7 +119,7 @@ impl<'a> Spot<'a> {
                 None
             }
             None => {
-                self.expected(problems, "a text");
+                self.expected(problems, "text");
                 None
             }
         }
@@ -181,7 +181,7 @@ impl<'a> Spot<'a> {
     pub(crate) fn some_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
         let span = self.duration(problems)?;
         if span == Millis::ZERO {
-            self.refuse(problems, "must be longer than zero").hint("leave the field out for the default");
+            self.refuse(problems, "must be longer than zero").hint("remove the field to use the default");
             return None;
         }
         Some(span)
@@ -242,7 +242,7 @@ impl<'a> Spot<'a> {
             let hint = (!better.is_empty()).then(|| format!("for example `{better}`"));
             self.refuse(
                 problems,
-                format!("`{text}` is no {what}: it starts with a letter and has {alphabet}"),
+                format!("`{text}` is not a valid {what}: start with a letter, then use {alphabet}"),
             )
             .maybe_hint(hint);
             return None;
@@ -251,13 +251,13 @@ impl<'a> Spot<'a> {
     }
 }
 
-const UNQUOTE: &str = "leave the quotes out";
+const UNQUOTE: &str = "remove the quotes";
 
 /// What is probably the matter with a text that stands where something else was expected.
 fn hint_about(text: &str, expected: &str) -> Option<&'static str> {
     if text.contains("${") {
         return Some(
-            "this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`",
+            "expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`",
         );
     }
     let boolean = expected.contains("`true`");

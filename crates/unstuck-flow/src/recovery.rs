@@ -85,15 +85,15 @@ pub(crate) fn retry(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Retry
             if let Some((Some(Attempts::Unlimited), spot)) = &attempts
                 && given.spot("backOff").is_none()
             {
-                spot.refuse(problems, "attempts without a limit need a `backOff`")
+                spot.refuse(problems, "unlimited attempts need a `backOff`")
                     .hint("add for example `backOff: {delay: 10s, multiplier: 2, maxDelay: 10m}`");
             }
             if let Some((Some(Attempts::AtMost(1)), spot)) = &attempts
                 && given.is_own("maxAttempts")
             {
                 problems
-                    .warning(spot.node.at, &spot.path, "one attempt leaves nothing to retry")
-                    .hint("2 is one try and one retry");
+                    .warning(spot.node.at, &spot.path, "with one attempt nothing is retried")
+                    .hint("2 means one try and one retry");
             }
             RetryStrategy::Retry { max_attempts: limit(attempts.as_ref(), Some(RETRY_ATTEMPTS)), back_off }
         }
@@ -128,7 +128,7 @@ fn without_effect(given: &Given<'_, '_>, name: &str, why: &str, problems: &mut P
     if let Some(entry) = given.own.get(name) {
         problems
             .warning(entry.at, format!("{}.{name}", given.own.path), format!("`{name}` has no effect: {why}"))
-            .hint("set `retryStrategy: retry`, or leave it out");
+            .hint("set `retryStrategy: retry`, or remove it");
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn back_off(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<B
         let at = object.get("random").map_or(object.at, |entry| entry.at);
         problems
             .error(at, format!("{}.random", object.path), "`random` needs a `maxDelay`")
-            .hint("the delay is drawn between `delay` and `maxDelay`");
+            .hint("the delay is chosen at random between `delay` and `maxDelay`");
     }
     if let Some(entry) = object.get("multiplier")
         && random
@@ -171,7 +171,7 @@ pub(crate) fn back_off(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<B
 pub(crate) fn failure<'a>(given: &Given<'a, '_>, problems: &mut Problems<'_>) -> (bool, Option<Spot<'a>>) {
     let fail_on_error = given.spot("failOnError").and_then(|spot| spot.boolean(problems)).unwrap_or(true);
     let handler = given.spot("exceptionHandler");
-    let named = handler.as_ref().and_then(|spot| spot.name("name of a flow", problems));
+    let named = handler.as_ref().and_then(|spot| spot.name("flow name", problems));
     let Some(spot) = handler.filter(|_| named.is_some()) else { return (fail_on_error, None) };
     if fail_on_error {
         return (true, Some(spot));
@@ -180,8 +180,11 @@ pub(crate) fn failure<'a>(given: &Given<'a, '_>, problems: &mut Problems<'_>) ->
         (true, false) => (false, None),
         (false, true) => (true, Some(spot)),
         (true, true) | (false, false) => {
-            spot.refuse(problems, "an exception handler never runs together with `failOnError: false`")
-                .hint("leave one of the two out");
+            spot.refuse(
+                problems,
+                "the exception handler would never run: `failOnError: false` ignores the error",
+            )
+            .hint("remove one of the two");
             (false, None)
         }
     }

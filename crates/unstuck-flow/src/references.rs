@@ -55,7 +55,10 @@ impl<'a> Neighbours<'a> {
                 Relation::Child { .. } => "the flow",
             };
             let hint = suggest::nearest(name, names.iter().copied()).map_or_else(
-                || "write it as a further document of this file, after `---`, or load it first".to_owned(),
+                || {
+                    "add it to this file as another document, after `---`, or run it once to load it"
+                        .to_owned()
+                },
                 |near| format!("did you mean `{near}`?"),
             );
             problems
@@ -70,8 +73,12 @@ impl<'a> Neighbours<'a> {
         let starts = |reference: &Reference| reference.relation == Relation::Handler;
         for (circle, reference) in self.circles(&starts, &|_| true) {
             problems
-                .error(reference.at, &reference.path, format!("handlers in a circle: {}", circle.join(" -> ")))
-                .hint("an error there would be handled for ever: end the circle with a flow that has no handler");
+                .error(
+                    reference.at,
+                    &reference.path,
+                    format!("exception handlers in a cycle: {}", circle.join(" -> ")),
+                )
+                .hint("an error would be handled forever; end the cycle with a flow that has no handler");
         }
     }
 
@@ -84,9 +91,9 @@ impl<'a> Neighbours<'a> {
                 .error(
                     reference.at,
                     &reference.path,
-                    format!("starts itself without end: {}", circle.join(" -> ")),
+                    format!("starts itself endlessly: {}", circle.join(" -> ")),
                 )
-                .hint("give one of the steps an `if` that ends it");
+                .hint("give one of the steps an `if` that stops it");
         }
     }
 

@@ -108,11 +108,11 @@ impl Compiler<'_, '_> {
 fn kind(given: &Given<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
     let spot = given.own.spot(given.kind)?;
     match given.kind {
-        "action" => spot.foreign_name("name of an action", problems).map(|name| Kind::Action(name.into())),
+        "action" => spot.foreign_name("action name", problems).map(|name| Kind::Action(name.into())),
         "run" => command::read(&spot, problems).map(Kind::Process),
-        "flow" => spot.name("name of a flow", problems).map(|name| Kind::Child(name.into())),
+        "flow" => spot.name("flow name", problems).map(|name| Kind::Child(name.into())),
         "wait" => wait::read(&spot, scope, problems).map(Kind::Wait),
-        "signal" => spot.foreign_name("name of a signal", problems).map(|name| Kind::Signal(name.into())),
+        "signal" => spot.foreign_name("signal name", problems).map(|name| Kind::Signal(name.into())),
         "set" => computed::template(&spot, scope, problems).map(Kind::Set),
         _ => emulate::read(&spot, problems).map(Kind::Emulate),
     }
@@ -125,7 +125,7 @@ fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
         Content::Bool(false) => {
             problems
                 .warning(spot.node.at, &spot.path, "the step never runs")
-                .hint("its output is null, and what needs it goes on");
+                .hint("its output is null, and the steps that need it continue");
             let names = crate::expression::Names { steps: &|_| None, step_ids: &[], item: false };
             crate::template::compile_expression("${false}", &names).ok()
         }
@@ -162,7 +162,7 @@ fn for_each(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
         }
         Content::List(nodes) if nodes.len() > usize::try_from(max_items).unwrap_or(usize::MAX) => {
             items
-                .refuse(problems, format!("{} items, and the most is {max_items}", nodes.len()))
+                .refuse(problems, format!("{} items; the limit is {max_items}", nodes.len()))
                 .hint("raise `maxItems`");
         }
         Content::List(_) => {}

@@ -23,7 +23,8 @@ pub(crate) fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>
     let all: Vec<&str> = candidates.into_iter().collect();
     match all.len() {
         0 => None,
-        1..=12 => Some(format!("there is {}", list(&all, "and"))),
+        1 => Some(format!("there is {}", list(&all, "and"))),
+        2..=12 => Some(format!("there are {}", list(&all, "and"))),
         _ => None,
     }
 }

@@ -50,17 +50,15 @@ pub fn compile_expression(text: &str, names: &Names<'_>) -> Result<Expression, E
             if !text[after..].trim().is_empty() {
                 return Err(ExpressionError::new(
                     after,
-                    "this must be one expression, and something follows it",
+                    "this must be one expression, with nothing after it",
                 )
-                .hint("join strings inside of it, as in `${ 'a-' + input.b }`"));
+                .hint("join strings inside the expression, as in `${ 'a-' + input.b }`"));
             }
             (braced.reads, braced.program)
         }
         None => compile_program(text, names).map_err(|error| match text.find("${") {
-            Some(at) => {
-                ExpressionError::new(at, "this must be one expression, and something stands before it")
-                    .hint("join strings inside of it, as in `${ 'a-' + input.b }`")
-            }
+            Some(at) => ExpressionError::new(at, "this must be one expression, with nothing before it")
+                .hint("join strings inside the expression, as in `${ 'a-' + input.b }`"),
             None => error,
         })?,
     };

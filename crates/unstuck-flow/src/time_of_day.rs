@@ -14,7 +14,7 @@ pub(crate) enum OfDay {
 }
 
 /// What is said of one that there is not.
-pub(crate) const NO_TIME_OF_DAY: &str = "is no time of day: that goes from `00:00` to `23:59`";
+pub(crate) const NO_TIME_OF_DAY: &str = "is not a time of day: use `00:00` to `23:59`";
 
 pub(crate) fn read(text: &str) -> OfDay {
     let parts: Vec<&str> = text.split(':').collect();

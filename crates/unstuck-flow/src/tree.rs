@@ -80,7 +80,7 @@ impl Node {
             Content::Null => "nothing",
             Content::Bool(_) => "true or false",
             Content::Number(_) => "a number",
-            Content::Text(_) => "a text",
+            Content::Text(_) => "text",
             Content::List(_) => "a list",
             Content::Map(_) => "a map",
         }

@@ -37,7 +37,7 @@ pub(crate) fn read(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'
         return computed::expression(spot, scope, problems).map(WaitFor::Computed);
     }
     if time_of_day::read(text) != OfDay::SomethingElse {
-        spot.refuse(problems, "a time of day needs its time zone")
+        spot.refuse(problems, "a time of day needs a time zone")
             .hint(format!("write for example `{{until: \"{text}\", zone: Europe/Berlin}}`"));
         return None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn read(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'
                 time,
                 spot.node.at,
                 &spot.path,
-                format!("the wait is over: {time} has passed, and no run waits here any more"),
+                format!("{time} is in the past: no run will wait here"),
                 "give a time of day (`{until: \"02:00\", zone: UTC}`), a duration, or an expression",
             );
             WaitFor::Until(time)
@@ -87,9 +87,10 @@ fn clock(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
         }
         OfDay::SomethingElse => {
             let hint = if text.contains("${") {
-                "`until` is fixed; an instant that is computed stands alone: `wait: ${ ... }`".to_owned()
+                "`until` cannot be an expression; to wait for a computed instant, write `wait: ${ ... }`"
+                    .to_owned()
             } else if parse_instant(text).is_ok() {
-                format!("an instant has its zone already, and stands alone: `wait: {}`", text.trim())
+                format!("for an instant, write `wait: {}`", text.trim())
             } else {
                 EXAMPLE.to_owned()
             };
@@ -102,8 +103,8 @@ fn clock(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
 fn zone_of(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff::tz::TimeZone)> {
     let name = spot.text(problems)?.trim();
     if name.contains("${") {
-        spot.refuse(problems, "no expressions are evaluated here")
-            .hint("`zone` is fixed; an instant that is computed stands alone: `wait: ${ ... }`");
+        spot.refuse(problems, "expressions are not allowed here")
+            .hint("to wait for a computed instant, write `wait: ${ ... }`");
         return None;
     }
     match zone::find(name) {
@@ -121,7 +122,7 @@ fn days(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
         return day(spot, problems).map(|day| vec![day]);
     };
     if nodes.is_empty() {
-        spot.refuse(problems, "no day of the week is named").hint("leave `days` out for every day");
+        spot.refuse(problems, "`days` is empty").hint("remove it to mean every day");
         return None;
     }
     let days: Vec<Option<Weekday>> = nodes

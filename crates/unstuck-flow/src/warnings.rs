@@ -35,10 +35,10 @@ pub(crate) fn stuck_for_hours(
         names.push(&more);
     }
     let message =
-        format!("an attempt that hangs would be noticed after {longest}: {}", suggest::list(&names, "and"));
+        format!("a hanging attempt is noticed only after {longest}: {}", suggest::list(&names, "and"));
     problems
         .warning(written.object.at, &written.object.path, message)
-        .hint("set a `timeout` that fits, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress");
+        .hint("set a shorter `timeout`, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress");
 }
 
 fn may_hang(step: &Step) -> bool {

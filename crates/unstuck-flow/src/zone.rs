@@ -25,9 +25,8 @@ pub(crate) fn find(name: &str) -> Result<TimeZone, UnknownZone> {
     }
     if name.starts_with(['+', '-']) {
         return offset(name).map(TimeZone::fixed).ok_or_else(|| UnknownZone {
-            message: format!("`{}` is no offset from UTC", shortened(name)),
-            hint: "an offset has hours and minutes, from `-18:00` to `+18:00`; write for example `+02:00`"
-                .to_owned(),
+            message: format!("`{}` is not a UTC offset", shortened(name)),
+            hint: "write hours and minutes, from `-18:00` to `+18:00`, for example `+02:00`".to_owned(),
         });
     }
     let known = if name.len() <= LONGEST_NAME { ZONES.get(name).ok() } else { None };
@@ -50,9 +49,9 @@ fn offset(name: &str) -> Option<Offset> {
 }
 
 fn hint(name: &str) -> String {
-    let example = "name a place of the IANA database, such as `Europe/Berlin`, or write `UTC`";
+    let example = "use an IANA name such as `Europe/Berlin`, or `UTC`";
     if (2..=5).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_uppercase()) {
-        return format!("an abbreviation may stand for several zones: {example}");
+        return format!("an abbreviation can mean several zones: {example}");
     }
     let names: Vec<String> = ZONES.available().map(|name| name.to_string()).collect();
     let place = |name: &str| name.rsplit_once('/').map_or(name, |(_, place)| place).to_owned();
@@ -101,14 +100,14 @@ mod tests {
             ("Europe/Berln", "there is no time zone `Europe/Berln`", "did you mean `Europe/Berlin`?"),
             ("Berlin", "there is no time zone `Berlin`", "did you mean `Europe/Berlin`?"),
             ("New York", "there is no time zone `New York`", "did you mean `America/New_York`?"),
-            ("", "there is no time zone ``", "name a place of the IANA database"),
+            ("", "there is no time zone ``", "use an IANA name"),
             ("Londn", "there is no time zone `Londn`", "did you mean `Europe/London`?"),
-            ("PST", "there is no time zone `PST`", "an abbreviation may stand for several zones"),
-            ("Middle-earth/Shire", "there is no time zone `Middle-earth/Shire`", "name a place"),
-            ("+2", "`+2` is no offset from UTC", "write for example `+02:00`"),
-            ("+25:00", "`+25:00` is no offset from UTC", "from `-18:00` to `+18:00`"),
-            ("+02:60", "`+02:60` is no offset from UTC", "from `-18:00` to `+18:00`"),
-            ("-+2:00", "`-+2:00` is no offset from UTC", "from `-18:00` to `+18:00`"),
+            ("PST", "there is no time zone `PST`", "an abbreviation can mean several zones"),
+            ("Middle-earth/Shire", "there is no time zone `Middle-earth/Shire`", "use an IANA name"),
+            ("+2", "`+2` is not a UTC offset", "for example `+02:00`"),
+            ("+25:00", "`+25:00` is not a UTC offset", "from `-18:00` to `+18:00`"),
+            ("+02:60", "`+02:60` is not a UTC offset", "from `-18:00` to `+18:00`"),
+            ("-+2:00", "`-+2:00` is not a UTC offset", "from `-18:00` to `+18:00`"),
         ];
         for (name, message, hint) in cases {
             let error = find(name).expect_err(name);

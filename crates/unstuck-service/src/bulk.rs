@@ -229,7 +229,7 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
             "there is no bulk action `{given}`; `unstuck bulk list` lists them"
         ))),
         _ => Err(ServiceError::Refused(format!(
-            "`{given}` is the beginning of several ids of bulk actions; give more of it"
+            "several bulk actions have an id that starts with `{given}`; give more of the id"
         ))),
     }
 }

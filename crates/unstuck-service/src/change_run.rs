@@ -144,13 +144,15 @@ fn prepare(
         RunOperation::Unpause => Command::Unpause { by },
         RunOperation::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
         RunOperation::Signal { name, payload } => {
-            Command::Signal { name: name.into(), payload: json(&payload, "what the signal carries")?, by }
+            Command::Signal { name: name.into(), payload: json(&payload, "the payload of the signal")?, by }
         }
         RunOperation::Rerun { again, input, step_input } => {
             let what = rerun(store, flows, id, again)?;
             Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
         }
-        RunOperation::Forget => return Err(ServiceError::refused("to forget is no command of a run")),
+        RunOperation::Forget => {
+            return Err(ServiceError::refused("this run cannot be forgotten that way; please report this"));
+        }
     };
     Ok((id, command))
 }

@@ -28,8 +28,7 @@ impl Clock<'_> {
         let mut sentences = Vec::new();
         if let Some((last, ahead)) = self.ahead() {
             sentences.push(format!(
-                "The last change was recorded at {last}, which is {ahead} in the future: the clock was ahead then, or is behind \
-                 now. Such times are treated as now, so nothing is delayed by it."
+                "The last change was recorded at {last}, which is {ahead} in the future: the clock was ahead then, or is behind now. Such times count as now, so nothing is delayed."
             ));
         }
         let corrections = &self.record.corrections;
@@ -40,8 +39,7 @@ impl Clock<'_> {
             };
             let ClockCorrection { from, to } = *correction;
             sentences.push(format!(
-                "The clock was set {times}{}, from {from} to {to}. Nothing is delayed or ended by it: delays and limits keep \
-                 the time that they had left, and dates follow the clock.",
+                "The clock was set {times}{}, from {from} to {to}. Nothing is delayed or ended by this: delays and limits keep their remaining time, and dates follow the clock.",
                 by(*correction)
             ));
         }

@@ -178,7 +178,7 @@ pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Serv
                 .map(|group| format!("  {}  {}: {}", group.group, group.action, group.pattern))
                 .collect();
             Err(ServiceError::Refused(format!(
-                "`{name}` is the beginning of several groups; give more of it:\n{}",
+                "several groups start with `{name}`; give more of the name:\n{}",
                 names.join("\n")
             )))
         }

@@ -1,5 +1,6 @@
 //! Why a run is where it is, with those below it that need a person.
 
+use crate::local_time;
 use unstuck_api as api;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
@@ -144,7 +145,7 @@ fn notes(service: &Service, run: &Run) -> Vec<String> {
 /// What lets a stopped process continue.
 fn wake(owner: SilentOwner) -> Option<Possible> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
-    let what = "lets the process continue that has the store open and is stopped".to_owned();
+    let what = "wake the suspended process that has the store open".to_owned();
     Some(Possible { command: format!("kill -CONT {process}"), what })
 }
 
@@ -179,19 +180,22 @@ impl ExplainedRun {
 
     /// For people: all that happened, and what can be done.
     pub(crate) fn page(&self, option: &str, columns: usize) -> String {
-        let page = ready_to_type(self.explanation.clone(), option).page(columns).to_string();
+        let explanation = ready_to_type(self.explanation.clone(), option);
+        let page = explanation.page_in(columns, local_time::zone()).to_string();
         page + &self.below(option, columns)
     }
 
     /// For people who have seen what happened, of a run in which nothing happens any more.
     pub fn rest(&self, option: &str) -> String {
-        let page = without_happened(ready_to_type(self.explanation.clone(), option)).to_string();
+        let explanation = without_happened(ready_to_type(self.explanation.clone(), option));
+        let page = explanation.page_in(COLUMNS, local_time::zone()).to_string();
         page + &self.below(option, COLUMNS)
     }
 
     fn below(&self, option: &str, columns: usize) -> String {
         let told = |explanation: &Explanation| {
-            format!("\n{}", without_happened(ready_to_type(explanation.clone(), option)).page(columns))
+            let explanation = without_happened(ready_to_type(explanation.clone(), option));
+            format!("\n{}", explanation.page_in(columns, local_time::zone()))
         };
         let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
         self.below.iter().map(told).chain(more).collect::<Vec<_>>().concat()

@@ -11,7 +11,7 @@ pub fn compile_flow() -> Compile {
             problems.first().map_or_else(String::new, ToString::to_string)
         };
         let flow = loaded.map_err(told)?.flows.into_iter().next();
-        flow.ok_or_else(|| format!("there is no flow in what is kept of `{}`", record.name))
+        flow.ok_or_else(|| format!("the stored text of flow `{}` contains no flow", record.name))
     })
 }
 

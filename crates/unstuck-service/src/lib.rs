@@ -11,6 +11,7 @@ pub mod family;
 pub mod flows;
 pub mod history;
 pub mod list;
+pub mod local_time;
 pub mod logs;
 pub mod owner;
 pub mod policies;

@@ -49,7 +49,7 @@ pub(crate) fn owner(
     let run = match run {
         Some(run) => {
             let flow = flows.get(store, run.flow)?;
-            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, run.state().word()))
+            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, state_phrase(run.state().word())))
         }
         None => None,
     };
@@ -94,4 +94,9 @@ pub(crate) fn of_key(
 /// The word for the state of a run as people see it: whatever nobody executes is idle, and not running.
 pub fn shown_state(state: &str, is_idle: bool) -> &str {
     if is_idle && matches!(state, "running" | "queued" | "waiting") { "idle" } else { state }
+}
+
+/// The word for a state as it follows "is": a run is `held`, but `in error`.
+pub fn state_phrase(state: &str) -> &str {
+    if state == "error" { "in error" } else { state }
 }

@@ -136,7 +136,7 @@ pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, Se
 pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
-        ServiceError::Refused(format!("the policies of this store do not go together: {}", said.join("; ")))
+        ServiceError::Refused(format!("the policies of this store conflict: {}", said.join("; ")))
     })
 }
 
@@ -207,9 +207,9 @@ fn changes_of(
 fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
     let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
     let there = if names.is_empty() {
-        "there is none yet; `unstuck policy load FILE` adds some".to_owned()
+        "there are no policies yet; load some with `unstuck policy load FILE`".to_owned()
     } else {
-        format!("there is {}; `unstuck policy list` shows all", names.join(", "))
+        format!("known: {}; `unstuck policy list` lists all", names.join(", "))
     };
     ServiceError::Refused(format!("there is no policy `{name}`; {there}"))
 }

@@ -27,7 +27,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
         let found = store.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
-            ServiceError::refused("there is no run in this store yet; `unstuck run FILE` starts one")
+            ServiceError::refused("this store has no runs yet; start one with `unstuck run FILE`")
         });
     }
     let range = IdRange::of(name);
@@ -43,7 +43,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
     };
     match (of_key.as_slice(), beginning.as_slice()) {
         ([], []) => Err(ServiceError::Refused(format!(
-            "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
+            "there is no run `{name}`: no id starts with it, and no key equals it. `unstuck runs` lists all runs"
         ))),
         ([run], []) | ([], [run]) => Ok(*run),
         _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
@@ -66,8 +66,7 @@ pub fn is_run(
     match runs_of_key(store, second)?.first() {
         None => Ok(false),
         Some(other) => Err(ServiceError::Refused(format!(
-            "`{second}` is a step of {id}, and the key of {other}: name that run by its id, or name the step alone with \
-             the run's id before it"
+            "`{second}` is both a step of {id} and the key of {other}; name the other run by its id or FLOW:KEY"
         ))),
     }
 }
@@ -107,9 +106,9 @@ fn ambiguous(
     beginning: &[RunId],
 ) -> Result<ServiceError, ServiceError> {
     let what = match (of_key, beginning) {
-        ([], _) => "is the beginning of several ids; give more of it:",
-        (_, []) => "is a key in several flows; give the flow too, or the id:",
-        _ => "is a key, and the beginning of an id; give the flow too, or the id:",
+        ([], _) => "is the start of several ids; give more of the id:",
+        (_, []) => "is a key in several flows; use FLOW:KEY or the id:",
+        _ => "is a key and also the start of an id; use FLOW:KEY or the id:",
     };
     let mut lines = vec![format!("`{name}` {what}")];
     for id in of_key.iter().chain(beginning).take(SHOWN) {

@@ -51,10 +51,10 @@ impl SilentOwner {
         let process = self.process.map_or_else(|| "A process".to_owned(), |id| format!("Process {id}"));
         if self.is_stopped {
             format!(
-                "{process} has the store open and is stopped (Ctrl-Z, SIGSTOP): no run continues until it does."
+                "{process} has the store open and is suspended (Ctrl-Z, SIGSTOP): no run continues until it does."
             )
         } else {
-            format!("{process} has the store open and does not answer: what it is doing now is not known.")
+            format!("{process} has the store open but does not answer. The run may have changed since.")
         }
     }
 }
@@ -112,7 +112,7 @@ impl Service {
                 let explained = explain::of_name(self, store, flows, run)?;
                 let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 to_json(&match explained.continue_command() {
-                    Some(go_on) => format!("{page}\nNobody executes its steps now. Go on with:\n  {go_on}\n"),
+                    Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
                     None => page,
                 })
             }
@@ -166,7 +166,7 @@ impl Service {
 /// A fault of ours in a question must not take the engine with it.
 fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<String, ServiceError> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        Err(ServiceError::refused("the question ran into a fault of Unstuck's own; please report it"))
+        Err(ServiceError::refused("the command failed because of a bug in Unstuck; please report it"))
     })
 }
 

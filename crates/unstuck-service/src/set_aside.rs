@@ -11,6 +11,8 @@ use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::{Store, StoreError};
 
+use crate::owner::state_phrase;
+
 /// Why nothing is decided about a run, if so: the engine has set it aside, or its flow cannot be used. A run that has ended
 /// needs neither.
 pub fn set_aside(
@@ -51,7 +53,11 @@ pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
         now,
         state: run.state(),
         is_idle: false,
-        headline: format!("{} is {}, and cannot be explained: {error}", run.id, run.state().word()),
+        headline: format!(
+            "{} is {}. It cannot be explained: {error}",
+            run.id,
+            state_phrase(run.state().word())
+        ),
         notes: Vec::new(),
         happened: Vec::new(),
         earlier: 0,
@@ -65,19 +71,18 @@ pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
 /// What can be done with a run whose flow cannot be used.
 fn can_without_flow(run: &Run) -> Vec<Possible> {
     let possible = |command: String, what: &str| Possible { command, what: what.to_owned() };
-    let show =
-        possible(format!("unstuck show {}", run.id), "shows its input, its steps and what they put out");
+    let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(
             format!("unstuck cancel {}", run.id),
-            "ends the run for good: its attempts are void, its children are cancelled",
+            "end the run: stop its attempts and cancel its children",
         ),
         (Origin::Root, true) => possible(
             format!("unstuck forget {} --yes", run.id),
-            "removes the run for good, with its children, its history and its key",
+            "delete the run with its children, history and key",
         ),
         (Origin::Child { parent, .. } | Origin::Handler { parent, .. }, true) => {
-            possible(format!("unstuck explain {parent}"), "explains the run that this one is a part of")
+            possible(format!("unstuck explain {parent}"), "explain the run that this one is part of")
         }
     };
     vec![show, end]
@@ -93,7 +98,7 @@ pub(crate) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
         told.notes.push(format!("Set aside for {span}, since {since}."));
     }
     let next = aside.next_try.map(|at| Time(at.as_millisecond()));
-    told.next.extend(next.map(|at| Next { at: Some(at), what: "the engine tries again".to_owned() }));
+    told.next.extend(next.map(|at| Next { at: Some(at), what: "the engine retries it".to_owned() }));
 }
 
 #[cfg(test)]

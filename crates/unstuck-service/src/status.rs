@@ -170,8 +170,8 @@ fn what(run: &Run, due: &Due, is_paused: bool, name: &dyn Fn(UnitRef) -> String)
             let once = if is_paused { " once unpaused" } else { "" };
             Some(format!("policy `{}` resumes {step}{once}", resume.policy.name))
         }
-        UnitState::Waiting(Waiting::Again { .. }) => Some(format!("{step} is tried again")),
-        UnitState::Waiting(Waiting::Timer { .. }) => Some(format!("the wait of {step} is over")),
+        UnitState::Waiting(Waiting::Again { .. }) => Some(format!("{step} is retried")),
+        UnitState::Waiting(Waiting::Timer { .. }) => Some(format!("the wait of {step} ends")),
         UnitState::Waiting(Waiting::Signal { name, .. }) => {
             Some(format!("{step} stops waiting for signal `{name}`"))
         }

@@ -23,7 +23,7 @@ pub(crate) fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, S
         None => (name, None),
         Some((id, item)) => {
             let item: u32 = item.parse().map_err(|_| {
-                ServiceError::Refused(format!("`{name}` names no item: the number in brackets counts from 0"))
+                ServiceError::Refused(format!("`{name}` is not an item: the number in brackets starts at 0"))
             })?;
             (id, Some(item))
         }
@@ -52,7 +52,7 @@ pub(crate) fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, S
             }))
         }
         (StepRun::Items(items), Some(item)) if !items.units.contains_key(&item) => {
-            Err(ServiceError::Refused(format!("`{name}` has not begun, so there is nothing to do about it")))
+            Err(ServiceError::Refused(format!("`{name}` has not started yet, so there is nothing to change")))
         }
         (StepRun::Items(_), Some(item)) => Ok(UnitRef::item(place, item)),
     }

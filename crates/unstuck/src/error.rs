@@ -125,7 +125,7 @@ impl From<ServiceError> for CommandError {
             ServiceError::Refused(sentence) => CommandError::Sentence(sentence),
             ServiceError::Unavailable(sentence) => CommandError::Unavailable(sentence),
             ServiceError::Stopped => {
-                CommandError::Unknown("the engine has stopped before it answered".to_owned())
+                CommandError::Unknown("the engine stopped before it answered".to_owned())
             }
         }
     }

@@ -18,14 +18,14 @@ pub(crate) const UNKNOWN: u8 = 7;
 /// What `--help` says about them.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-  0      done, or done already; a run is completed
-  1      the run failed, was cancelled or is in error; a check found something
-  2      wrong usage: an option or argument that does not exist, or does not fit
+  0      done, or already done; a run is completed
+  1      the run failed, was cancelled or is in error; a check found problems
+  2      wrong usage: an unknown or unsuitable option or argument
   3      the run is held for an operator
   4      another process is executing the run of this key
   5      refused or not possible; nothing was changed
-  6      the store is busy, full or out of reach; nothing was changed, try again later
-  7      the answer was lost: it may or may not have been done
+  6      the store is busy, full or unreachable; nothing was changed, repeat the command later
+  7      the answer was lost: the command may or may not have been carried out
   128+N  ended by signal N (130 for Ctrl-C); the run can be continued";
 
 /// How what was looked at turned out.

@@ -17,12 +17,12 @@ use crate::error::CommandError;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A workflow engine that gets stuck work going again, and says why.
+/// A workflow engine that recovers stuck work, and explains what it did.
 #[derive(Parser)]
 #[command(name = "unstuck", version, arg_required_else_help = true, after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{}", exit::TABLE))]
 pub(crate) struct Arguments {
-    /// What goes to stdout: text for people, or JSON for programs.
+    /// The output format: text for people, JSON for programs.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     output: Format,
 
@@ -33,11 +33,11 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck run examples/first.yaml          run a flow and watch it recover
-  unstuck run --continue                   go on with the run that was interrupted last
-  unstuck status                           what needs a person, who executes, what comes next
-  unstuck runs --state held                list the runs that wait for a person
-  unstuck explain @latest                  why a run is where it is, and what you can do
-  unstuck check flows/*.yaml               tell everything that is wrong with flow files
+  unstuck run --continue                   continue the run that was interrupted last
+  unstuck status                           what needs a person, what is running, what comes next
+  unstuck runs --state held                list the runs that wait for an operator
+  unstuck explain @latest                  why a run is in its state, and what you can do
+  unstuck check flows/*.yaml               find every problem in flow files
   unstuck rehearse nightly.yaml -p auto    find the weak points of a flow before production does";
 
 #[derive(Subcommand)]

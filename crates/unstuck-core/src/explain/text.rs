@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
+
 use crate::explain::{Explanation, Next, UnitBecause};
-use crate::reason::words::{clock, day, time_of_day, until};
+use crate::reason::words::until;
+use crate::time::Time;
 
 /// A page is made for so many columns where nothing else is said, and is never wider.
 const COLUMNS: usize = 80;
@@ -26,7 +29,12 @@ impl fmt::Display for Explanation {
 impl Explanation {
     /// The page for a terminal of so many columns; never wider than it is easy to read.
     pub fn page(&self, columns: usize) -> impl fmt::Display {
-        Page { told: self, columns: columns.clamp(NARROWEST, COLUMNS) }
+        self.page_in(columns, TimeZone::UTC)
+    }
+
+    /// The same with times in this zone.
+    pub fn page_in(&self, columns: usize, zone: TimeZone) -> impl fmt::Display {
+        Page { told: self, columns: columns.clamp(NARROWEST, COLUMNS), zone }
     }
 }
 
@@ -34,6 +42,8 @@ impl Explanation {
 struct Page<'a> {
     told: &'a Explanation,
     columns: usize,
+    /// In which times are shown.
+    zone: TimeZone,
 }
 
 impl fmt::Display for Page<'_> {
@@ -54,13 +64,13 @@ impl Page<'_> {
         if self.told.happened.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nWhat happened (UTC)")?;
+        writeln!(f, "\nWhat happened ({})", self.time(self.told.now, "%Z"))?;
         if self.told.earlier > 0 {
             writeln!(f, "  {:CLOCK$}  ... {} left out", "", self.told.earlier)?;
         }
-        let mut shown = (day(self.told.now), String::new());
+        let mut shown = (self.time(self.told.now, "%F"), String::new());
         for (at, what) in &self.told.happened {
-            let (today, clock) = (day(*at), time_of_day(*at));
+            let (today, clock) = (self.time(*at, "%F"), self.time(*at, "%T"));
             if today != shown.0 {
                 writeln!(f, "  {today}")?;
             }
@@ -74,6 +84,17 @@ impl Page<'_> {
             shown = (today, clock);
         }
         Ok(())
+    }
+
+    fn time(&self, at: Time, format: &str) -> String {
+        at.timestamp().to_zoned(self.zone.clone()).strftime(format).to_string()
+    }
+
+    /// The time of day, with its date where that is not today's, and with the zone where it is not UTC.
+    fn clock(&self, at: Time) -> String {
+        let is_today = self.time(at, "%F") == self.time(self.told.now, "%F");
+        let clock = self.time(at, if is_today { "%T" } else { "%F %T" });
+        if self.zone == TimeZone::UTC { clock } else { format!("{clock} {}", self.time(at, "%Z")) }
     }
 
     /// The steps that matter one by one, the others by their state.
@@ -121,7 +142,7 @@ impl Page<'_> {
         for Next { at, what } in &self.told.next {
             let text = match at {
                 Some(at) => {
-                    format!("{}, at {}: {what}", until(self.told.now, *at), clock(self.told.now, *at))
+                    format!("{}, at {}: {what}", until(self.told.now, *at), self.clock(*at))
                 }
                 None => what.clone(),
             };

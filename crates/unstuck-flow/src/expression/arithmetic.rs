@@ -38,7 +38,7 @@ pub(super) fn negate<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
         }
         Val::Double(n) => Ok(Val::Double(-n)),
         Val::Duration(span) => Ok(Val::Duration(SignedDuration::ZERO.saturating_sub(*span))),
-        other => Fault::wrong(format!("`-` takes a number, and this is {}", other.described())),
+        other => Fault::wrong(format!("`-` takes a number, not {}", other.described())),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn no_operator(operator: Operator, a: &Val<'_>, b: &Val<'_>) -> Fault
         }
         _ => "",
     };
-    Fault::Wrong(format!("`{symbol}` cannot take {} and {}{advice}", a.described(), b.described()))
+    Fault::Wrong(format!("`{symbol}` does not work on {} and {}{advice}", a.described(), b.described()))
 }
 
 fn integers<'a>(operator: Operator, a: i64, b: i64) -> Result<Val<'a>, Fault> {
@@ -97,11 +97,7 @@ fn numbers<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>, x: f64, y: f64) -> 
         Operator::Multiply => x * y,
         Operator::Divide => x / y,
         Operator::Remainder => {
-            return Fault::wrong(format!(
-                "`%` takes integers, and these are {} and {}",
-                a.described(),
-                b.described()
-            ));
+            return Fault::wrong(format!("`%` takes integers, not {} and {}", a.described(), b.described()));
         }
         _ => return Err(no_operator(operator, a, b)),
     }))
@@ -122,5 +118,5 @@ fn large<'a>(operator: Operator, a: i128, b: i128) -> Result<Val<'a>, Fault> {
 }
 
 fn too_large(what: &str) -> String {
-    format!("{what} is not an integer of 64 bits; `double(...)` goes further, less exactly")
+    format!("{what} does not fit in a 64-bit integer; `double(...)` holds larger numbers, less exactly")
 }

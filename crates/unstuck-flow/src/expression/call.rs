@@ -69,24 +69,24 @@ fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>,
         Function::Duration => match &value {
             Val::Duration(_) => Ok(value),
             Val::Text(text) => moment::duration(text.as_str()).map(Val::Duration).map_err(Fault::Wrong),
-            other => Fault::wrong(format!("`duration` takes a string, and this is {}", other.described())),
+            other => Fault::wrong(format!("`duration` takes a string, not {}", other.described())),
         },
         Function::Timestamp => match &value {
             Val::Timestamp(_) => Ok(value),
             Val::Text(text) => moment::timestamp(text.as_str()).map(Val::Timestamp).map_err(Fault::Wrong),
             Val::Integer(seconds) => {
                 jiff::Timestamp::from_second(*seconds).map(Val::Timestamp).map_err(|_| {
-                    Fault::Wrong(format!("{seconds} seconds since 1970 are out of the range of the calendar"))
+                    Fault::Wrong(format!("{seconds} seconds since 1970 is outside the range of dates"))
                 })
             }
-            other => Fault::wrong(format!("`timestamp` takes a string, and this is {}", other.described())),
+            other => Fault::wrong(format!("`timestamp` takes a string, not {}", other.described())),
         },
         Function::Abs | Function::Ceil | Function::Floor | Function::Round => rounded(function, value),
         Function::HasValue | Function::OrValue => match &value {
             Val::Optional(inner) => Ok(Val::Bool(inner.is_some())),
             other => Err(no_optional(function, other)),
         },
-        _ => Fault::wrong(format!("`{}` takes something else", function.name())),
+        _ => Fault::wrong(format!("`{}` does not take this value", function.name())),
     }
 }
 
@@ -98,9 +98,7 @@ fn size<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
         }
         Val::List(list) => Ok(Val::count(list.len())),
         Val::Map(map) => Ok(Val::count(map.len())),
-        other => {
-            Fault::wrong(format!("`size` takes a string, a list or a map, and this is {}", other.described()))
-        }
+        other => Fault::wrong(format!("`size` takes a string, a list or a map, not {}", other.described())),
     }
 }
 
@@ -113,7 +111,7 @@ fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, Fault> {
         (Function::Floor, Val::Double(n)) => Ok(Val::Double(n.floor())),
         (_, Val::Double(n)) => Ok(Val::Double(n.round())),
         (_, other) => {
-            Fault::wrong(format!("`{}` takes a number, and this is {}", function.name(), other.described()))
+            Fault::wrong(format!("`{}` takes a number, not {}", function.name(), other.described()))
         }
     }
 }
@@ -122,7 +120,7 @@ fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, Fault> {
 pub(super) fn no_optional(function: Function, value: &Val<'_>) -> Fault {
     let name = function.name();
     Fault::Wrong(format!(
-        "`{name}` belongs to what `.?` or `[?]` gives, as in `input.?name.{name}(...)`, and this is {}",
+        "`{name}` works on an optional, as in `input.?name.{name}(...)`, not on {}",
         value.described()
     ))
 }

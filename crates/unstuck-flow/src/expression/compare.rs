@@ -44,7 +44,7 @@ pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, 
         _ if is_number(a) && is_number(b) => numbers(a, b),
         _ => {
             return Fault::wrong(format!(
-                "{} and {} cannot be put in order; compare numbers with numbers, strings with strings",
+                "{} and {} cannot be ordered; compare numbers with numbers, strings with strings",
                 a.described(),
                 b.described()
             ));

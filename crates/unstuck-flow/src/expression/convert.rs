@@ -26,7 +26,7 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
             Some(number) => Value::Number(number),
             None => {
                 return Fault::wrong(format!(
-                    "the value is {n}, which JSON has no number for; was something divided by 0?"
+                    "the value is {n}, which is not a JSON number; was something divided by 0?"
                 ));
             }
         },
@@ -118,7 +118,7 @@ pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, Faul
         Val::Type(kind) => kind.name().to_owned(),
         Val::Null | Val::List(_) | Val::Map(_) | Val::Optional(_) => {
             return Fault::wrong(format!(
-                "`string` cannot take {}; text around a `${{ ... }}` prints it as JSON",
+                "`string` cannot convert {}; text around a `${{ ... }}` prints it as JSON",
                 value.described()
             ));
         }
@@ -133,19 +133,14 @@ pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, Fault> {
         Val::Integer(_) | Val::Large(_) => Ok(value),
         Val::Double(n) => match double_to_integer(*n) {
             Some(n) => Ok(Val::Integer(n)),
-            None => Fault::wrong(format!("{} is not within the integers of 64 bits", value.described())),
+            None => Fault::wrong(format!("{} does not fit in a 64-bit integer", value.described())),
         },
         Val::Text(text) => match text.as_str().trim().parse() {
             Ok(n) => Ok(Val::Integer(n)),
-            Err(_) => {
-                Fault::wrong(format!("`int` takes a string of digits, and this is {}", value.described()))
-            }
+            Err(_) => Fault::wrong(format!("`int` takes a string of digits, not {}", value.described())),
         },
         Val::Timestamp(at) => Ok(Val::Integer(at.as_second())),
-        _ => Fault::wrong(format!(
-            "`int` takes a number or a string of digits, and this is {}",
-            value.described()
-        )),
+        _ => Fault::wrong(format!("`int` takes a number or a string of digits, not {}", value.described())),
     }
 }
 
@@ -156,10 +151,7 @@ pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
         other => super::arithmetic::double(other),
     };
     number.map(Val::Double).ok_or_else(|| {
-        Fault::Wrong(format!(
-            "`double` takes a number or a string with one, and this is {}",
-            value.described()
-        ))
+        Fault::Wrong(format!("`double` takes a number or a string with one, not {}", value.described()))
     })
 }
 
@@ -174,9 +166,9 @@ pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
         },
         _ => None,
     };
-    truth.map(Val::Bool).ok_or_else(|| {
-        Fault::Wrong(format!("`bool` takes \"true\" or \"false\", and this is {}", value.described()))
-    })
+    truth
+        .map(Val::Bool)
+        .ok_or_else(|| Fault::Wrong(format!("`bool` takes \"true\" or \"false\", not {}", value.described())))
 }
 
 /// The whole part; none where it does not fit.

@@ -72,11 +72,11 @@ impl<'a> Machine<'a> {
             Variable::Now => Ok(Val::Timestamp(self.scope.now.timestamp())),
             Variable::Item => match &self.scope.item {
                 Some((item, _)) => Ok(Val::json(item)),
-                None => Fault::wrong("`item` has no value outside of a `forEach`"),
+                None => Fault::wrong("`item` has no value outside a `forEach`"),
             },
             Variable::Index => match &self.scope.item {
                 Some((_, index)) => Ok(Val::Integer(i64::from(*index))),
-                None => Fault::wrong("`index` has no value outside of a `forEach`"),
+                None => Fault::wrong("`index` has no value outside a `forEach`"),
             },
             Variable::Output(id) => match self.scope.steps.iter().find(|(known, _)| known == id) {
                 Some((_, output)) => Ok(Val::json(output)),
@@ -97,10 +97,7 @@ impl<'a> Machine<'a> {
         for (key, value) in entries {
             let key = self.value(key)?;
             if !matches!(key, Val::Text(_) | Val::Integer(_) | Val::Bool(_)) {
-                return Fault::wrong(format!(
-                    "a key of a map must be a string, and this is {}",
-                    key.described()
-                ));
+                return Fault::wrong(format!("a key of a map must be a string, not {}", key.described()));
             }
             self.meter.spend(made.len())?;
             if made.iter().any(|(known, _)| same_key(known, &key)) {
@@ -125,11 +122,11 @@ impl<'a> Machine<'a> {
             Val::Optional(Some(inner)) => self.field(inner, of, name, true),
             Val::Null if optional => Ok(Val::Optional(None)),
             Val::Null => Fault::wrong(format!(
-                "{} is null, and has no field `{name}`; for a default, write `.?{name}.orValue(...)`",
+                "{} is null and has no field `{name}`; for a default, write `.?{name}.orValue(...)`",
                 self.written(of)
             )),
             other => Fault::wrong(format!(
-                "{} is {}, and has no field `{name}`",
+                "{} is {} and has no field `{name}`",
                 self.written(of),
                 other.described()
             )),
@@ -160,7 +157,7 @@ impl<'a> Machine<'a> {
             other => {
                 let of = self.written(of);
                 return Fault::wrong(format!(
-                    "{of} is {}, and has no items; lists and maps have",
+                    "{of} is {} and has no items; only lists and maps have items",
                     other.described()
                 ));
             }
@@ -178,14 +175,14 @@ impl<'a> Machine<'a> {
         match (value, key) {
             (Val::Map(map), Val::Text(name)) => self.no_field(map, of, name.as_str()),
             (Val::Map(_), key) => {
-                Fault::wrong(format!("the keys of {of_text} are strings, and {} is none", key.described()))
+                Fault::wrong(format!("the keys of {of_text} are strings, not {}", key.described()))
             }
             (Val::List(list), Val::Integer(at)) => Fault::wrong(match list.len() {
                 0 => format!("there is no item {at} in {of_text}, which is empty"),
                 n => format!("there is no item {at} in {of_text}; it has {n}, from 0 to {}", n - 1),
             }),
             (_, key) => Fault::wrong(format!(
-                "an item of {of_text} is found by its number, and this is {}",
+                "an item of {of_text} is found by its number, not by {}",
                 key.described()
             )),
         }
@@ -215,7 +212,7 @@ impl<'a> Machine<'a> {
     fn truth(&mut self, node: &'a Node, rule: &str) -> Result<bool, Fault> {
         match self.value(node)? {
             Val::Bool(truth) => Ok(truth),
-            other => Fault::wrong(format!("{rule}, and {} is {}", self.written(node), other.described())),
+            other => Fault::wrong(format!("{rule}, but {} is {}", self.written(node), other.described())),
         }
     }
 
@@ -260,7 +257,7 @@ impl<'a> Machine<'a> {
                 Val::List(list) => compare::contains(list, &a, self.meter).map(Val::Bool),
                 Val::Map(map) => Ok(Val::Bool(map.get(&a).is_some())),
                 other => Fault::wrong(format!(
-                    "`in` looks into a list or a map, and {} is {}",
+                    "`in` needs a list or a map, but {} is {}",
                     self.written(right),
                     other.described()
                 )),
@@ -287,7 +284,7 @@ impl<'a> Machine<'a> {
             other => {
                 let over = self.written(&each.over);
                 return Fault::wrong(format!(
-                    "{over} is {}; only a list or a map can be gone through",
+                    "{over} is {}; only a list or a map has items to go through",
                     other.described()
                 ));
             }

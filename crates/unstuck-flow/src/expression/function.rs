@@ -187,7 +187,7 @@ const fn method(
 fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
     let error = ExpressionError::new(at, format!("there is no function `{name}`"));
     if let Some(other) = SIGNATURES.iter().find(|known| known.name == name) {
-        return ExpressionError::new(at, format!("`{name}` is called in another way"))
+        return ExpressionError::new(at, format!("`{name}` is called differently"))
             .hint(format!("write `{}`", other.usage));
     }
     if let Some((_, usage)) = LOOPS.iter().find(|(known, _)| *known == name) {
@@ -195,11 +195,11 @@ fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
             .hint(format!("write `{usage}`"));
     }
     if name == "now" {
-        return ExpressionError::new(at, "`now` is a value, and no function").hint("write `now`");
+        return ExpressionError::new(at, "`now` is a value, not a function").hint("write `now`");
     }
     if ["today", "random", "uuid", "rand", "date", "time"].contains(&name) {
         return error
-            .hint("an expression knows no chance, and the time as `now`; there are `run.createdAt` and `run.id` too");
+            .hint("expressions have no random values; the time is `now`, and there are `run.createdAt` and `run.id`");
     }
     let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
     let names =
@@ -252,10 +252,10 @@ fn counted(signature: &Signature) -> String {
 /// Says that a call has too few or too many arguments.
 pub(super) fn wrong_count(name: &str, at: usize, wanted: &str, found: usize, usage: &str) -> ExpressionError {
     let found = match found {
-        0 => "there is none".to_owned(),
+        0 => "there are none".to_owned(),
         1 => "there is 1".to_owned(),
         n => format!("there are {n}"),
     };
-    ExpressionError::new(at, format!("`{name}` takes {wanted}, and {found}"))
+    ExpressionError::new(at, format!("`{name}` takes {wanted}, but {found}"))
         .hint(format!("write for example `{usage}`"))
 }

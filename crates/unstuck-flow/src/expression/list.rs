@@ -26,7 +26,7 @@ pub(super) fn call<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
         Some(Val::List(list)) => list,
         Some(other) => {
             return Fault::wrong(format!(
-                "`{}` is for lists, and this is {}",
+                "`{}` works on a list, not on {}",
                 function.name(),
                 other.described()
             ));
@@ -88,7 +88,7 @@ fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, 
     for (at, item) in list.iter().enumerate() {
         let Val::Text(text) = item else {
             return Fault::wrong(format!(
-                "`join` is for lists of strings, and item {at} is {}; convert them with `.map(x, string(x))`",
+                "`join` needs a list of strings, but item {at} is {}; convert them with `.map(x, string(x))`",
                 item.described()
             ));
         };
@@ -182,7 +182,7 @@ fn sort<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
     let mut longest = 0;
     for item in &items {
         if compare::plain_order(&items[0], item)?.is_none() {
-            return Fault::wrong("a list with NaN in it cannot be put in order");
+            return Fault::wrong("a list that contains NaN cannot be sorted");
         }
         if let Val::Text(text) = item {
             longest = longest.max(text.as_str().len());

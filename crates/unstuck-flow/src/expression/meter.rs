@@ -49,7 +49,7 @@ impl Meter {
                 Ok(())
             }
             None => Err(Fault::Limit(format!(
-                "this takes more than {MAX_OPERATIONS} operations; shorten the lists, or let a step do it"
+                "this takes more than {MAX_OPERATIONS} operations; shorten the lists, or do it in a step"
             ))),
         }
     }
@@ -78,7 +78,7 @@ pub(crate) struct TooLarge;
 impl TooLarge {
     pub(crate) fn sentence() -> String {
         format!(
-            "the value grows over {} MiB; let a step make it, and pass a reference",
+            "the value is larger than {} MiB; create it in a step and pass a reference",
             MAX_RESULT_BYTES >> 20
         )
     }

@@ -58,7 +58,7 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
     };
     result.ok_or_else(|| {
         Fault::Wrong(format!(
-            "{} {} {} is out of the range of the calendar",
+            "{} {} {} is outside the range of dates",
             a.described(),
             operator.symbol(),
             b.described()
@@ -79,17 +79,17 @@ pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
             Ok(Val::Integer(calendar(function, &at.to_zoned(zone))))
         }
         (Val::Duration(_), Some(_)) => {
-            Fault::wrong(format!("{} is no timestamp, and in no time zone", of.described()))
+            Fault::wrong(format!("{} is not a timestamp and has no time zone", of.described()))
         }
         (Val::Duration(span), None) => match function {
             Function::Hours => Ok(Val::Integer(span.as_hours())),
             Function::Minutes => Ok(Val::Integer(span.as_mins())),
             Function::Seconds => Ok(Val::Integer(span.as_secs())),
             Function::Milliseconds => Ok(Val::Integer(i64::from(span.subsec_millis()))),
-            _ => Fault::wrong(format!("{} is no timestamp, and has no date", of.described())),
+            _ => Fault::wrong(format!("{} is not a timestamp and has no date", of.described())),
         },
         (other, _) => Fault::wrong(format!(
-            "{} is no timestamp; make one of a string with `timestamp(...)`",
+            "{} is not a timestamp; convert a string with `timestamp(...)`",
             other.described()
         )),
     }
@@ -99,7 +99,7 @@ pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
 fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, Fault> {
     let Val::Text(name) = zone else {
         return Fault::wrong(format!(
-            "`{}` takes a time zone such as 'Europe/Berlin', and this is {}",
+            "`{}` takes a time zone such as 'Europe/Berlin', not {}",
             function.name(),
             zone.described()
         ));

@@ -8,7 +8,7 @@ use super::{ExpressionError, MAX_NESTING};
 pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Syntax, ExpressionError> {
     let mut parser = Parser { tokens, at: 0, nesting: 0 };
     if parser.peek().word == Word::End {
-        return Err(ExpressionError::new(parser.peek().start, "there is nothing here to evaluate")
+        return Err(ExpressionError::new(parser.peek().start, "the expression is empty")
             .hint("write an expression, such as `input.name`"));
     }
     let syntax = parser.expression()?;
@@ -234,15 +234,14 @@ impl<'s> Parser<'s> {
     fn left_over(&self) -> ExpressionError {
         let token = self.peek();
         let last = self.tokens[..self.at].last();
-        let complete = "the expression was complete before this";
+        let complete = "the expression is already complete before this";
         match &token.word {
             _ if last.is_some_and(|last| last.word == Word::Name("not")) => {
                 self.slip("not", complete.to_owned())
             }
-            Word::Name(name) => self
-                .slip(name, format!("the expression was complete before `{name}`, which cannot follow it")),
+            Word::Name(name) => self.slip(name, format!("`{name}` cannot follow a complete expression")),
             Word::Symbol(symbol @ (")" | "]" | "}")) => {
-                ExpressionError::new(token.start, format!("nothing was opened that this `{symbol}` closes"))
+                ExpressionError::new(token.start, format!("this `{symbol}` closes nothing"))
             }
             // `list.0` is read as `list` and `.0`.
             Word::Double(_) if last.is_some_and(|last| last.end == token.start) => {
@@ -267,7 +266,7 @@ impl<'s> Parser<'s> {
             "is" => error.hint("write `==`"),
             "if" | "else" | "then" => error.hint("a choice is written `condition ? one : other`"),
             "for" | "while" | "loop" => {
-                error.hint("go through a list with `list.map(x, ...)`, `filter`, `all` or `exists`")
+                error.hint("to go through a list, use `list.map(x, ...)`, `filter`, `all` or `exists`")
             }
             name if RESERVED.contains(&name) => {
                 error.hint(format!("a field of that name is written `input.{name}`"))

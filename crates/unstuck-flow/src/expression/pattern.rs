@@ -25,7 +25,7 @@ impl Pattern {
                 at,
                 "the pattern of `matches` is checked on load, so it must be a string",
             )
-            .hint("write it in quotes; what is not known before can be looked for with `contains`"));
+            .hint("write it in quotes; to look for text that is known only at run time, use `contains`"));
         };
         let pattern = with_ascii_classes(text);
         for size in SIZES {
@@ -36,14 +36,13 @@ impl Pattern {
                 Err(other) => return Err(no_pattern(at, &other)),
             }
         }
-        Err(ExpressionError::new(at, "this pattern is too large")
-            .hint("leave out repetitions such as `{1000}`"))
+        Err(ExpressionError::new(at, "this pattern is too large").hint("remove repetitions such as `{1000}`"))
     }
 
     /// `text.matches('pattern')`
     pub(super) fn matches<'a>(&self, of: &Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
         let Val::Text(text) = of else {
-            return Fault::wrong(format!("`matches` is for strings, and this is {}", of.described()));
+            return Fault::wrong(format!("`matches` works on a string, not on {}", of.described()));
         };
         meter.spend(1 + text.as_str().len().saturating_mul(self.price))?;
         Ok(Val::Bool(self.regex.is_match(text.as_str())))
@@ -54,7 +53,7 @@ fn no_pattern(at: usize, error: &regex::Error) -> ExpressionError {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
     ExpressionError::new(at, format!("this is not a pattern: {reason}"))
-        .hint("patterns are those of RE2: no look-around, no references back")
+        .hint("patterns use the RE2 syntax: no look-around, no back-references")
 }
 
 /// As in RE2, `\d`, `\w`, `\s` and `\b` know ASCII only. They would know all of Unicode here, and be hundreds of times as

@@ -107,12 +107,12 @@ impl Resolver<'_> {
             "item" | "index" => {
                 return Err(ExpressionError::new(
                     at,
-                    format!("`{name}` is known only in a step with `forEach`"),
+                    format!("`{name}` exists only in a step with `forEach`"),
                 )
                 .hint("add `forEach: ${ ... }` to the step, or read from `input` or `steps`"));
             }
             "steps" => {
-                return Err(ExpressionError::new(at, "`steps` stands for no value of its own")
+                return Err(ExpressionError::new(at, "`steps` alone is not a value")
                     .hint(format!("name the step, as in `{}`", self.example_step())));
             }
             _ => match Kind::named(name) {
@@ -123,7 +123,7 @@ impl Resolver<'_> {
     }
 
     fn unknown_variable(&self, name: &str, at: usize) -> ExpressionError {
-        let error = ExpressionError::new(at, format!("there is no `{name}` to read here"));
+        let error = ExpressionError::new(at, format!("`{name}` does not exist here"));
         if let Some(written) = self.hyphenated(at) {
             return error
                 .hint(format!("`-` subtracts; a field with a `-` in its name is written `['{written}']`"));
@@ -180,7 +180,7 @@ impl Resolver<'_> {
         if field.name != "output" {
             let error = ExpressionError::new(
                 field.at,
-                format!("a step has only its `output` here, and no `{}`", field.name),
+                format!("a step has only an `output` here, not `{}`", field.name),
             );
             let output = output_of(&id.name);
             return Err(match meant(&field.name, ["output"]) {
@@ -199,9 +199,7 @@ impl Resolver<'_> {
         }
         match meant(&id.name, self.names.step_ids.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{}`?", output_of(near))),
-            None if self.names.step_ids.is_empty() => {
-                error.hint("the flow has no step that could be read here")
-            }
+            None if self.names.step_ids.is_empty() => error.hint("no step can be read here"),
             None => error.hint(format!("the steps are {}", listed(self.names.step_ids.iter().copied()))),
         }
     }
@@ -220,7 +218,7 @@ impl Resolver<'_> {
                 ExpressionError::new(start, "a step must be named by its id, so that the flow can be checked")
                     .hint(format!("write it out, as in `{}`", self.example_step()))
             }
-            None => ExpressionError::new(of.start, "`steps` stands for no value of its own"),
+            None => ExpressionError::new(of.start, "`steps` alone is not a value"),
         })
     }
 
@@ -228,7 +226,7 @@ impl Resolver<'_> {
         if (self.names.steps)(&id.name).is_none() {
             return self.unknown_step(id);
         }
-        let error = ExpressionError::new(id.at, format!("`{}` is a step, and no value", id.name));
+        let error = ExpressionError::new(id.at, format!("`{}` is a step, not a value", id.name));
         error.hint(match self.hyphenated(id.at) {
             Some(written) => self.without_subtraction(written),
             None => format!("write `{}`", output_of(&id.name)),
@@ -317,11 +315,14 @@ impl Resolver<'_> {
             Part::Field { .. } | Part::Item { .. } => Ok(Part::Has(node)),
             Part::Variable(Variable::Output(id)) => Err(ExpressionError::new(
                 of.start,
-                "a step always has an output, which is null if the step was skipped",
+                "a step always has an output; it is null if the step was skipped",
             )
             .hint(format!("write `{} != null`", output_of(id)))),
-            _ => Err(ExpressionError::new(of.start, "`has` asks whether a field is there, and this is none")
-                .hint(format!("write for example `{usage}`"))),
+            _ => Err(ExpressionError::new(
+                of.start,
+                "`has` checks whether a field exists, and this is not a field",
+            )
+            .hint(format!("write for example `{usage}`"))),
         }
     }
 
@@ -348,7 +349,7 @@ impl Resolver<'_> {
             }
         };
         let Form::Name(variable_name) = &variable.form else {
-            let message = format!("`{}` begins with a name for each item", name.name);
+            let message = format!("the first argument of `{}` is a name for each item", name.name);
             return Err(
                 ExpressionError::new(variable.start, message).hint(format!("write for example `{usage}`"))
             );

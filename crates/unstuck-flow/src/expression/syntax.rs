@@ -120,7 +120,7 @@ pub(super) fn build(form: Form, start: usize, end: usize) -> Result<Syntax, Expr
 pub(super) fn too_deep(at: usize) -> ExpressionError {
     ExpressionError::new(
         at,
-        format!("this expression goes deeper than {MAX_NESTING} brackets or {MAX_DEPTH} operators in a row"),
+        format!("this expression is nested deeper than {MAX_NESTING} brackets, or has more than {MAX_DEPTH} operators in a row"),
     )
     .hint("compute a part of it in a `set` step")
 }

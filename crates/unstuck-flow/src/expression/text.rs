@@ -38,10 +38,10 @@ pub(super) fn text_at<'v>(function: Function, arguments: &'v [Val<'_>], at: usiz
     match arguments.get(at) {
         Some(Val::Text(text)) => Ok(text.as_str()),
         Some(other) if at == 0 => {
-            Fault::wrong(format!("`{}` is for strings, and this is {}", function.name(), other.described()))
+            Fault::wrong(format!("`{}` works on a string, not on {}", function.name(), other.described()))
         }
         Some(other) => {
-            Fault::wrong(format!("`{}` takes a string, and this is {}", function.name(), other.described()))
+            Fault::wrong(format!("`{}` takes a string, not {}", function.name(), other.described()))
         }
         None => Ok(""),
     }
@@ -54,7 +54,7 @@ pub(super) fn integer_at(function: Function, arguments: &[Val<'_>], at: usize) -
         Some(Val::Integer(n)) => Ok(Some(*n)),
         Some(Val::Double(n)) if n.fract() == 0.0 => Ok(double_to_integer(*n)),
         Some(other) => {
-            Fault::wrong(format!("`{}` takes an integer, and this is {}", function.name(), other.described()))
+            Fault::wrong(format!("`{}` takes an integer, not {}", function.name(), other.described()))
         }
     }
 }

@@ -74,9 +74,9 @@ pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError
 }
 
 fn too_long(braced: bool) -> ExpressionError {
-    let message = format!("an expression has at most {MAX_SOURCE_BYTES} bytes, and this one is longer");
+    let message = format!("the expression is longer than {MAX_SOURCE_BYTES} bytes");
     let hint = if braced {
-        "compute a part of it in a `set` step, or see whether its `}` is missing"
+        "compute a part of it in a `set` step, or add the missing `}`"
     } else {
         "compute a part of it in a `set` step"
     };
@@ -120,8 +120,8 @@ impl<'s> Scanner<'s> {
         }
         match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             Some(&"/") if rest.starts_with("//") => Err(self
-                .wrong("`//` would start a comment, and an expression has none")
-                .hint("write comments outside of the `${ ... }`; `/` alone divides")),
+                .wrong("`//` starts a comment, and expressions cannot have comments")
+                .hint("write comments outside the `${ ... }`; a single `/` divides")),
             Some(symbol) => {
                 self.at += symbol.len();
                 Ok(Word::Symbol(symbol))
@@ -163,10 +163,7 @@ impl<'s> Scanner<'s> {
         }
         match text.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(Word::Double(value)),
-            _ => Err(ExpressionError::new(
-                start,
-                format!("`{text}` is larger than any number that can be computed with"),
-            )),
+            _ => Err(ExpressionError::new(start, format!("`{text}` is too large for a number"))),
         }
     }
 
@@ -191,7 +188,7 @@ impl<'s> Scanner<'s> {
         let number = &self.text[start..self.at - tail.len()];
         let error = ExpressionError::new(start, format!("`{number}{tail}` is neither a number nor a name"));
         Err(match tail {
-            "u" | "U" => error.hint(format!("all integers are of one kind here: write `{number}`")),
+            "u" | "U" => error.hint(format!("integers have no suffix: write `{number}`")),
             "ms" | "s" | "m" | "h" | "d" | "w" => {
                 error.hint(format!("a duration is written `duration('{number}{tail}')`"))
             }
@@ -215,8 +212,8 @@ impl<'s> Scanner<'s> {
         let start = self.at;
         if quote.bytes {
             return Err(self
-                .wrong("there are no bytes in expressions")
-                .hint("leave out the `b` before the quote for a string"));
+                .wrong("expressions have no byte strings")
+                .hint("remove the `b` before the quote"));
         }
         self.at += quote.prefix + quote.mark.len();
         let mut value = String::new();
@@ -270,11 +267,8 @@ impl<'s> Scanner<'s> {
             }
             other => {
                 let shown = other.map(String::from).unwrap_or_default();
-                return Err(ExpressionError::new(
-                    start,
-                    format!("`\\{shown}` is not an escape that a string knows"),
-                )
-                .hint("write `\\\\` for a backslash, or `r'...'` for a string without escapes"));
+                return Err(ExpressionError::new(start, format!("`\\{shown}` is not a known escape"))
+                    .hint("write `\\\\` for a backslash, or `r'...'` for a string without escapes"));
             }
         };
         Ok(simple)
@@ -296,7 +290,7 @@ impl<'s> Scanner<'s> {
             '=' => error.hint("write `==` to compare; nothing is assigned in an expression"),
             '&' => error.hint("write `&&` for \"and\""),
             '|' => error.hint("write `||` for \"or\"; there are no filters"),
-            '$' => error.hint("inside of `${ ... }` names stand alone: `input.x`"),
+            '$' => error.hint("inside `${ ... }`, write names without `$`: `input.x`"),
             '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}' => {
                 error.hint("write straight quotes, `'` or `\"`")
             }
@@ -314,7 +308,7 @@ impl<'s> Scanner<'s> {
 
 /// Says that an integer is too large.
 pub(super) fn not_64_bits(at: usize, number: &str) -> ExpressionError {
-    ExpressionError::new(at, format!("`{number}` is not an integer of 64 bits"))
+    ExpressionError::new(at, format!("`{number}` does not fit in a 64-bit integer"))
         .hint("put it in quotes, or write it with `.0` if it need not be exact")
 }
 

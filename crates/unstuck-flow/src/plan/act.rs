@@ -92,7 +92,7 @@ pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<V
         return None;
     };
     if nodes.is_empty() {
-        spot.refuse(problems, "a sequence has at least one entry").hint("the last one repeats");
+        spot.refuse(problems, "the sequence is empty").hint("write at least one entry; the last one repeats");
         return None;
     }
     let mut acts = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<V
                 acts.extend(std::iter::repeat_n(act, times));
             }
             Some(_) => {
-                spot.refuse(problems, format!("a sequence has at most {MAX_SEQUENCE} attempts"))
+                spot.refuse(problems, format!("a sequence can have at most {MAX_SEQUENCE} attempts"))
                     .hint("the last one repeats");
                 return None;
             }
@@ -117,7 +117,8 @@ pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<V
 pub(super) fn one(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Act> {
     let (act, times) = entry(spot, problems)?;
     if times != 1 {
-        spot.refuse(problems, "`times` goes with a `sequence`").hint("leave it out: it is so for good");
+        spot.refuse(problems, "`times` works only in a `sequence`")
+            .hint("remove it: here it applies to every attempt");
         return None;
     }
     Some(act)
@@ -133,7 +134,7 @@ pub(super) fn is_entry(spot: &Spot<'_>) -> bool {
 fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
     if !matches!(spot.node.content, Content::Map(_)) {
         if spot.node.text() == Some("wait") {
-            spot.refuse(problems, "`wait` needs to know for how long").hint("write `{wait: 5m}`");
+            spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5m}`");
             return None;
         }
         return spot.one_of(&WORDS, problems).map(|behaviour| (Act::of(behaviour), 1));
@@ -149,7 +150,7 @@ fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
         let problem = if words.is_empty() {
             spot.refuse(problems, "does not say what the attempt does")
         } else {
-            spot.refuse(problems, "an attempt does one thing, and this names several")
+            spot.refuse(problems, "an attempt can do only one thing")
         };
         problem.hint("for example `{stall: \"connection refused\", after: 5s}`");
         return None;
@@ -157,7 +158,7 @@ fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
     let mut act = behaviour(&object, word, problems)?;
     if let Some(after) = object.spot("after") {
         if act.after.is_some() || matches!(act.behaviour, Behaviour::Stick | Behaviour::Wait { .. }) {
-            after.refuse(problems, format!("`after` has no meaning for this `{word}`")).hint("leave it out");
+            after.refuse(problems, format!("`after` does not apply to this `{word}`")).hint("remove it");
             return None;
         }
         act.after = Some(range(&after, problems)?);
@@ -187,7 +188,7 @@ fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Op
         }
         Behaviour::Drag => act.after = Some(range(&spot, problems)?),
         Behaviour::Pass | Behaviour::Crash | Behaviour::Stick | Behaviour::Wait { .. } => {
-            spot.refuse(problems, format!("`{word}` says nothing more"))
+            spot.refuse(problems, format!("`{word}` takes no value"))
                 .hint(format!("write `{{{word}: , after: 5s}}`, or `{word}` alone"));
             return None;
         }
@@ -199,7 +200,7 @@ fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Op
 pub(super) fn words_of(object: &Object<'_>, act: &mut Act, problems: &mut Problems<'_>) -> Option<()> {
     if let Some(spot) = object.spot("cause") {
         if act.cause.is_some() {
-            spot.refuse(problems, "the cause is given twice").hint("leave one of the two out");
+            spot.refuse(problems, "the cause is given twice").hint("remove one of the two");
             return None;
         }
         act.cause = Some(spot.text(problems)?.into());
@@ -222,7 +223,7 @@ pub(super) fn range(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Rang
         return spot.duration(problems).map(Range::fixed);
     };
     let [least, most] = nodes.as_slice() else {
-        spot.refuse(problems, "a range of durations has two ends").hint("write `[1m, 5m]`");
+        spot.refuse(problems, "a range has two durations").hint("write `[1m, 5m]`");
         return None;
     };
     let mut end =

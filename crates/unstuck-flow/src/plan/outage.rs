@@ -128,13 +128,13 @@ fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
         (Some(to), None) => when::read(&to, problems).map(Until::When),
         (None, Some(span)) => span.some_duration(problems).map(Until::For),
         (Some(_), Some(span)) => {
-            span.refuse(problems, "an outage has either a `to` or a `for`").hint("leave one of the two out");
+            span.refuse(problems, "give either `to` or `for`, not both").hint("remove one of the two");
             None
         }
         (None, None) => {
             problems
                 .error(object.at, &object.path, "the outage has no end")
-                .hint("say `to: 05:00`, or `for: 3h`; a step that is down for good says so under `steps`");
+                .hint("write `to: 05:00` or `for: 3h`; for a step that is always down, use `steps`");
             None
         }
     }
@@ -144,8 +144,8 @@ fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
 fn fits(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bool {
     let is_none = matches!(outage.does.behaviour, Behaviour::Pass | Behaviour::Wait { .. });
     if let Some(spot) = object.spot("does").filter(|_| is_none) {
-        spot.refuse(problems, "is no outage")
-            .hint("`stall`, `fail`, `stick`, `choke`, `crash` and `drag` are");
+        spot.refuse(problems, "this is not an outage")
+            .hint("use `stall`, `fail`, `stick`, `choke`, `crash` or `drag`");
         return false;
     }
     let Until::When(to) = outage.until else { return true };
@@ -153,20 +153,20 @@ fn fits(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bo
     match (outage.from, to) {
         (When::Daily(from), When::Daily(to)) if from != to => true,
         (When::Daily(_), When::Daily(_)) => {
-            spot.refuse(problems, "it ends when it begins").hint("use `for: 24h` for a whole day");
+            spot.refuse(problems, "the outage ends when it begins").hint("use `for: 24h` for a whole day");
             false
         }
         (When::Daily(_), _) | (_, When::Daily(_)) => {
-            spot.refuse(problems, "a time of day goes with another one: it is so on every day")
+            spot.refuse(problems, "`from` and `to` must be of the same kind")
                 .hint("write both as `02:00`, both as `2h`, or use `for`");
             false
         }
         (When::After(from), When::After(to)) if from >= to => {
-            spot.refuse(problems, format!("it ends after {to}, and begins after {from} only"));
+            spot.refuse(problems, format!("the outage ends after {to}, but begins only after {from}"));
             false
         }
         (When::At(from), When::At(to)) if from >= to => {
-            spot.refuse(problems, "it ends before it begins");
+            spot.refuse(problems, "the outage ends before it begins");
             false
         }
         (When::After(_) | When::At(_), When::After(_) | When::At(_)) => true,

@@ -42,14 +42,14 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec
     match documents.as_slice() {
         [] => {
             problems
-                .error(Place::START, "", "the file has no outputs in it")
-                .hint("write the id of a step and what it puts out, for example `fetch: {rows: [1, 2]}`");
+                .error(Place::START, "", "the file contains no outputs")
+                .hint("write the id of a step and its output, for example `fetch: {rows: [1, 2]}`");
         }
         [_] => {}
         [_, second, ..] => {
             problems
-                .error(second.at, "", "a file has one map of outputs, and this is a second one")
-                .hint("put all of them into one");
+                .error(second.at, "", "a file can contain only one map of outputs; this is the second")
+                .hint("put all outputs into one map");
         }
     }
     let examples =
@@ -68,7 +68,7 @@ pub(super) fn read(
     problems: &mut Problems<'_>,
 ) -> Option<Vec<Example>> {
     let Content::Map(entries) = &spot.node.content else {
-        spot.expected(problems, "a map of steps to what they put out, such as `{fetch: {rows: [1, 2]}}`");
+        spot.expected(problems, "a map of step ids to outputs, such as `{fetch: {rows: [1, 2]}}`");
         return None;
     };
     let from: Arc<str> = from.into();

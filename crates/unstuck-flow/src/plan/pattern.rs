@@ -181,7 +181,7 @@ fn step(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
             Some((_, Ok(item))) => (name, Some(item)),
             Some((_, Err(_))) | None => {
                 problems
-                    .error(named.at, &named.path, format!("`{}` names no item of a step", named.text))
+                    .error(named.at, &named.path, format!("`{}` is not an item of a step", named.text))
                     .hint(format!("items are counted from 0: `{name}[0]`"));
                 return None;
             }
@@ -226,7 +226,11 @@ fn exists(
     }
     if !is_exact {
         problems
-            .warning(named.at, &named.path, format!("`{}` matches no step that is executed", named.text))
+            .warning(
+                named.at,
+                &named.path,
+                format!("`{}` matches no step that a worker or a process executes", named.text),
+            )
             .hint("it has no effect");
         return true;
     }
@@ -243,16 +247,16 @@ fn refuse_unplayable(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>
             (format!("step `{id}` has no items"), format!("it has no `forEach`: write `{id}`"))
         }
         Kind::Child(flow) => (
-            format!("step `{id}` is a child flow, and not executed itself"),
+            format!("step `{id}` is a child flow and is not executed itself"),
             format!("name the steps of the child: `{flow}.<step>`"),
         ),
         Kind::Signal(name) => (
-            format!("step `{id}` waits for a signal, and is not executed"),
-            format!("`signals: [{{name: {name}, after: 1h}}]` sends it"),
+            format!("step `{id}` waits for a signal and is not executed"),
+            format!("send it with `signals: [{{name: {name}, after: 1h}}]`"),
         ),
         Kind::Wait(_) | Kind::Set(_) => (
-            format!("step `{id}` is done by the engine itself (`{}`)", step.kind.word()),
-            "only steps that somebody executes can be told what to do".to_owned(),
+            format!("step `{id}` is done by the engine (`{}`)", step.kind.word()),
+            "a plan controls only steps that a worker or a process executes".to_owned(),
         ),
     };
     problems.error(named.at, &named.path, message).hint(hint);
@@ -265,15 +269,15 @@ fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
             (format!("step `{id}` has no items"), format!("it has no `forEach`: write `{id}`"))
         }
         Kind::Child(flow) => (
-            format!("step `{id}` is a child flow, and its output is what the child puts out"),
+            format!("step `{id}` is a child flow; its output comes from the child"),
             format!("give examples for the steps of the child: `{flow}.<step>`"),
         ),
         Kind::Wait(_) => (
-            format!("step `{id}` is a `wait`, and its output is always null"),
-            "leave it out: a rehearsal waits as the engine does".to_owned(),
+            format!("step `{id}` is a `wait`; its output is always null"),
+            "remove it: a rehearsal waits as the engine does".to_owned(),
         ),
         Kind::Set(_) => (
-            format!("step `{id}` is a `set`, and its output is computed in a rehearsal too"),
+            format!("step `{id}` is a `set`; its output is computed in a rehearsal too"),
             "give examples for the steps that it reads".to_owned(),
         ),
     };

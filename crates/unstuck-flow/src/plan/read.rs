@@ -18,12 +18,12 @@ use crate::tree::{Content, Node};
 pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Plan> {
     if node.entry("flow").is_some() {
         problems
-            .error(node.at, "", "this is a flow, and not a plan")
-            .hint("name the plan with --plan, and the flow before it");
+            .error(node.at, "", "this is a flow, not a plan")
+            .hint("write `unstuck rehearse FLOW_FILE --plan PLAN_FILE`");
         return None;
     }
     if node.entry("errorSubstring").is_some() || node.entry("backOff").is_some() {
-        problems.error(node.at, "", "this is a policy, and not a plan").hint("give policies with --policies");
+        problems.error(node.at, "", "this is a policy, not a plan").hint("pass policies with --policies");
         return None;
     }
     let object = Object::read(&Spot::root(node), fields::PLAN, "a plan", problems)?;
@@ -79,7 +79,7 @@ fn start(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Time> {
         }
     };
     if !(EARLIEST..LATEST).contains(&time) {
-        spot.refuse(problems, "the clock starts between 2020 and 2080");
+        spot.refuse(problems, "the clock must start between 2020 and 2080");
         return None;
     }
     Some(time)

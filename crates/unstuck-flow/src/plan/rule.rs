@@ -92,8 +92,7 @@ pub(super) fn read(spot: &Spot<'_>, target: Target, problems: &mut Problems<'_>)
     act::words_of(&object, &mut shared, problems)?;
     let order = match (object.spot("sequence"), object.spot("odds")) {
         (Some(_), Some(odds)) => {
-            odds.refuse(problems, "a step has either a `sequence` or `odds`")
-                .hint("leave one of the two out");
+            odds.refuse(problems, "give either `sequence` or `odds`, not both").hint("remove one of the two");
             return None;
         }
         (Some(sequence), None) => Order::Sequence(act::sequence(&sequence, problems)?),

@@ -38,7 +38,7 @@ pub(super) fn workers(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Wo
         deaths.iter().enumerate().find(|(_, death)| death.worker > count && count.is_some())
     {
         let path = format!("{}.deaths[{place}].worker", spot.path);
-        problems.error(spot.node.at, path, format!("there are {} workers only", count.unwrap_or_default()));
+        problems.error(spot.node.at, path, format!("there are only {} workers", count.unwrap_or_default()));
         return None;
     }
     Some(Workers { count, max_load: load?, restart_after: restart?, deaths })
@@ -47,7 +47,7 @@ pub(super) fn workers(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Wo
 fn count(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<u32> {
     let count: u32 = spot.whole(1, "a whole number of at least 1", problems)?;
     if count > MAX_WORKERS {
-        spot.refuse(problems, format!("more than {MAX_WORKERS} workers are not emulated"));
+        spot.refuse(problems, format!("at most {MAX_WORKERS} workers can be emulated"));
         return None;
     }
     Some(count)
@@ -59,11 +59,11 @@ fn death(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Death> {
         (Some(at), None) => Times::At(when::read(&at, problems)?),
         (None, Some(every)) => Times::Every(every.some_duration(problems)?),
         (None, None) => {
-            spot.refuse(problems, "does not say when a worker dies").hint("say `at: 02:30`, or `every: 6h`");
+            spot.refuse(problems, "does not say when a worker dies").hint("write `at: 02:30` or `every: 6h`");
             return None;
         }
         (Some(_), Some(every)) => {
-            every.refuse(problems, "a death is either `at` a time or `every` so often");
+            every.refuse(problems, "give either `at` or `every`, not both");
             return None;
         }
     };
@@ -109,7 +109,7 @@ fn signal(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Optio
         let hint = suggest::hint(name, awaited.iter().copied());
         name_spot
             .refuse(problems, format!("no step waits for signal `{name}`"))
-            .maybe_hint(hint.or_else(|| Some("the flow awaits no signal at all".to_owned())));
+            .maybe_hint(hint.or_else(|| Some("no step of the flow waits for a signal".to_owned())));
         return None;
     }
     let after = object.spot("after").map_or(Some(Millis::ZERO), |spot| spot.duration(problems));
@@ -137,7 +137,7 @@ pub(super) fn operator(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<O
     let operator = Operator { after: after?, choose, resume: resume?, times };
     if operator.choose.is_none() && !operator.resume {
         spot.refuse(problems, "does not say what the operator does")
-            .hint("`choose: retry` for held steps, `resume: true` for steps at rest in error");
+            .hint("write `choose: retry` for held steps, or `resume: true` for steps in error");
         return None;
     }
     Some(operator)

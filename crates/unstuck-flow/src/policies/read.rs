@@ -28,17 +28,13 @@ const BACK_OFF: [(&str, &str); 4] = [
 /// Reads the policy of one document. What is wrong with it is reported, each thing once.
 pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<LoadedPolicy> {
     if node.entry("steps").is_some() && node.entry("name").is_none() {
-        problems.error(node.at, "", "this is a flow, and not a policy").hint("`unstuck run` starts flows");
+        problems.error(node.at, "", "this is a flow, not a policy").hint("run flows with `unstuck run`");
         return None;
     }
     if node.entry("policies").is_some() && node.entry("name").is_none() {
         problems
-            .error(
-                node.at,
-                "policies",
-                "a file of policies is the list itself, without `policies:` around it",
-            )
-            .hint("begin each policy with `- name: <name>`, or put `---` between them");
+            .error(node.at, "policies", "a policy file is the list itself, without `policies:` around it")
+            .hint("start each policy with `- name: <name>`, or put `---` between them");
         return None;
     }
     let object = Object::read(&Spot::root(node), fields::POLICY, "a policy", problems)?;
@@ -181,7 +177,7 @@ fn text(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text).map(Into::into),
         Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => {
-            spot.expected(problems, "a text");
+            spot.expected(problems, "text");
             None
         }
     }
@@ -195,7 +191,7 @@ fn label(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
         return None;
     }
     if text.chars().any(char::is_control) {
-        spot.refuse(problems, "has a line break or another control character in it")
+        spot.refuse(problems, "contains a line break or another control character")
             .hint("keep it to one line");
         return None;
     }
@@ -207,8 +203,8 @@ fn criterion(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     let text = text(spot, problems)?;
     if text.trim().is_empty() {
         problems
-            .warning(spot.node.at, &spot.path, "is empty, and counts as not given")
-            .hint("leave it out, or say what it must be");
+            .warning(spot.node.at, &spot.path, "is empty and is ignored")
+            .hint("remove it, or give it a value");
     }
     Some(text)
 }

@@ -26,7 +26,7 @@ fn a_source_has_at_most_a_kibibyte() {
     ];
     for source in cases {
         let error = compile(&source).expect_err("too long");
-        assert!(error.message.contains("has at most 1024 bytes"), "{}", error.message);
+        assert!(error.message.contains("longer than 1024 bytes"), "{}", error.message);
     }
 }
 
@@ -55,7 +55,7 @@ fn a_deep_expression_is_refused_and_not_parsed() {
         let times = (MAX_SOURCE_BYTES - middle.len()) / (open.len() + close.len());
         let source = format!("{}{middle}{}", open.repeat(times), close.repeat(times));
         let error = compile(&source).expect_err(&source);
-        assert!(error.message.contains("goes deeper than"), "{source}: {}", error.message);
+        assert!(error.message.contains("nested deeper than"), "{source}: {}", error.message);
     }
 }
 
@@ -115,8 +115,8 @@ fn what_flows_need_is_within_the_limits() {
 fn what_would_take_too_long_or_too_much_is_refused_at_run_time() {
     let scope = large_scope();
     let digits = "[0,1,2,3,4,5,6,7,8,9]";
-    let operations = "this takes more than 200000 operations; shorten the lists, or let a step do it";
-    let bytes = "the value grows over 16 MiB";
+    let operations = "this takes more than 200000 operations; shorten the lists, or do it in a step";
+    let bytes = "the value is larger than 16 MiB";
     let cases = [
         (
             format!(
@@ -179,7 +179,7 @@ fn the_parts_of_one_value_share_their_bytes() {
         expression.program.evaluate(&scope)
     };
     assert!(evaluate(&value(8)).is_ok());
-    assert!(evaluate(&value(17)).expect_err("too large").contains("grows over 16 MiB"));
+    assert!(evaluate(&value(17)).expect_err("too large").contains("larger than 16 MiB"));
     assert!(evaluate(&json!("${ input }".repeat(9))).is_err());
 }
 

@@ -116,9 +116,9 @@ fn every_string_that_is_wrong_is_reported_with_its_place() {
     let found: Vec<(&str, usize, &str)> =
         errors.iter().map(|wrong| (&*wrong.pointer, wrong.error.offset, &*wrong.error.message)).collect();
     let expected = [
-        ("/a", 3, "there is no `inptu` to read here"),
+        ("/a", 3, "`inptu` does not exist here"),
         ("/b~1c/1/d~0", 25, "there is no step `fech`"),
-        ("/empty", 2, "there is nothing here to evaluate"),
+        ("/empty", 2, "the expression is empty"),
         ("/open", 4, "this `${` has no `}` that closes it"),
         ("/string", 3, "this string is not closed: a `'` is missing"),
     ];
@@ -139,13 +139,13 @@ fn a_field_may_have_to_be_one_expression() {
         assert_eq!(expression.program.evaluate(&scope()), Ok(expected), "{text}");
     }
     for (text, offset, message) in [
-        ("${ input.n } or so", 12, "this must be one expression, and something follows it"),
-        ("${ input.n }${ input.n }", 12, "this must be one expression, and something follows it"),
-        ("order-${ input.n }", 6, "this must be one expression, and something stands before it"),
+        ("${ input.n } or so", 12, "this must be one expression, with nothing after it"),
+        ("${ input.n }${ input.n }", 12, "this must be one expression, with nothing after it"),
+        ("order-${ input.n }", 6, "this must be one expression, with nothing before it"),
         ("input.n >", 9, "the expression ends where a value should follow"),
-        ("  ${ inptu }", 5, "there is no `inptu` to read here"),
+        ("  ${ inptu }", 5, "`inptu` does not exist here"),
         ("${ input.n", 2, "this `${` has no `}` that closes it"),
-        ("", 0, "there is nothing here to evaluate"),
+        ("", 0, "the expression is empty"),
     ] {
         let error = one(text).map(|_| ()).expect_err(text);
         assert_eq!((error.offset, &*error.message), (offset, message), "{text}");

@@ -9,28 +9,25 @@ const FILES: &[Case] = &[
     (
         "",
         &[
-            "1:1: the file has no plan in it (start with `steps:`, for example `steps: {fetch: {sequence: [stall, pass]}}`)",
+            "1:1: the file contains no plan (start with `steps:`, for example `steps: {fetch: {sequence: [stall, pass]}}`)",
         ],
     ),
-    ("just text\n", &["1:1: a plan is a map, not a text (write `plan: ...`)"]),
+    ("just text\n", &["1:1: a plan is a map, not text (write `plan: ...`)"]),
     ("steps: [", &["1:8: unclosed bracket '['"]),
     (
         "{flow: a, steps: []}",
-        &["1:1: this is a flow, and not a plan (name the plan with --plan, and the flow before it)"],
+        &["1:1: this is a flow, not a plan (write `unstuck rehearse FLOW_FILE --plan PLAN_FILE`)"],
     ),
-    (
-        "{name: a, errorSubstring: x}",
-        &["1:1: this is a policy, and not a plan (give policies with --policies)"],
-    ),
+    ("{name: a, errorSubstring: x}", &["1:1: this is a policy, not a plan (pass policies with --policies)"]),
     (
         "{every: 1m}\n---\n{every: 2m}\n",
-        &["3:1: a file has one plan, and this is a second one (put it into a file of its own)"],
+        &["3:1: a file can contain only one plan; this is the second (move it to its own file)"],
     ),
     ("{stpes: {}}", &["1:2: stpes: a plan has no field `stpes` (did you mean `steps`?)"]),
     (
         "{every: 0s, until: soon}",
         &[
-            "1:9: every: must be longer than zero (leave the field out for the default)",
+            "1:9: every: must be longer than zero (remove the field to use the default)",
             "1:20: until: `soon` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",
         ],
     ),
@@ -38,7 +35,7 @@ const FILES: &[Case] = &[
         "{start: tomorrow}",
         &["1:9: start: `tomorrow` is not an instant: write for example `2030-01-31T08:30:00Z`"],
     ),
-    ("{start: 1999-01-01T00:00:00Z}", &["1:9: start: the clock starts between 2020 and 2080"]),
+    ("{start: 1999-01-01T00:00:00Z}", &["1:9: start: the clock must start between 2020 and 2080"]),
 ];
 
 const NAMES: &[Case] = &[
@@ -50,25 +47,25 @@ const NAMES: &[Case] = &[
     (
         "{steps: {pause: pass}}",
         &[
-            "1:10: steps.pause: step `pause` is done by the engine itself (`wait`) (only steps that somebody executes can be told what to do)",
+            "1:10: steps.pause: step `pause` is done by the engine (`wait`) (a plan controls only steps that a worker or a process executes)",
         ],
     ),
     (
         "{steps: {approved: pass}}",
         &[
-            "1:10: steps.approved: step `approved` waits for a signal, and is not executed (`signals: [{name: approval, after: 1h}]` sends it)",
+            "1:10: steps.approved: step `approved` waits for a signal and is not executed (send it with `signals: [{name: approval, after: 1h}]`)",
         ],
     ),
     (
         "{steps: {deploy: pass}}",
         &[
-            "1:10: steps.deploy: step `deploy` is a child flow, and not executed itself (name the steps of the child: `rollout.<step>`)",
+            "1:10: steps.deploy: step `deploy` is a child flow and is not executed itself (name the steps of the child: `rollout.<step>`)",
         ],
     ),
     (
         "{steps: {title: pass}}",
         &[
-            "1:10: steps.title: step `title` is done by the engine itself (`set`) (only steps that somebody executes can be told what to do)",
+            "1:10: steps.title: step `title` is done by the engine (`set`) (a plan controls only steps that a worker or a process executes)",
         ],
     ),
     (
@@ -78,7 +75,7 @@ const NAMES: &[Case] = &[
     (
         "{steps: {'encode[x]': pass}}",
         &[
-            "1:10: steps.encode[x]: `encode[x]` names no item of a step (items are counted from 0: `encode[0]`)",
+            "1:10: steps.encode[x]: `encode[x]` is not an item of a step (items are counted from 0: `encode[0]`)",
         ],
     ),
     (
@@ -89,21 +86,24 @@ const NAMES: &[Case] = &[
         "{actionTypes: {TRANSFROM: pass}}",
         &["1:16: actionTypes.TRANSFROM: there is no action type `TRANSFROM` (did you mean `TRANSFORM`?)"],
     ),
-    ("{steps: {'x*': pass}}", &["1:10: steps.x*: `x*` matches no step that is executed (it has no effect)"]),
+    (
+        "{steps: {'x*': pass}}",
+        &["1:10: steps.x*: `x*` matches no step that a worker or a process executes (it has no effect)"],
+    ),
     (
         "{outputs: {fecth: 1, title: 2, deploy: 3, pause: 4, 'fetch[0]': 5}}",
         &[
             "1:12: outputs.fecth: there is no step `fecth` (did you mean `fetch`?)",
-            "1:22: outputs.title: step `title` is a `set`, and its output is computed in a rehearsal too (give examples for the steps that it reads)",
-            "1:32: outputs.deploy: step `deploy` is a child flow, and its output is what the child puts out (give examples for the steps of the child: `rollout.<step>`)",
-            "1:43: outputs.pause: step `pause` is a `wait`, and its output is always null (leave it out: a rehearsal waits as the engine does)",
+            "1:22: outputs.title: step `title` is a `set`; its output is computed in a rehearsal too (give examples for the steps that it reads)",
+            "1:32: outputs.deploy: step `deploy` is a child flow; its output comes from the child (give examples for the steps of the child: `rollout.<step>`)",
+            "1:43: outputs.pause: step `pause` is a `wait`; its output is always null (remove it: a rehearsal waits as the engine does)",
             "1:53: outputs.fetch[0]: step `fetch` has no items (it has no `forEach`: write `fetch`)",
         ],
     ),
     (
         "{outputs: [fetch]}",
         &[
-            "1:11: outputs: expected a map of steps to what they put out, such as `{fetch: {rows: [1, 2]}}`, not a list",
+            "1:11: outputs: expected a map of step ids to outputs, such as `{fetch: {rows: [1, 2]}}`, not a list",
         ],
     ),
     ("{steps: [fetch]}", &["1:9: steps: expected a map such as `{fetch: [stall, pass]}`, not a list"]),
@@ -130,12 +130,9 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: []}}",
-        &["1:17: steps.fetch: a sequence has at least one entry (the last one repeats)"],
+        &["1:17: steps.fetch: the sequence is empty (write at least one entry; the last one repeats)"],
     ),
-    (
-        "{steps: {fetch: wait}}",
-        &["1:17: steps.fetch: `wait` needs to know for how long (write `{wait: 5m}`)"],
-    ),
+    ("{steps: {fetch: wait}}", &["1:17: steps.fetch: `wait` needs a duration (write `{wait: 5m}`)"]),
     (
         "{steps: {fetch: [stall, pas]}}",
         &[
@@ -144,7 +141,7 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: {sequence: [pass], odds: {pass: 1}}}}",
-        &["1:42: steps.fetch.odds: a step has either a `sequence` or `odds` (leave one of the two out)"],
+        &["1:42: steps.fetch.odds: give either `sequence` or `odds`, not both (remove one of the two)"],
     ),
     (
         "{steps: {fetch: {odds: {stal: 1}}}}",
@@ -164,7 +161,7 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: {duration: [5m]}}}",
-        &["1:28: steps.fetch.duration: a range of durations has two ends (write `[1m, 5m]`)"],
+        &["1:28: steps.fetch.duration: a range has two durations (write `[1m, 5m]`)"],
     ),
     (
         "{steps: {fetch: {duration: 5 parsecs}}}",
@@ -180,7 +177,7 @@ const RULES: &[Case] = &[
     (
         "{steps: {fetch: [{stall: x, crash: true}]}}",
         &[
-            "1:18: steps.fetch[0]: an attempt does one thing, and this names several (for example `{stall: \"connection refused\", after: 5s}`)",
+            "1:18: steps.fetch[0]: an attempt can do only one thing (for example `{stall: \"connection refused\", after: 5s}`)",
         ],
     ),
     (
@@ -191,16 +188,16 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: [{stall: x, cause: y}]}}",
-        &["1:36: steps.fetch[0].cause: the cause is given twice (leave one of the two out)"],
+        &["1:36: steps.fetch[0].cause: the cause is given twice (remove one of the two)"],
     ),
     (
         "{steps: {fetch: [{stick: true, after: 5s}]}}",
-        &["1:39: steps.fetch[0].after: `after` has no meaning for this `stick` (leave it out)"],
+        &["1:39: steps.fetch[0].after: `after` does not apply to this `stick` (remove it)"],
     ),
     (
         "{steps: {fetch: [{crash: loudly}]}}",
         &[
-            "1:26: steps.fetch[0].crash: `crash` says nothing more (write `{crash: , after: 5s}`, or `crash` alone)",
+            "1:26: steps.fetch[0].crash: `crash` takes no value (write `{crash: , after: 5s}`, or `crash` alone)",
         ],
     ),
     (
@@ -213,11 +210,13 @@ const RULES: &[Case] = &[
     ),
     (
         "{steps: {fetch: [{stall: x, times: 1001}]}}",
-        &["1:17: steps.fetch: a sequence has at most 1000 attempts (the last one repeats)"],
+        &["1:17: steps.fetch: a sequence can have at most 1000 attempts (the last one repeats)"],
     ),
     (
         "{steps: {fetch: {stall: x, times: 2}}}",
-        &["1:17: steps.fetch: `times` goes with a `sequence` (leave it out: it is so for good)"],
+        &[
+            "1:17: steps.fetch: `times` works only in a `sequence` (remove it: here it applies to every attempt)",
+        ],
     ),
 ];
 
@@ -229,7 +228,7 @@ const WORLD: &[Case] = &[
     (
         "{outages: [{steps: fetch}]}",
         &[
-            "1:12: outages[0]: the outage has no end (say `to: 05:00`, or `for: 3h`; a step that is down for good says so under `steps`)",
+            "1:12: outages[0]: the outage has no end (write `to: 05:00` or `for: 3h`; for a step that is always down, use `steps`)",
         ],
     ),
     (
@@ -238,32 +237,34 @@ const WORLD: &[Case] = &[
     ),
     (
         "{outages: [{steps: fetch, from: 3h, to: 2h}]}",
-        &["1:41: outages[0].to: it ends after 2h, and begins after 3h only"],
+        &["1:41: outages[0].to: the outage ends after 2h, but begins only after 3h"],
     ),
     (
         "{outages: [{steps: fetch, from: 02:00, to: 2h}]}",
         &[
-            "1:44: outages[0].to: a time of day goes with another one: it is so on every day (write both as `02:00`, both as `2h`, or use `for`)",
+            "1:44: outages[0].to: `from` and `to` must be of the same kind (write both as `02:00`, both as `2h`, or use `for`)",
         ],
     ),
     (
         "{outages: [{steps: fetch, from: 02:00, to: 02:00}]}",
-        &["1:44: outages[0].to: it ends when it begins (use `for: 24h` for a whole day)"],
+        &["1:44: outages[0].to: the outage ends when it begins (use `for: 24h` for a whole day)"],
     ),
     (
         "{outages: [{steps: fetch, from: 25:00, to: 26:00}]}",
         &[
-            "1:33: outages[0].from: is no time of day: that goes from `00:00` to `23:59`",
-            "1:44: outages[0].to: is no time of day: that goes from `00:00` to `23:59`",
+            "1:33: outages[0].from: is not a time of day: use `00:00` to `23:59`",
+            "1:44: outages[0].to: is not a time of day: use `00:00` to `23:59`",
         ],
     ),
     (
         "{outages: [{steps: fetch, to: 2h, for: 2h}]}",
-        &["1:40: outages[0].for: an outage has either a `to` or a `for` (leave one of the two out)"],
+        &["1:40: outages[0].for: give either `to` or `for`, not both (remove one of the two)"],
     ),
     (
         "{outages: [{steps: fetch, to: 2h, does: pass}]}",
-        &["1:41: outages[0].does: is no outage (`stall`, `fail`, `stick`, `choke`, `crash` and `drag` are)"],
+        &[
+            "1:41: outages[0].does: this is not an outage (use `stall`, `fail`, `stick`, `choke`, `crash` or `drag`)",
+        ],
     ),
     (
         "{outages: [{step: fetch, to: 2h}]}",
@@ -273,18 +274,18 @@ const WORLD: &[Case] = &[
         ],
     ),
     ("{workers: 0}", &["1:11: workers: expected a whole number of at least 1, not `0`"]),
-    ("{workers: many}", &["1:11: workers: `workers` is a map, not a text (write `count: ...`)"]),
+    ("{workers: many}", &["1:11: workers: `workers` is a map, not text (write `count: ...`)"]),
     (
         "{workers: {count: 2, deaths: [{at: 1h, worker: 3}]}}",
-        &["1:11: workers.deaths[0].worker: there are 2 workers only"],
+        &["1:11: workers.deaths[0].worker: there are only 2 workers"],
     ),
     (
         "{workers: {deaths: [{restartAfter: 1m}]}}",
-        &["1:21: workers.deaths[0]: does not say when a worker dies (say `at: 02:30`, or `every: 6h`)"],
+        &["1:21: workers.deaths[0]: does not say when a worker dies (write `at: 02:30` or `every: 6h`)"],
     ),
     (
         "{workers: {deaths: [{at: 1h, every: 2h}]}}",
-        &["1:37: workers.deaths[0].every: a death is either `at` a time or `every` so often"],
+        &["1:37: workers.deaths[0].every: give either `at` or `every`, not both"],
     ),
     (
         "{workers: {maxload: 0}}",
@@ -302,7 +303,7 @@ const WORLD: &[Case] = &[
     (
         "{operator: {after: 1h}}",
         &[
-            "1:12: operator: does not say what the operator does (`choose: retry` for held steps, `resume: true` for steps at rest in error)",
+            "1:12: operator: does not say what the operator does (write `choose: retry` for held steps, or `resume: true` for steps in error)",
         ],
     ),
     ("{operator: {choose: resume}}", &["1:21: operator.choose: expected `retry` or `none`, not `resume`"]),

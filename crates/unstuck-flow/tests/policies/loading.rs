@@ -166,9 +166,7 @@ fn suspicious_things_are_accepted_with_a_warning() {
     let cases: [(&str, &[&str]); 5] = [
         (
             "name: p\nflow: a\nerrorSubstring: ' '\nmaxAttempts: 2\nbackOff: 1\n",
-            &[
-                "3:17: errorSubstring: is empty, and counts as not given (leave it out, or say what it must be)",
-            ],
+            &["3:17: errorSubstring: is empty and is ignored (remove it, or give it a value)"],
         ),
         (
             "name: p\nflow: a\nmaxAttempts: 2\nbackOff: {delay: 1, maxDelay: 5}\n",

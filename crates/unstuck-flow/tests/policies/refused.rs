@@ -12,41 +12,41 @@ const FILES: &[Case] = &[
         "nothing",
         "",
         &[
-            "1:1: the file has no policy in it (start with `name: <name>`, and say what it matches and when it resumes)",
+            "1:1: the file contains no policy (start with `name: <name>`, then what it matches (such as `errorSubstring`) and its `backOff`)",
         ],
     ),
     (
         "an empty list",
         "[]",
         &[
-            "1:1: the file has no policy in it (start with `name: <name>`, and say what it matches and when it resumes)",
+            "1:1: the file contains no policy (start with `name: <name>`, then what it matches (such as `errorSubstring`) and its `backOff`)",
         ],
     ),
-    ("not a map", "just text\n", &["1:1: a policy is a map, not a text (write `name: ...`)"]),
+    ("not a map", "just text\n", &["1:1: a policy is a map, not text (write `name: ...`)"]),
     ("a list of lists", "[[]]", &["1:2: a policy is a map, not a list (write `name: ...`)"]),
     ("JSON that stops", "{\"name\": [1", &["1:10: unclosed bracket '['"]),
     (
         "a flow",
         "flow: a\nsteps: [{id: x, set: 1}]\n",
-        &["1:1: this is a flow, and not a policy (`unstuck run` starts flows)"],
+        &["1:1: this is a flow, not a policy (run flows with `unstuck run`)"],
     ),
     (
         "a list with a word around it",
         "policies:\n  - {name: a, flow: f, maxAttempts: 2, backOff: {delay: 1}}\n",
         &[
-            "1:1: policies: a file of policies is the list itself, without `policies:` around it (begin each policy with \
+            "1:1: policies: a policy file is the list itself, without `policies:` around it (start each policy with \
            `- name: <name>`, or put `---` between them)",
         ],
     ),
     (
         "a key twice",
         "{name: a, flow: f, maxAttempts: 2, backOff: 1, name: b}",
-        &["1:48: name: given twice: first on line 1 (keep one of the two)"],
+        &["1:48: name: given twice; the first is on line 1 (keep one of the two)"],
     ),
     (
         "two names of one field",
         "{name: a, flow: f, maxAttempts: 2, max-attempts: 3, backOff: 1}",
-        &["1:36: max-attempts: `maxAttempts` is given twice, under two of its names"],
+        &["1:36: max-attempts: `maxAttempts` is given twice, under two different names"],
     ),
 ];
 
@@ -67,7 +67,7 @@ const FIELDS: &[Case] = &[
         &[
             "1:1: errorSubstring: the policy would match every error (give at least one of `errorSubstring`, `flow`, `action`, `actionType`)",
             "1:7: name: the policy has no name (give it one that says what it ends)",
-            "2:7: flow: is empty, and counts as not given (leave it out, or say what it must be)",
+            "2:7: flow: is empty and is ignored (remove it, or give it a value)",
         ],
     ),
     (
@@ -94,16 +94,16 @@ const FIELDS: &[Case] = &[
         "texts that are none",
         "id: [1]\nname: true\nerrorSubstring: {}\nflow: [a]\nmaxAttempts: 2\nbackOff: 1\n",
         &[
-            "1:5: id: expected a text, not a list",
-            "2:7: name: expected a text, not `true`",
-            "3:17: errorSubstring: expected a text, not a map",
-            "4:7: flow: expected a text, not a list",
+            "1:5: id: expected text, not a list",
+            "2:7: name: expected text, not `true`",
+            "3:17: errorSubstring: expected text, not a map",
+            "4:7: flow: expected text, not a list",
         ],
     ),
     (
         "a name of two lines",
         "name: \"a\\nb\"\nflow: f\nmaxAttempts: 2\nbackOff: 1\n",
-        &["1:7: name: has a line break or another control character in it (keep it to one line)"],
+        &["1:7: name: contains a line break or another control character (keep it to one line)"],
     ),
     (
         "an action without its flow",
@@ -118,7 +118,7 @@ const FIELDS: &[Case] = &[
         &[
             "3:14: maxAttempts: expected a whole number of at least 2, not `many`",
             "4:11: priority: expected a whole number, such as 150, not `1.5`",
-            "5:33: backOff.multiplier: expected a number of at least 1, not `\"2\"` (leave the quotes out)",
+            "5:33: backOff.multiplier: expected a number of at least 1, not `\"2\"` (remove the quotes)",
             "6:10: enabled: expected `true` or `false`, not `yes` (write `true`)",
             "7:15: includeFatal: expected `true` or `false`, not `1`",
         ],
@@ -194,9 +194,9 @@ const TOGETHER: &[Case] = &[
         "a name, an id and criteria twice",
         "- {id: i, name: a, flow: f, maxAttempts: 2, backOff: 1}\n- {id: i, name: b, action: f.x, maxAttempts: 2, backOff: 1}\n- {name: a, flow: g, maxAttempts: 2, backOff: 1}\n- {name: d, flow: f, maxAttempts: 2, backOff: 5}\n- {name: e, flow: f, maxAttempts: 3, backOff: 5}\n",
         &[
-            "2:8: id: another policy of this file has this id, on line 1 (leave the id out, and it gets one of its own)",
-            "3:10: name: another policy of this file is called `a`, on line 1 (give each policy a name of its own)",
-            "4:3: errorSubstring: it matches the same as policy `a` on line 1, with the same `maxAttempts` (only one of the two can ever act: change or leave out one)",
+            "2:8: id: this id is already used by the policy on line 1 (remove the id, and a new one is generated)",
+            "3:10: name: the name `a` is already used by the policy on line 1 (give each policy its own name)",
+            "4:3: errorSubstring: it has the same criteria and `maxAttempts` as policy `a` on line 1 (only one of the two can ever apply: change or remove one)",
         ],
     ),
     (
@@ -208,7 +208,7 @@ const TOGETHER: &[Case] = &[
             "3:10: backOff.maxDelay: `random` needs a `maxDelay` (the delay is drawn between `delay` and `maxDelay`: give both)",
             "3:18: backOff.delay: `backOff.delay` is negative (a delay is zero or more)",
             "5:1: maxAttempts: the policy has no `maxAttempts` (2 resumes once, 10 at most nine times)",
-            "5:7: name: another policy of this file is called `a`, on line 1 (give each policy a name of its own)",
+            "5:7: name: the name `a` is already used by the policy on line 1 (give each policy its own name)",
             "6:1: actoin: a policy has no field `actoin` (did you mean `action`?)",
             "7:10: backOff: `never` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",
         ],

@@ -18,7 +18,7 @@ flow: my flow
 steps: [{id: x, set: 1}]
 ",
         &[
-            "1:7: flow: `my flow` is no name of a flow: it starts with a letter and has letters, digits, `_` and `-` (for example `my-flow`)",
+            "1:7: flow: `my flow` is not a valid flow name: start with a letter, then use letters, digits, `_` and `-` (for example `my-flow`)",
         ],
     ),
     (
@@ -28,7 +28,7 @@ flow: my.flow
 steps: [{id: x, set: 1}]
 ",
         &[
-            "1:7: flow: `my.flow` is no name of a flow: it starts with a letter and has letters, digits, `_` and `-` (for example `my-flow`)",
+            "1:7: flow: `my.flow` is not a valid flow name: start with a letter, then use letters, digits, `_` and `-` (for example `my-flow`)",
         ],
     ),
     (
@@ -37,7 +37,7 @@ steps: [{id: x, set: 1}]
 flow: a
 steps: []
 ",
-        &["2:8: steps: the flow has no steps (a flow has at least one step)"],
+        &["2:8: steps: the flow has no steps (add at least one step)"],
     ),
     (
         "steps that are no list",
@@ -71,7 +71,7 @@ steps: [{id: x, set: 1}]
 flow: a
 steps: [{id: x, set: 1}]
 ",
-        &["4:7: flow: another flow of this file is called `a`, on line 1 (give each flow a name of its own)"],
+        &["4:7: flow: the name `a` is already used by the flow on line 1 (give each flow its own name)"],
     ),
     (
         "a bad deadline",
@@ -102,7 +102,7 @@ flow: a
 deadline: 0
 steps: [{id: x, set: 1}]
 ",
-        &["2:11: deadline: must be longer than zero (leave it out for no deadline)"],
+        &["2:11: deadline: must be longer than zero (remove it for no deadline)"],
     ),
     (
         "a bad version",
@@ -120,7 +120,7 @@ flow: a
 labels: {team: [x]}
 steps: [{id: x, set: 1}]
 ",
-        &["2:16: labels.team: expected a text, not a list"],
+        &["2:16: labels.team: expected text, not a list"],
     ),
     (
         "no concurrency",
@@ -151,7 +151,7 @@ concurrency: {limit: 1, key: \"${steps.x.output}\"}
 steps: [{id: x, set: 1}]
 ",
         &[
-            "2:33: concurrency.key: reads step `x`, and is computed before any step has run (`input` and `run` can be read here)",
+            "2:33: concurrency.key: reads step `x`, but is evaluated before any step runs (only `input` and `run` are known here)",
         ],
     ),
     (
@@ -165,7 +165,7 @@ steps: [{id: x, set: 1}]
 ",
         &[
             "3:9: input.type: JSON has no type `objekt` (did you mean `object`?)",
-            "4:29: input.properties.n.minimum: not a JSON Schema: \"x\" is not of type \"number\" (`input` is a JSON Schema of draft 2020-12)",
+            "4:29: input.properties.n.minimum: not a JSON Schema: \"x\" is not of type \"number\" (`input` must be a JSON Schema of draft 2020-12)",
         ],
     ),
     (
@@ -176,7 +176,7 @@ input: {$ref: 'https://example.com/s.json'}
 steps: [{id: x, set: 1}]
 ",
         &[
-            "2:8: input: not a JSON Schema: Resource 'https://example.com/s.json' is not present in a registry (nothing is fetched: put the schema under `$defs`)",
+            "2:8: input: not a JSON Schema: Resource 'https://example.com/s.json' is not present in a registry (schemas are not downloaded: put this one under `$defs`)",
         ],
     ),
     (
@@ -189,7 +189,7 @@ input:
 steps: [{id: x, set: 1}]
 ",
         &[
-            "4:18: input.properties.n.pattern: not a JSON Schema: \"(?=x)y\" is not a \"regex\" (patterns have no look-around and no back-references, and a bounded size)",
+            "4:18: input.properties.n.pattern: not a JSON Schema: \"(?=x)y\" is not a \"regex\" (patterns cannot use look-around or back-references, and their size is limited)",
         ],
     ),
     (
@@ -199,7 +199,7 @@ flow: a
 input: name
 steps: [{id: x, set: 1}]
 ",
-        &["2:8: input: expected a JSON Schema, which is a map, not `name`"],
+        &["2:8: input: expected a JSON Schema (a map), not `name`"],
     ),
     (
         "an unknown default",
@@ -233,7 +233,7 @@ defaults: {failOnError: false, exceptionHandler: known}
 steps: [{id: x, action: w}]
 ",
         &[
-            "2:50: defaults.exceptionHandler: an exception handler never runs together with `failOnError: false` (leave one of the two out)",
+            "2:50: defaults.exceptionHandler: the exception handler would never run: `failOnError: false` ignores the error (remove one of the two)",
         ],
     ),
     (
@@ -259,11 +259,11 @@ fn labels_have_bounds() {
     let many = |n: usize| (0..n).map(|n| format!("l{n}: x")).collect::<Vec<_>>().join(", ");
     let cases = [
         (format!("team: {}", long(512)), None),
-        (format!("team: {}", long(513)), Some("a label has 512 bytes at most, and this has 513")),
+        (format!("team: {}", long(513)), Some("a label can have at most 512 bytes, not 513")),
         (format!("{}: x", long(200)), None),
-        (format!("{}: x", long(201)), Some("the name of a label has 1 to 200 bytes")),
+        (format!("{}: x", long(201)), Some("the name of a label must have 1 to 200 bytes")),
         (many(64), None),
-        (many(65), Some("a flow has 64 labels at most, and this has 65")),
+        (many(65), Some("a flow can have at most 64 labels, not 65")),
     ];
     for (labels, refused) in cases {
         let result = unstuck_flow::load(&flow(&labels), "f", "/flows", &|_| false);

@@ -25,7 +25,7 @@ steps:
     set: 1
     needs: {y: 1}
 ",
-        &["5:12: steps.x.needs: expected the id of a step, or a list of ids, not a map"],
+        &["5:12: steps.x.needs: expected a step id, or a list of step ids, not a map"],
     ),
     (
         "a step that needs itself",
@@ -36,7 +36,7 @@ steps:
     set: 1
     needs: x
 ",
-        &["5:5: steps.x.needs: step `x` needs itself (leave it out)"],
+        &["5:5: steps.x.needs: step `x` needs itself (remove it from its `needs`)"],
     ),
     (
         "a circle",
@@ -49,7 +49,7 @@ steps:
   - {id: d, set: 1}
 ",
         &[
-            "3:21: steps.a.needs: the steps need each other in a circle: a needs c needs b needs a (take one of them out of the `needs` of another; without `needs`, a step needs the one before it)",
+            "3:21: steps.a.needs: the steps need each other in a cycle: a needs c needs b needs a (remove one of them from the `needs` of another; without `needs`, a step needs the one before it)",
         ],
     ),
     (
@@ -63,8 +63,8 @@ steps:
   - {id: d, set: 1}
 ",
         &[
-            "3:21: steps.a.needs: the steps need each other in a circle: a needs b needs a (take one of them out of the `needs` of another; without `needs`, a step needs the one before it)",
-            "5:21: steps.c.needs: the steps need each other in a circle: c needs d needs c (take one of them out of the `needs` of another; without `needs`, a step needs the one before it)",
+            "3:21: steps.a.needs: the steps need each other in a cycle: a needs b needs a (remove one of them from the `needs` of another; without `needs`, a step needs the one before it)",
+            "5:21: steps.c.needs: the steps need each other in a cycle: c needs d needs c (remove one of them from the `needs` of another; without `needs`, a step needs the one before it)",
         ],
     ),
     (
@@ -75,7 +75,7 @@ steps:
   - id: x
     set: ${steps.x.output}
 ",
-        &["4:12: steps.x.set: reads its own step `x`, which has no output yet"],
+        &["4:12: steps.x.set: step `x` reads its own output, which does not exist yet"],
     ),
     (
         "a step that reads a later one",
@@ -85,9 +85,7 @@ steps:
   - {id: x, set: '${steps.y.output}'}
   - {id: y, set: 1}
 ",
-        &[
-            "3:21: steps.x.set: reads step `y`, which may not have run yet (`y` comes after `x`, through `needs`)",
-        ],
+        &["3:21: steps.x.set: reads step `y`, which may not have run yet (`y` needs `x`, so it runs later)"],
     ),
     (
         "a step that reads one beside it",
@@ -125,7 +123,7 @@ steps:
     set: ${item}
 ",
         &[
-            "4:12: steps.x.set: `item` is known only in a step with `forEach` (add `forEach: ${ ... }` to the step, or read from `input` or `steps`)",
+            "4:12: steps.x.set: `item` exists only in a step with `forEach` (add `forEach: ${ ... }` to the step, or read from `input` or `steps`)",
         ],
     ),
 ];

@@ -12,7 +12,7 @@ steps:
     action: do it
 ",
         &[
-            "4:13: steps.x.action: `do it` is no name of an action: it starts with a letter and has letters, digits, `_`, `-`, `.`, `:` and `/` (for example `do-it`)",
+            "4:13: steps.x.action: `do it` is not a valid action name: start with a letter, then use letters, digits, `_`, `-`, `.`, `:` and `/` (for example `do-it`)",
         ],
     ),
     (
@@ -23,7 +23,7 @@ steps:
   - id: x
     run: []
 ",
-        &["4:10: steps.x.run: there is no program to run (for example `run: [make, all]`)"],
+        &["4:10: steps.x.run: the command is empty (for example `run: [make, all]`)"],
     ),
     (
         "a command that is no command",
@@ -44,7 +44,7 @@ steps:
     run: 'cat ${input.file}'
 ",
         &[
-            "4:15: steps.x.run: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+            "4:15: steps.x.run: expressions are not allowed in a command (pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>)",
         ],
     ),
     (
@@ -56,7 +56,7 @@ steps:
     run: [cat, --, '${ steps.x.output }']
 ",
         &[
-            "4:21: steps.x.run[2]: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+            "4:21: steps.x.run[2]: expressions are not allowed in a command (pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>)",
         ],
     ),
     (
@@ -71,7 +71,7 @@ steps:
       cat ${input.file}
 ",
         &[
-            "7:11: steps.x.run: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
+            "7:11: steps.x.run: expressions are not allowed in a command (pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>)",
         ],
     ),
     (
@@ -102,16 +102,16 @@ steps:
   - {id: i, wait: {at: "02:00", zone: UTC}}
 "#,
         &[
-            "4:19: steps.a.wait: a time of day needs its time zone (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
-            "5:27: steps.b.wait.until: `25:00` is no time of day: that goes from `00:00` to `23:59`",
+            "4:19: steps.a.wait: a time of day needs a time zone (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
+            "5:27: steps.b.wait.until: `25:00` is not a time of day: use `00:00` to `23:59`",
             "5:42: steps.b.wait.zone: there is no time zone `Europe/Berln` (did you mean `Europe/Berlin`?)",
             "6:19: steps.c.wait: `wait` has no `until` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
             "7:19: steps.d.wait: `wait` has no `zone` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
-            "8:27: steps.e.wait.until: expected a time of day such as `02:00` (an instant has its zone already, and stands alone: `wait: 2030-01-31T08:30:00Z`)",
+            "8:27: steps.e.wait.until: expected a time of day such as `02:00` (for an instant, write `wait: 2030-01-31T08:30:00Z`)",
             "9:27: steps.f.wait.until: expected a time of day such as `02:00` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
-            "9:39: steps.f.wait.zone: no expressions are evaluated here (`zone` is fixed; an instant that is computed stands alone: `wait: ${ ... }`)",
+            "9:39: steps.f.wait.zone: expressions are not allowed here (to wait for a computed instant, write `wait: ${ ... }`)",
             "10:27: steps.g.wait.until: expected a time of day such as `\"02:00\"`, in quotes, not `2`",
-            "10:47: steps.g.wait.days: no day of the week is named (leave `days` out for every day)",
+            "10:47: steps.g.wait.days: `days` is empty (remove it to mean every day)",
             "11:59: steps.h.wait.days[1]: expected `monday`, `tuesday`, `wednesday`, `thursday`, `friday`, `saturday` or `sunday`, not `frday` (did you mean `friday`?)",
             "12:19: steps.i.wait: `wait` has no `until` (write for example `{until: \"02:00\", zone: Europe/Berlin}`)",
             "12:20: steps.i.wait.at: `wait` has no field `at`",
@@ -169,7 +169,7 @@ steps:
   - id: x
     emulate: wait
 ",
-        &["4:14: steps.x.emulate: `wait` needs to know for how long (write `{wait: 5s}`)"],
+        &["4:14: steps.x.emulate: `wait` needs a duration (write `{wait: 5s}`)"],
     ),
     (
         "an empty sequence",
@@ -192,8 +192,8 @@ steps:
     emulate: {seed: 3}
 ",
         &[
-            "4:14: steps.x.emulate: the emulation does not say what happens (give it a `sequence`, for example `{sequence: [stall, pass]}`, or `odds`)",
-            "4:21: steps.x.emulate.seed: `seed` goes with `odds` (leave it out: nothing here is left to chance)",
+            "4:14: steps.x.emulate: the emulation has no behaviour (give it a `sequence`, for example `{sequence: [stall, pass]}`, or `odds`)",
+            "4:21: steps.x.emulate.seed: `seed` works only with `odds` (remove it: nothing here is random)",
         ],
     ),
     (
@@ -205,7 +205,7 @@ steps:
     emulate: {sequence: [pass], odds: {pass: 1}}
 ",
         &[
-            "4:14: steps.x.emulate: an emulation has one of `sequence`, `odds` and `wait` (a `sequence` can have `{wait: 5s}` in it)",
+            "4:14: steps.x.emulate: give only one of `sequence`, `odds` and `wait` (a `sequence` can contain `{wait: 5s}`)",
         ],
     ),
     (
@@ -242,7 +242,7 @@ steps:
     emulate: {sequence: [pass], output: {a: '${input.b}'}}
 ",
         &[
-            "4:46: steps.x.emulate.output: no expressions are evaluated here (give the value in `with`, which is what an emulated step puts out by default)",
+            "4:46: steps.x.emulate.output: expressions are not allowed here (put the value in `with`: an emulated step outputs it by default)",
         ],
     ),
 ];

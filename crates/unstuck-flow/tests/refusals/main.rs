@@ -56,14 +56,14 @@ steps:
     exceptionHandler: gone
 ",
     &[
-        "1:7: flow: `1a` is no name of a flow: it starts with a letter and has letters, digits, `_` and `-` (for example `a`)",
+        "1:7: flow: `1a` is not a valid flow name: start with a letter, then use letters, digits, `_` and `-` (for example `a`)",
         "2:11: deadline: `soon` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds (or an instant, such as `2030-01-31T08:30:00Z`)",
         "6:14: steps.x.timeout: `never` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",
-        "8:12: steps.y.needs: there is no step `z` (there is `x` and `x`)",
+        "8:12: steps.y.needs: there is no step `z` (there are `x` and `x`)",
         "9:18: steps.y.set: there is no step `q` (the steps are `x`, `y`, `x`)",
-        "10:9: steps.x.id: another step has the id `x`, on line 4 (an id is unique in its flow)",
-        "11:15: steps.x.run: inputs are never pasted into a command (give it in `with`: the process gets that as JSON on stdin and in $UNSTUCK_INPUT, and its fields as $INPUT_<NAME>)",
-        "12:23: steps.x.exceptionHandler: the exception handler `gone` does not exist (write it as a further document of this file, after `---`, or load it first)",
+        "10:9: steps.x.id: the id `x` is already used by the step on line 4 (each step of a flow needs its own id)",
+        "11:15: steps.x.run: expressions are not allowed in a command (pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>)",
+        "12:23: steps.x.exceptionHandler: the exception handler `gone` does not exist (add it to this file as another document, after `---`, or run it once to load it)",
     ],
 )];
 
@@ -106,23 +106,23 @@ fn what_is_too_large_is_refused() {
     let cases = [
         (
             format!("flow: a\nsteps:\n{steps}"),
-            "f:3:3: steps: the flow has 1001 steps, and the most is 1000 (move some of them into a flow of their own, or use `forEach`)",
+            "f:3:3: steps: the flow has 1001 steps; the limit is 1000 (move some of them to a child flow, or use `forEach`)",
         ),
         (
             format!("flow: a\n# {}\n", "x".repeat(1 << 20)),
-            "f:1:1: the file has 1048587 bytes, and the most is 1048576 (split it, or move large data out of it)",
+            "f:1:1: the file has 1048587 bytes; the limit is 1048576 (split it, or move large data to another file)",
         ),
         (
             laughs,
-            "f:6:40: aliases stand for more than 200000 values (an alias of aliases grows fast: write the values out)",
+            "f:6:40: aliases stand for more than 200000 values (write the values out instead of aliases of aliases)",
         ),
         (
             format!("flow: a\nsteps: [{{id: x, set: [&a {}{}]}}]\n", "x".repeat(100_000), ", *a".repeat(20)),
-            "f:1:1: written out, the flow has 2100104 bytes, and the most is 1048576 (aliases count as what they stand for)",
+            "f:1:1: with its aliases expanded, the flow has 2100104 bytes; the limit is 1048576 (an alias counts as the value it stands for)",
         ),
         (
             format!("flow: a\nsteps: [{{id: x, set: {{{}: 1}}}}]\n", "x".repeat(1_001)),
-            "f:2:23: steps[0].set.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...: a key has at most 1000 characters",
+            "f:2:23: steps[0].set.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...: a key can have at most 1000 characters",
         ),
         (
             format!("flow: a\nsteps: [{}]\n", "1,".repeat(210_000)),

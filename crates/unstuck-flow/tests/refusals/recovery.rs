@@ -52,7 +52,7 @@ steps:
     maxAttempts: -1
 ",
         &[
-            "6:18: steps.x.maxAttempts: attempts without a limit need a `backOff` (add for example `backOff: {delay: 10s, multiplier: 2, maxDelay: 10m}`)",
+            "6:18: steps.x.maxAttempts: unlimited attempts need a `backOff` (add for example `backOff: {delay: 10s, multiplier: 2, maxDelay: 10m}`)",
         ],
     ),
     (
@@ -66,7 +66,7 @@ steps:
     exceptionHandler: known
 ",
         &[
-            "6:23: steps.x.exceptionHandler: an exception handler never runs together with `failOnError: false` (leave one of the two out)",
+            "6:23: steps.x.exceptionHandler: the exception handler would never run: `failOnError: false` ignores the error (remove one of the two)",
         ],
     ),
     (
@@ -92,7 +92,7 @@ steps:
     backOff: {delay: 1s, random: true}
 ",
         &[
-            "6:26: steps.x.backOff.random: `random` needs a `maxDelay` (the delay is drawn between `delay` and `maxDelay`)",
+            "6:26: steps.x.backOff.random: `random` needs a `maxDelay` (the delay is chosen at random between `delay` and `maxDelay`)",
         ],
     ),
     (
@@ -169,7 +169,7 @@ steps:
     action: work
     defer: 30s
 ",
-        &["5:12: steps.x.defer: `defer` is a map, not a text (write `delay: ...`)"],
+        &["5:12: steps.x.defer: `defer` is a map, not text (write `delay: ...`)"],
     ),
 ];
 

@@ -12,7 +12,7 @@ steps:
     flow: other
 ",
         &[
-            "4:11: steps.x.flow: the flow `other` does not exist (write it as a further document of this file, after `---`, or load it first)",
+            "4:11: steps.x.flow: the flow `other` does not exist (add it to this file as another document, after `---`, or run it once to load it)",
         ],
     ),
     (
@@ -41,11 +41,11 @@ steps:
     exceptionHandler: a
 ",
         &[
-            "5:23: steps.x.exceptionHandler: handlers in a circle: a -> a (an error there would be handled for ever: end the circle with a flow that has no handler)",
+            "5:23: steps.x.exceptionHandler: exception handlers in a cycle: a -> a (an error would be handled forever; end the cycle with a flow that has no handler)",
         ],
     ),
     (
-        "handlers in a circle",
+        "exception handlers in a cycle",
         "\
 flow: a
 steps:
@@ -60,7 +60,7 @@ flow: c
 steps: [{id: x, action: w, exceptionHandler: a}]
 ",
         &[
-            "5:23: steps.x.exceptionHandler: handlers in a circle: a -> b -> c -> a (an error there would be handled for ever: end the circle with a flow that has no handler)",
+            "5:23: steps.x.exceptionHandler: exception handlers in a cycle: a -> b -> c -> a (an error would be handled forever; end the cycle with a flow that has no handler)",
         ],
     ),
     (
@@ -76,7 +76,7 @@ flow: b
 steps: [{id: x, flow: a}]
 ",
         &[
-            "5:23: steps.x.exceptionHandler: handlers in a circle: a -> b -> a (an error there would be handled for ever: end the circle with a flow that has no handler)",
+            "5:23: steps.x.exceptionHandler: exception handlers in a cycle: a -> b -> a (an error would be handled forever; end the cycle with a flow that has no handler)",
         ],
     ),
     (
@@ -88,7 +88,7 @@ steps:
     flow: a
 ",
         &[
-            "4:11: steps.x.flow: starts itself without end: a -> a (give one of the steps an `if` that ends it)",
+            "4:11: steps.x.flow: starts itself endlessly: a -> a (give one of the steps an `if` that stops it)",
         ],
     ),
     (
@@ -103,7 +103,7 @@ flow: b
 steps: [{id: x, flow: a}]
 ",
         &[
-            "4:11: steps.x.flow: starts itself without end: a -> b -> a (give one of the steps an `if` that ends it)",
+            "4:11: steps.x.flow: starts itself endlessly: a -> b -> a (give one of the steps an `if` that stops it)",
         ],
     ),
 ];

@@ -20,7 +20,7 @@ steps:
   - {id: 1st try, set: 1}
 ",
         &[
-            "3:10: steps[0].id: `1st try` is no id of a step: it starts with a letter and has letters, digits, `_` and `-` (for example `st-try`)",
+            "3:10: steps[0].id: `1st try` is not a valid step id: start with a letter, then use letters, digits, `_` and `-` (for example `st-try`)",
         ],
     ),
     (
@@ -30,7 +30,7 @@ flow: a
 steps:
   - {id: 7, set: 1}
 ",
-        &["3:10: steps[0].id: expected a text, not `7`"],
+        &["3:10: steps[0].id: expected text, not `7`"],
     ),
     (
         "the same id twice",
@@ -40,7 +40,9 @@ steps:
   - {id: x, set: 1}
   - {id: x, set: 2}
 ",
-        &["4:10: steps.x.id: another step has the id `x`, on line 3 (an id is unique in its flow)"],
+        &[
+            "4:10: steps.x.id: the id `x` is already used by the step on line 3 (each step of a flow needs its own id)",
+        ],
     ),
     (
         "no kind",
@@ -63,7 +65,7 @@ steps:
     action: work
     run: [ls]
 ",
-        &["5:5: steps.x: a step does one thing, not `action` and `run` (make it several steps)"],
+        &["5:5: steps.x: a step can do only one thing, not `action` and `run` (split it into several steps)"],
     ),
     (
         "a step that is no map",
@@ -72,7 +74,7 @@ flow: a
 steps:
   - work
 ",
-        &["3:5: steps[0]: a step is a map, not a text (write `id: ...`)"],
+        &["3:5: steps[0]: a step is a map, not text (write `id: ...`)"],
     ),
     (
         "unknown fields, with what was meant",
@@ -104,7 +106,7 @@ steps:
     max-attempts: 3
     retryStrategy: retry
 ",
-        &["6:5: steps.x.max-attempts: `maxAttempts` is given twice, under two of its names"],
+        &["6:5: steps.x.max-attempts: `maxAttempts` is given twice, under two different names"],
     ),
     (
         "fields without a meaning for the kind",
@@ -119,10 +121,10 @@ steps:
     load: 3
 ",
         &[
-            "5:5: steps.x.retryStrategy: `retryStrategy` has no meaning for a `set` step (it is for `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
-            "6:5: steps.x.timeout: `timeout` has no meaning for a `set` step (it is for `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
-            "7:5: steps.x.with: `with` has no meaning for a `set` step (it is for `action`, `run`, `flow` and `emulate` steps)",
-            "8:5: steps.x.load: `load` has no meaning for a `set` step (it is for `action`, `run` and `emulate` steps)",
+            "5:5: steps.x.retryStrategy: `retryStrategy` does not apply to a `set` step (it applies to `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
+            "6:5: steps.x.timeout: `timeout` does not apply to a `set` step (it applies to `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
+            "7:5: steps.x.with: `with` does not apply to a `set` step (it applies to `action`, `run`, `flow` and `emulate` steps)",
+            "8:5: steps.x.load: `load` does not apply to a `set` step (it applies to `action`, `run` and `emulate` steps)",
         ],
     ),
     (
@@ -135,7 +137,7 @@ steps:
     forEach: [1, 2]
 ",
         &[
-            "5:5: steps.x.forEach: `forEach` cannot be used with `signal`: a signal belongs to the run, not to an item (make it a step before the `forEach`, or start a child with `flow` for each item)",
+            "5:5: steps.x.forEach: `forEach` cannot be used with `signal`: a signal belongs to the run, not to an item (wait for the signal in a step before the `forEach`, or start a child flow for each item)",
         ],
     ),
     (
@@ -160,7 +162,7 @@ steps:
             "7:11: steps.x.load: expected a whole number of at least 0, not `-1`",
             "8:15: steps.x.priority: expected a whole number, not `1.5`",
             "9:18: steps.x.failOnError: expected `true` or `false`, not `yes` (write `true`)",
-            "10:11: steps.x.type: expected a text, not a map",
+            "10:11: steps.x.type: expected text, not a map",
             "11:9: steps.x.if: expected an expression such as `${input.ready}`, not `3`",
             "12:14: steps.x.forEach: expected a list, or an expression such as `${input.files}`, not `3`",
         ],
@@ -177,9 +179,9 @@ steps:
     load: \"2\"
 ",
         &[
-            "5:18: steps.x.failOnError: expected `true` or `false`, not `\"true\"` (leave the quotes out)",
-            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `\"3\"` (leave the quotes out)",
-            "7:11: steps.x.load: expected a whole number of at least 0, not `\"2\"` (leave the quotes out)",
+            "5:18: steps.x.failOnError: expected `true` or `false`, not `\"true\"` (remove the quotes)",
+            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `\"3\"` (remove the quotes)",
+            "7:11: steps.x.load: expected a whole number of at least 0, not `\"2\"` (remove the quotes)",
         ],
     ),
     (
@@ -198,7 +200,7 @@ steps:
         &[
             "5:14: steps.x.timeout: `5 parsecs` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",
             "6:19: steps.x.startTimeout: `-3s` is negative, and a duration counts forward: write it without the sign",
-            "7:23: steps.x.heartbeatTimeout: must be longer than zero (leave the field out for the default)",
+            "7:23: steps.x.heartbeatTimeout: must be longer than zero (remove the field to use the default)",
             "8:19: steps.x.queueTimeout: `P1M` counts months or years, whose lengths vary: write days instead, such as `30d`",
             "9:19: steps.x.minimumDelay: `-1` is negative, and a duration counts forward: write it without the sign",
         ],
@@ -214,8 +216,8 @@ steps:
     maxStuck: ${input.n}
 ",
         &[
-            "5:14: steps.x.timeout: expected a duration, not `${input.t}` (this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
-            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `${input.n}` (this field takes no `${...}`: expressions are for `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
+            "5:14: steps.x.timeout: expected a duration, not `${input.t}` (expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
+            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `${input.n}` (expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
         ],
     ),
     (
@@ -241,7 +243,7 @@ steps:
     action: work
     forEach: {items: [1, 2, 3], maxItems: 2}
 ",
-        &["5:22: steps.x.forEach.items: 3 items, and the most is 2 (raise `maxItems`)"],
+        &["5:22: steps.x.forEach.items: 3 items; the limit is 2 (raise `maxItems`)"],
     ),
     (
         "an empty description",

@@ -3,12 +3,12 @@
 use crate::{Case, refused};
 
 const CASES: &[Case] = &[
-    ("no flow at all", "", &["1:1: the file has no flow in it (start with `flow: <name>` and `steps:`)"]),
-    ("not a map", "just text\n", &["1:1: a flow is a map, not a text (write `flow: ...`)"]),
+    ("no flow at all", "", &["1:1: the file contains no flow (start with `flow: <name>` and `steps:`)"]),
+    ("not a map", "just text\n", &["1:1: a flow is a map, not text (write `flow: ...`)"]),
     (
         "a policy",
         "name: a\nflow: f\nmaxAttempts: 3\nbackOff: {delay: 60}\n",
-        &["1:1: this is a policy, and not a flow (`unstuck policy load` takes policies)"],
+        &["1:1: this is a policy, not a flow (load policies with `unstuck policy load`)"],
     ),
     (
         "broken YAML",
@@ -57,9 +57,9 @@ steps:
 flow: b
 ",
         &[
-            "4:17: steps[0].set.b: given twice: first on line 4 (keep one of the two)",
-            "5:5: steps[0].set: given twice: first on line 4 (keep one of the two)",
-            "6:1: flow: given twice: first on line 1 (keep one of the two)",
+            "4:17: steps[0].set.b: given twice; the first is on line 4 (keep one of the two)",
+            "5:5: steps[0].set: given twice; the first is on line 4 (keep one of the two)",
+            "6:1: flow: given twice; the first is on line 1 (keep one of the two)",
         ],
     ),
     (
@@ -82,7 +82,7 @@ steps:
   - id: x
     set: &loop [*loop]
 ",
-        &["4:17: an anchor contains an alias of itself (a file must end somewhere)"],
+        &["4:17: an anchor contains an alias of itself (remove the alias: it would expand without end)"],
     ),
     (
         "an alias of nothing",
@@ -107,7 +107,7 @@ steps:
   - id: x
     set: .inf
 ",
-        &["4:10: `.inf` is not a finite number (quote it if it is a text)"],
+        &["4:10: `.inf` is not a finite number (quote it if it is text)"],
     ),
     (
         "an unknown tag",
@@ -127,7 +127,7 @@ steps:
   - id: x
     set: {? {a: 1} : 2}
 ",
-        &["4:13: a key must be a text"],
+        &["4:13: a key must be text"],
     ),
     (
         "JSON that stops",

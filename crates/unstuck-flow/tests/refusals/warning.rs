@@ -15,7 +15,7 @@ steps:
     failOnError: true
 ",
         &[
-            "5:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or leave it out)",
+            "5:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or remove it)",
         ],
     ),
     (
@@ -32,7 +32,7 @@ steps:
     description: Failing operation
 ",
         &[
-            "6:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or leave it out)",
+            "6:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or remove it)",
         ],
     ),
     (
@@ -45,7 +45,7 @@ steps:
     max-attempts: 2
 ",
         &[
-            "5:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or leave it out)",
+            "5:5: steps.x.maxAttempts: `maxAttempts` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or remove it)",
         ],
     ),
     (
@@ -58,7 +58,7 @@ steps:
     backOff: 3s
 ",
         &[
-            "5:5: steps.x.backOff: `backOff` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or leave it out)",
+            "5:5: steps.x.backOff: `backOff` has no effect: nothing is retried with `retryStrategy: none` (set `retryStrategy: retry`, or remove it)",
         ],
     ),
     (
@@ -72,7 +72,7 @@ steps:
     backOff: 3s
 ",
         &[
-            "6:5: steps.x.backOff: `backOff` has no effect: a held step waits for an operator (set `retryStrategy: retry`, or leave it out)",
+            "6:5: steps.x.backOff: `backOff` has no effect: a held step waits for an operator (set `retryStrategy: retry`, or remove it)",
         ],
     ),
     (
@@ -85,7 +85,7 @@ steps:
     retryStrategy: retry
     maxAttempts: 1
 ",
-        &["6:18: steps.x.maxAttempts: one attempt leaves nothing to retry (2 is one try and one retry)"],
+        &["6:18: steps.x.maxAttempts: with one attempt nothing is retried (2 means one try and one retry)"],
     ),
     (
         "a multiplier without effect",
@@ -108,7 +108,7 @@ steps:
     set: 1
     if: false
 ",
-        &["5:9: steps.x.if: the step never runs (its output is null, and what needs it goes on)"],
+        &["5:9: steps.x.if: the step never runs (its output is null, and the steps that need it continue)"],
     ),
     (
         "a list with nothing in it",
@@ -145,7 +145,7 @@ steps:
   - {id: t, action: work}
 ",
         &[
-            "3:5: steps.x: an attempt that hangs would be noticed after 12h: `x`, `z` and `v` (set a `timeout` that fits, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress)",
+            "3:5: steps.x: a hanging attempt is noticed only after 12h: `x`, `z` and `v` (set a shorter `timeout`, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress)",
         ],
     ),
     (
@@ -156,8 +156,8 @@ defaults: {maxAttempts: 3, backOff: 1s}
 steps: [{id: x, action: w}]
 ",
         &[
-            "2:12: defaults.maxAttempts: `maxAttempts` has no effect: no step has a retry strategy (set `retryStrategy: retry`, or leave it out)",
-            "2:28: defaults.backOff: `backOff` has no effect: no step has a retry strategy (set `retryStrategy: retry`, or leave it out)",
+            "2:12: defaults.maxAttempts: `maxAttempts` has no effect: no step has a retry strategy (set `retryStrategy: retry`, or remove it)",
+            "2:28: defaults.backOff: `backOff` has no effect: no step has a retry strategy (set `retryStrategy: retry`, or remove it)",
         ],
     ),
 ];

@@ -67,7 +67,7 @@ fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, S
     let action = action_of(&begin.action)?;
     if begin.canary.is_some() && !action.has_later_result() {
         return Err(ServiceError::refused(
-            "--canary waits for the results of each wave, and here they are known at once: leave it out",
+            "--canary has no use here: the result of each target is known at once. Leave it out",
         ));
     }
     let selection = selection_of(handle, &begin, &action)?;
@@ -101,7 +101,7 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
             BulkAction::Choose { choice: *choice, step: step.as_deref().map(Arc::from) }
         }
         BulkVerb::Signal { name, payload } => {
-            let payload = change_run::json(payload, "what the signal carries")?;
+            let payload = change_run::json(payload, "the payload of the signal")?;
             BulkAction::Signal { name: name.as_str().into(), payload }
         }
         BulkVerb::Skip { step } => BulkAction::Skip { step: step.as_str().into() },
@@ -119,7 +119,7 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     let has_common = has_common || begin.needs_person || !begin.labels.is_empty();
     if !begin.runs.is_empty() {
         if has_common {
-            return Err(ServiceError::refused("give runs, or what they have in common, and not both"));
+            return Err(ServiceError::refused("give either runs or filters, not both"));
         }
         let runs = begin.runs.clone();
         let find = move |store: &mut dyn Store, flows: &mut Flows| {
@@ -129,13 +129,13 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     }
     if !has_common {
         return Err(ServiceError::refused(
-            "say which: name runs, or give what they have in common, such as --flow or --state",
+            "nothing is selected: name runs, or give a filter such as --flow or --state",
         ));
     }
     let continues = matches!(action, BulkAction::Rerun { again: BulkRerun::Continue, .. });
     if continues && begin.state == Some(RunState::Completed) {
         return Err(ServiceError::refused(
-            "a completed run has no point of failure to go on from; rerun with --all or --steps",
+            "a completed run has no failed step to continue from; use --all or --steps",
         ));
     }
     let group = match begin.group.clone() {
@@ -165,7 +165,7 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
         if begin.policy.is_some() {
             let verb = action.verb();
             return Err(ServiceError::Refused(format!(
-                "a policy resumes what is in error, and `{verb}` is about something else: leave --policy out"
+                "--policy selects steps in error, which `{verb}` does not act on; leave it out"
             )));
         }
         return Ok(Selection::Common { common, group });
@@ -199,8 +199,8 @@ fn words_of(begin: &NewBulk) -> String {
         part("flow", begin.flow.as_deref()),
         part("policy", begin.policy.as_deref()),
         part("state", begin.state.map(RunState::word)),
-        begin.needs_person.then(|| "what needs a person".to_owned()),
-        begin.include_acknowledged.then(|| "acknowledged ones too".to_owned()),
+        begin.needs_person.then(|| "needs a person".to_owned()),
+        begin.include_acknowledged.then(|| "including acknowledged".to_owned()),
         begin.max.map(|max| format!("at most {max}")),
     ];
     parts.into_iter().chain(labels).flatten().collect::<Vec<_>>().join(", ")

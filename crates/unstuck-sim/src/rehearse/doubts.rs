@@ -30,7 +30,7 @@ pub fn doubts(rehearsal: &Rehearsal) -> Vec<String> {
         doubts.extend(flow.steps.iter().filter_map(|step| of_people(&name, step)));
     }
     doubts.extend(policies.shadows().into_iter().map(|shadow| {
-        format!("policy `{}` is never reached: `{}` takes whatever it would", shadow.policy, shadow.by)
+        format!("policy `{}` can never match: `{}` matches the same errors first", shadow.policy, shadow.by)
     }));
     doubts
 }
@@ -120,11 +120,11 @@ fn longest(back_off: &BackOff, tries: u32) -> Millis {
 fn of_retries(name: &Name<'_>, step: &Step) -> Option<String> {
     match retries(step) {
         Retries::ForEver if name.flow.deadline.is_none() => Some(format!(
-            "retries of {} never end (maxAttempts: -1), and the run has no deadline: nothing else is ever tried",
+            "retries of {} never end (maxAttempts: -1), and the run has no deadline: no policy or handler is ever reached",
             name.of(step)
         )),
         Retries::For(span) if span >= LONG => {
-            Some(format!("retries of {} go on for {span} before anything else is tried", name.of(step)))
+            Some(format!("retries of {} take {span} before a policy or handler is reached", name.of(step)))
         }
         Retries::None | Retries::For(_) | Retries::ForEver => None,
     }
@@ -146,8 +146,9 @@ fn of_rest(name: &Name<'_>, rehearsal: &Rehearsal, policies: &Policies) -> Optio
         [one] => format!("step {one} has"),
         _ => format!("steps {} have", listed(&rests)),
     };
-    let at_last = if name.flow.deadline.is_some() { "until its deadline" } else { "until somebody looks" };
-    Some(format!("a run may rest in error {at_last}: {which} no policy and no exceptionHandler"))
+    let at_last =
+        if name.flow.deadline.is_some() { "until its deadline" } else { "until an operator resumes it" };
+    Some(format!("a run can stay in error {at_last}: {which} no policy and no exceptionHandler"))
 }
 
 /// Whether an error of the step can come to rung 5.
@@ -177,13 +178,13 @@ fn of_people(name: &Name<'_>, step: &Step) -> Option<String> {
     }
     if let RetryStrategy::Hold { .. } = step.retry {
         return Some(format!(
-            "{} is held for a person after an error, and the run has no deadline: it may wait for ever",
+            "{} is held for an operator after an error, and the run has no deadline: it may wait forever",
             name.of(step)
         ));
     }
     match &step.kind {
         Kind::Signal(signal) if step.limits.timeout.is_none() => Some(format!(
-            "{} waits for signal `{signal}` without a timeout, and the run has no deadline: it may wait for ever",
+            "{} waits for signal `{signal}` without a timeout, and the run has no deadline: it may wait forever",
             name.of(step)
         )),
         _ => None,
@@ -196,9 +197,9 @@ pub(super) fn of_waiting(played: &Played, workers: u32, max_load: u32) -> Option
     let step = played.flows.get(&flow)?.step(step);
     let who = match step.kind {
         Kind::Action(_) => format!("{workers} workers with maxLoad {max_load} are too few"),
-        _ => "nobody took it sooner".to_owned(),
+        _ => "none was free".to_owned(),
     };
-    Some(format!("an attempt of `{}` waited {waited} until somebody took it: {who}", step.id))
+    Some(format!("an attempt of `{}` waited {waited} for a worker: {who}", step.id))
 }
 
 /// `a`, `b` and 3 more.

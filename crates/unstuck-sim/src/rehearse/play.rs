@@ -124,7 +124,7 @@ impl<'a> Stage<'a> {
         })?;
         let settings = Settings { seed: rehearsal.seed, ..Settings::default() };
         let unknown = Box::new(|record: &unstuck_store::contract::FlowRecord| {
-            Err(format!("flow `{}` takes no part in this rehearsal", record.name))
+            Err(format!("flow `{}` is not part of this rehearsal", record.name))
         });
         let mut machine = Machine::start(store, unknown, settings, plan.start)?;
         let mut flows = BTreeMap::new();
@@ -268,7 +268,7 @@ impl<'a> Stage<'a> {
             }
             Due::Restart(worker) => {
                 if let Some(name) = self.crew.restart(worker, &mut self.machine.engine) {
-                    self.note(now, format!("{name} is back; what it had is lost"));
+                    self.note(now, format!("{name} is back; its earlier attempts are lost"));
                 }
             }
             Due::Signal { run, name, payload } => {
@@ -317,9 +317,9 @@ impl<'a> Stage<'a> {
         if let Some((name, had)) = self.crew.die(worker, &mut self.machine.engine) {
             self.ledger.deaths += 1;
             let had = match had {
-                0 => "it had nothing".to_owned(),
-                1 => "it had 1 attempt".to_owned(),
-                n => format!("it had {n} attempts"),
+                0 => "it was idle".to_owned(),
+                1 => "it was running 1 attempt".to_owned(),
+                n => format!("it was running {n} attempts"),
             };
             self.note(now, format!("{name} dies; {had}"));
             self.agenda.put(now + restart_after, Due::Restart(worker));

@@ -100,11 +100,11 @@ impl EndKind {
             EndKind::Completed => "completed",
             EndKind::Failed => "failed",
             EndKind::Cancelled => "cancelled",
-            EndKind::Error => "at rest in error",
+            EndKind::Error => "in error",
             EndKind::Held => "held",
             EndKind::Waiting => "waiting",
             EndKind::Queued => "queued",
-            EndKind::GoingOn => "still going on",
+            EndKind::GoingOn => "still running",
         }
     }
 }

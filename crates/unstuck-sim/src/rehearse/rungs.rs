@@ -39,14 +39,14 @@ impl Reached {
 
     fn what(self) -> &'static str {
         match self {
-            Reached::Retry => "tried again",
+            Reached::Retry => "retried",
             Reached::Hold => "held for an operator",
-            Reached::FailOnError => "went on without it",
-            Reached::Policy => "left to a policy",
+            Reached::FailOnError => "continued without it",
+            Reached::Policy => "left to a resume policy",
             Reached::Handler => "left to the exception handler",
-            Reached::Rest => "at rest in error",
+            Reached::Rest => "left in error",
             Reached::Failed => "failed the run",
-            Reached::Stuck => "tried anew",
+            Reached::Stuck => "retried after being stuck",
             Reached::Deferral => "deferred",
         }
     }

@@ -8,11 +8,11 @@ type Case = (&'static str, &'static str, &'static str, u64);
 const ON_A_WORKER: &[Case] = &[
     ("", "pass", "completed", 0),
     ("", "{duration: 2h}", "completed", 7_200),
-    ("", "stall", "at rest in error", 0),
+    ("", "stall", "in error", 0),
     ("", "fail", "failed", 0),
-    ("", "[{stall: x, after: 5s}, pass]", "at rest in error", 5),
+    ("", "[{stall: x, after: 5s}, pass]", "in error", 5),
     ("retryStrategy: retry, maxAttempts: 3, backOff: 1m", "[stall, stall, pass]", "completed", 120),
-    ("retryStrategy: retry, maxAttempts: 3, backOff: 1m", "stall", "at rest in error", 120),
+    ("retryStrategy: retry, maxAttempts: 3, backOff: 1m", "stall", "in error", 120),
     ("retryStrategy: hold", "stall", "held", 0),
     ("failOnError: false", "fail", "completed", 0),
     // A worker that died is back after five seconds, and tells what was lost.
@@ -25,7 +25,7 @@ const ON_A_WORKER: &[Case] = &[
     ("", "drag", "completed", 45),
     ("timeout: 10m", "[{drag: 2h}, pass]", "completed", 601),
     ("", "[choke, choke, pass]", "completed", 90),
-    ("defer: {limit: 1m}", "choke", "at rest in error", 60),
+    ("defer: {limit: 1m}", "choke", "in error", 60),
     ("", "[{wait: 3h}]", "completed", 10_800),
     ("", "[{wait: 2026-01-01T01:00:00Z}]", "completed", 3_600),
 ];
@@ -33,9 +33,9 @@ const ON_A_WORKER: &[Case] = &[
 const BESIDE_THE_ENGINE: &[Case] = &[
     ("", "{duration: 2h}", "completed", 7_200),
     // A process that a signal ends is stalled, which its own rules decide about; a silent one is found by its limits.
-    ("", "[crash, pass]", "at rest in error", 0),
+    ("", "[crash, pass]", "in error", 0),
     ("retryStrategy: retry, backOff: 1m", "[crash, pass]", "completed", 60),
-    ("retryStrategy: retry, backOff: 1m", "crash", "at rest in error", 60),
+    ("retryStrategy: retry, backOff: 1m", "crash", "in error", 60),
     ("failOnError: false", "crash", "completed", 0),
     ("retryStrategy: hold", "{duration: 5m, sequence: [crash]}", "held", 300),
     ("timeout: 6h", "[stick, pass]", "completed", 21_601),
@@ -78,7 +78,7 @@ fn a_policy_brings_a_step_through_on_the_third_try() {
     let told = told(&played).join("\n");
     assert!(told.contains("policy `again` takes it, with round 1 of 5"), "{told}");
     let spent = rehearse(&rehearsal(flow, "steps: {one: {stall: connection refused}}", policy)).1;
-    assert_eq!((end(&spent).0, spent.policies[0].used, spent.policies[0].spent), ("at rest in error", 4, 1));
+    assert_eq!((end(&spent).0, spent.policies[0].used, spent.policies[0].spent), ("in error", 4, 1));
     let other = rehearse(&rehearsal(flow, "steps: {one: {stall: disk full}}", policy)).1;
     assert_eq!(other.policies[0].used, 0);
     assert!(other.never_reached.contains(&"policy `again`".to_owned()), "{:?}", other.never_reached);

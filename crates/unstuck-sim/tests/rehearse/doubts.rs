@@ -8,7 +8,7 @@ use crate::rehearsal;
 type Case = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 const REST: &str =
-    "a run may rest in error until somebody looks: step `one` has no policy and no exceptionHandler";
+    "a run can stay in error until an operator resumes it: step `one` has no policy and no exceptionHandler";
 
 const CASES: &[Case] = &[
     ("", "action: a, failOnError: false", "", &[]),
@@ -18,7 +18,7 @@ const CASES: &[Case] = &[
         "deadline: 1d",
         "action: a",
         "",
-        &["a run may rest in error until its deadline: step `one` has no policy and no exceptionHandler"],
+        &["a run can stay in error until its deadline: step `one` has no policy and no exceptionHandler"],
     ),
     ("", "action: a", "{name: p, action: f.a, maxAttempts: 2, backOff: 1}", &[]),
     ("", "action: a", "{name: p, errorSubstring: x, maxAttempts: 2, backOff: 1}", &[]),
@@ -49,7 +49,7 @@ const CASES: &[Case] = &[
         "action: a, retryStrategy: retry, maxAttempts: -1, backOff: 1m",
         "",
         &[
-            "retries of `one` never end (maxAttempts: -1), and the run has no deadline: nothing else is ever tried",
+            "retries of `one` never end (maxAttempts: -1), and the run has no deadline: no policy or handler is ever reached",
         ],
     ),
     ("deadline: 1d", "action: a, retryStrategy: retry, maxAttempts: -1, backOff: 1m", "", &[]),
@@ -57,27 +57,27 @@ const CASES: &[Case] = &[
         "",
         "action: a, retryStrategy: retry, maxAttempts: 8, backOff: 2h, failOnError: false",
         "",
-        &["retries of `one` go on for 14h before anything else is tried"],
+        &["retries of `one` take 14h before a policy or handler is reached"],
     ),
     (
         "",
         "action: a, retryStrategy: hold",
         "",
-        &["`one` is held for a person after an error, and the run has no deadline: it may wait for ever"],
+        &["`one` is held for an operator after an error, and the run has no deadline: it may wait forever"],
     ),
     ("deadline: 1d", "action: a, retryStrategy: hold", "", &[]),
     (
         "",
         "signal: go",
         "",
-        &["`one` waits for signal `go` without a timeout, and the run has no deadline: it may wait for ever"],
+        &["`one` waits for signal `go` without a timeout, and the run has no deadline: it may wait forever"],
     ),
     ("", "signal: go, timeout: 1d", "", &[]),
     (
         "",
         "action: a",
         "[{name: x, flow: f, action: f.a, maxAttempts: 2, backOff: 1, priority: 1}, {name: y, flow: f, maxAttempts: 9, backOff: 1, priority: 2}]",
-        &["policy `x` is never reached: `y` takes whatever it would"],
+        &["policy `x` can never match: `y` matches the same errors first"],
     ),
 ];
 
@@ -106,8 +106,8 @@ flow: alert
 steps: [{id: page, action: page}]
 ";
     let wanted = [
-        "a run may rest in error until somebody looks: steps `a` and `b` have no policy and no exceptionHandler",
-        "a run may rest in error until somebody looks: step `child.x` has no policy and no exceptionHandler",
+        "a run can stay in error until an operator resumes it: steps `a` and `b` have no policy and no exceptionHandler",
+        "a run can stay in error until an operator resumes it: step `child.x` has no policy and no exceptionHandler",
     ];
     assert_eq!(doubts(&rehearsal(flows, "{}", "")), wanted);
 }
@@ -120,6 +120,6 @@ fn too_few_workers_are_noticed() {
     let (_, report) = crate::rehearse(&many);
     assert_eq!(
         report.warnings,
-        ["an attempt of `one` waited 1h until somebody took it: 1 workers with maxLoad 1 are too few"]
+        ["an attempt of `one` waited 1h for a worker: 1 workers with maxLoad 1 are too few"]
     );
 }

@@ -32,7 +32,10 @@ fn a_worker_dies_with_all_that_it_has_and_comes_back() {
     let plan = "{steps: {'*': {duration: 10m}}, workers: {count: 1, restartAfter: 20s, deaths: {at: 5m}}}";
     let (played, report) = rehearse(&rehearsal(flow, plan, ""));
     let told = told(&played);
-    for line in ["300 worker-1 dies; it had 2 attempts", "320 worker-1 is back; what it had is lost"] {
+    for line in [
+        "300 worker-1 dies; it was running 2 attempts",
+        "320 worker-1 is back; its earlier attempts are lost",
+    ] {
         assert!(told.iter().any(|known| known == line), "{line} in {told:#?}");
     }
     // Lost together: free for both.

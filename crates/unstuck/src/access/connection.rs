@@ -35,7 +35,7 @@ impl Answer {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
         serde_json::from_str(&self.0).map_err(|error| {
             CommandError::new(format!(
-                "the answer is not understood ({error}); is another version of unstuck running?"
+                "cannot read the answer ({error}); is another version of unstuck running?"
             ))
         })
     }
@@ -92,7 +92,7 @@ impl StoreLocation {
                 }
                 Err(SocketError::Silent(sentence, _)) => return Err(CommandError::Unknown(sentence)),
                 Err(SocketError::Stopped(sentence, _)) => {
-                    return Err(CommandError::Unavailable(format!("nothing was changed: {sentence}")));
+                    return Err(CommandError::Unavailable(format!("{sentence}. Nothing was changed")));
                 }
                 Err(unheard @ (SocketError::Refused(_) | SocketError::Unavailable(_))) => {
                     return Err(unheard.into());
@@ -124,7 +124,7 @@ impl StoreLocation {
         process: Option<u32>,
         is_stopped: bool,
     ) -> Result<String, CommandError> {
-        Output::stderr().line(&format!("note: {why}. This is what the file of the store says."));
+        Output::stderr().line(&format!("note: {why}. Showing what is stored on disk."));
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
         let mut store = SqliteStore::open_beside(&self.directory)?;
@@ -163,7 +163,7 @@ impl StoreLocation {
                 service.handle_request(&runtime.handle(), asked.clone())
             }
             (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
-                Err(ServiceError::refused("the store was opened for reading alone"))
+                Err(ServiceError::refused("the store is open for reading only"))
             }
         };
         answer.map_err(CommandError::from)
@@ -194,6 +194,6 @@ fn unknown_outcome(asked: &Request) -> CommandError {
         Request::Query(_) => "unstuck runs".to_owned(),
     };
     CommandError::Unknown(format!(
-        "the process that had the store open went away before it answered; `{command}` tells whether it was done"
+        "the process that had the store open stopped before it answered. To see whether the command was carried out: {command}"
     ))
 }

@@ -16,7 +16,7 @@ const VARIABLE: &str = "UNSTUCK_STORE";
 /// Which store a command is about.
 #[derive(clap::Args)]
 pub(crate) struct StoreArgument {
-    /// The folder of the store. [default: $`UNSTUCK_STORE`, else `unstuck` in the user's folder for data]
+    /// The folder of the store. [default: `$UNSTUCK_STORE`, else `unstuck` in the folder for user data]
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::DirPath)]
     store: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ impl StoreArgument {
         let directory = default_directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
             .ok_or_else(|| {
                 CommandError::new(format!(
-                    "there is no folder to keep the store in, for HOME is not set; name one with --store PATH or {VARIABLE}"
+                    "no folder for the store: HOME is not set. Name one with --store PATH or {VARIABLE}"
                 ))
             })?;
         StoreLocation { directory: absolute(&directory), option: String::new() }.checked()
@@ -70,7 +70,7 @@ impl StoreLocation {
     /// That there is none, and what makes one.
     pub(crate) fn no_store(&self) -> CommandError {
         CommandError::new(format!(
-            "there is no store at {}; `unstuck run` makes one, and --store or {VARIABLE} names another",
+            "there is no store at {}. `unstuck run FILE` creates it; --store PATH or {VARIABLE} names another",
             self.directory.display()
         ))
     }
@@ -80,7 +80,7 @@ impl StoreLocation {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|error| {
             CommandError::new(format!(
-                "the folder {} for the store cannot be made: {}; name another with --store",
+                "cannot create the folder {} for the store: {}. Name another with --store PATH",
                 self.directory.display(),
                 plain(&error)
             ))

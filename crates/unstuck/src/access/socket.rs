@@ -76,7 +76,7 @@ fn short_path<T>(directory: &Path, name: &str, with: impl FnOnce(&Path) -> io::R
     if !path.parent().is_some_and(Path::exists) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("the path of the store is longer than the {LONGEST_PATH} bytes that a socket may have"),
+            format!("the path of the store is too long for a socket (more than {LONGEST_PATH} bytes)"),
         ));
     }
     with(&path)

@@ -4,5 +4,5 @@
 pub(crate) fn user() -> String {
     let name =
         ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    name.unwrap_or_else(|| "somebody".to_owned())
+    name.unwrap_or_else(|| "unknown".to_owned())
 }

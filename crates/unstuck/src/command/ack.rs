@@ -7,15 +7,15 @@ use crate::command::bulk::begin::{self, Common, More, Named, Open};
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Acknowledge a step in error, or all of a run's: it is known, and left as it is.
+/// Acknowledge steps in error: they are known and stay as they are.
 ///
-/// No policy resumes it, and it is not counted among the open errors any more, until somebody resumes it.
-/// Several runs, or what they have in common, are gone through by a bulk action: see `unstuck bulk`.
+/// No policy resumes an acknowledged step, and it no longer counts as an open error, until an operator resumes it. With
+/// several runs or a filter, a bulk action does this: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
-    /// the run's without it; or other runs.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest), then the step (`step[3]` for an item);
+    /// without a step, all steps in error. Or several runs.
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
         conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     names: Vec<String>,
@@ -38,7 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck ack @latest --reason 'the supplier delivers again on Monday'
   unstuck ack run_0s86mke080000 'fetch[3]' --reason 'this file never existed'
-  unstuck ack --group err_3f2a9c1e0b44 --reason 'known, and of no harm'";
+  unstuck ack --group err_3f2a9c1e0b44 --reason 'known and harmless'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
@@ -53,12 +53,10 @@ impl Arguments {
             }
         };
         let (done, already) = match &step {
-            Some(step) => {
-                (format!("`{step}` is acknowledged."), format!("`{step}` was acknowledged already."))
-            }
+            Some(step) => (format!("Acknowledged `{step}`."), format!("`{step}` was already acknowledged.")),
             None => (
-                "Every step in error is acknowledged.".to_owned(),
-                "Every step in error was acknowledged already.".to_owned(),
+                "Acknowledged every step in error.".to_owned(),
+                "Every step in error was already acknowledged.".to_owned(),
             ),
         };
         let answer = place.change(&run, RunOperation::Acknowledge { step, reason: self.reason })?;

@@ -11,10 +11,11 @@ mod watch;
 use crate::CommandResult;
 use crate::Format;
 
-/// Watch and steer bulk actions: orders for many runs, carried out at a pace.
+/// Watch and control bulk actions: one command for many runs, carried out at a given rate.
 ///
-/// `unstuck resume`, `rerun`, `choose`, `ack`, `skip`, `complete`, `signal`, `cancel` and `forget` begin one when they are
-/// given several runs, or what runs have in common. It is kept in the store: it goes on with whatever process has the store open.
+/// `unstuck resume`, `rerun`, `choose`, `ack`, `skip`, `complete`, `signal`, `cancel` and `forget` start one when they
+/// are given several runs or a filter. A bulk action is kept in the store, and continues in whatever process has the
+/// store open.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -34,11 +35,11 @@ enum Command {
     List(list::Arguments),
     Show(show::Arguments),
     Watch(watch::Arguments),
-    /// Act on nothing more for now; what is under way goes on.
+    /// Pause a bulk action; attempts that already started continue.
     Pause(change::Arguments),
-    /// Go on, after a pause or after it has stopped.
+    /// Continue a bulk action that was paused or has stopped.
     Unpause(change::Arguments),
-    /// Act on nothing more for good; what was done stays done.
+    /// Cancel a bulk action; what was already done stays done.
     Cancel(change::Arguments),
 }
 

@@ -8,14 +8,14 @@ use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Cancel a run: its attempts are void, its processes are ended, its children are cancelled.
+/// Cancel a run: stop its attempts and processes, and cancel its children.
 ///
-/// A cancelled run is final; `unstuck rerun` starts its next generation. Several runs, or what they have in common, are
-/// cancelled by a bulk action: see `unstuck bulk`. What they have in common asks first, on a terminal; elsewhere it needs --yes.
+/// A cancelled run is final; `unstuck rerun` starts its next generation. With several runs or a filter, a bulk action
+/// does this: see `unstuck bulk`. A filter asks for confirmation on a terminal; elsewhere it needs --yes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
+    /// The runs: id, start of an id, key (or FLOW:KEY), or @latest.
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
         conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     runs: Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Do not ask before many runs are cancelled.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -55,13 +55,13 @@ impl Arguments {
                 let order = self.common.order(BulkVerb::Cancel, self.runs, more);
                 // Those that were named one by one are meant.
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
-                    let (done, not_done) = ("cancelled for good", "cancelled");
+                    let (done, not_done) = ("cancelled", "cancelled");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
                 return begin::execute(&place, order, format);
             }
         };
         let answer = place.change(run, RunOperation::Cancel { reason: self.reason })?;
-        changed::tell(&answer, format, "The run is cancelled.", "The run was cancelled already.")
+        changed::tell(&answer, format, "Cancelled the run.", "The run was already cancelled.")
     }
 }

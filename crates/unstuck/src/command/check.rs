@@ -13,9 +13,9 @@ use crate::view::output::Output;
 use crate::view::problems::{self, Counts, number_of};
 use crate::view::style;
 
-/// Tell everything that is wrong with flow files.
+/// Find every problem in flow files.
 ///
-/// Each problem comes with its place and a hint. The exit code is 1 if a file is refused.
+/// Each problem names its place and a fix. The exit code is 1 if a file is refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<String>,
 
-    /// Exit with 1 for warnings too.
+    /// Exit with 1 for warnings, too.
     #[arg(long)]
     deny_warnings: bool,
 }

@@ -10,40 +10,40 @@ use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Choose for a held step: one more attempt, or give it up.
+/// Choose what happens to a held step: one more attempt, or no more.
 ///
-/// A step is held by `retryStrategy: hold`, and waits until somebody chooses. A step in error is resumed instead.
-/// Held steps of several runs, or of what runs have in common, are chosen for by a bulk action: see `unstuck bulk`. What
-/// runs have in common asks first, on a terminal; elsewhere it needs --yes.
+/// A step is held by `retryStrategy: hold` and waits until an operator chooses. Use `unstuck resume` for a step in
+/// error. With several runs or a filter, a bulk action does this: see `unstuck bulk`. A filter asks for confirmation on
+/// a terminal; elsewhere it needs --yes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// The run (its id, the beginning of its id, its key or FLOW:KEY, or @latest), its held step (`step[3]` for an item), and
-    /// the choice: `retry` is one more attempt in the same round; `none` gives it up: failOnError, the exception handler, or
-    /// the end of the run. With --run, or what runs have in common: the choice alone.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest), its held step (`step[3]` for an item),
+    /// and the choice: `retry` is one more attempt in the same round; `none` stops retrying: then failOnError or the
+    /// exception handler applies, or the run fails. With --run or a filter: only the choice.
     #[arg(value_name = "RUN STEP CHOICE", required = true, num_args = 1..=3)]
     names: Vec<String>,
 
-    /// Every held step of this run; give it again for another run.
+    /// Every held step of this run; repeat it for more runs.
     #[arg(long = "run", value_name = "RUN", conflicts_with_all = ["group", "flow", "state", "label", "needs_person"])]
     runs: Vec<String>,
 
-    /// Only held steps of this name; `step[3]` for an item.
+    /// Only held steps with this name; `step[3]` for an item.
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
 
     #[command(flatten)]
     common: Common,
 
-    /// Every held step there is: all of them need a person.
+    /// Every held step: all of them need a person.
     #[arg(long)]
     needs_person: bool,
 
-    /// For `retry`: begin with so many, go on with twice as many while all of them pass, and stop if one does not.
+    /// For `retry`: start with this many, double while all of them pass, stop if one does not.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     canary: Option<u32>,
 
-    /// Do not ask before many steps are chosen for.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
 
 const USAGE: &str = "\
 unstuck choose [OPTIONS] <RUN> <STEP> <retry|none>
-       unstuck choose [OPTIONS] <retry|none>   with --run, or what runs have in common";
+       unstuck choose [OPTIONS] <retry|none>   with --run or a filter";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,8 +71,8 @@ impl Arguments {
             ([run, step, choice], false) => {
                 let choice = choice_of(choice);
                 let done = match choice {
-                    event::Choice::Retry => format!("`{step}` is tried once more."),
-                    event::Choice::None => format!("`{step}` is given up."),
+                    event::Choice::Retry => format!("Retrying `{step}`."),
+                    event::Choice::None => format!("Stopped retrying `{step}`."),
                 };
                 let answer = place.change(run, RunOperation::Choose { step: step.clone(), choice })?;
                 changed::tell(&answer, format, &done, &done)
@@ -80,8 +80,8 @@ impl Arguments {
             ([choice], true) => {
                 let choice = choice_of(choice);
                 let (done, not_done) = match choice {
-                    event::Choice::Retry => ("tried once more", "tried"),
-                    event::Choice::None => ("given up for good", "given up"),
+                    event::Choice::Retry => ("retried", "retried"),
+                    event::Choice::None => ("given no more attempts", "changed"),
                 };
                 let open = Open::needing_person(self.needs_person);
                 let more = More { open, canary: self.canary, reason: None };
@@ -91,10 +91,7 @@ impl Arguments {
                 }
                 begin::execute(&place, order, format)
             }
-            (_, true) => misused(
-                "choose",
-                "with --run or what runs have in common, give the choice alone: retry or none",
-            ),
+            (_, true) => misused("choose", "with --run or a filter, give only the choice: retry or none"),
             (_, false) => misused("choose", "give the run, its held step and the choice: retry or none"),
         }
     }
@@ -104,6 +101,6 @@ fn choice_of(given: &str) -> event::Choice {
     match given {
         "retry" => event::Choice::Retry,
         "none" => event::Choice::None,
-        _ => misused("choose", &format!("`{given}` is no choice; choose retry or none")),
+        _ => misused("choose", &format!("`{given}` is not a choice; choose retry or none")),
     }
 }

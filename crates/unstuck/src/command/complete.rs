@@ -9,21 +9,21 @@ use crate::input::json_input;
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Count a step as completed, because somebody has done by hand what it was to do.
+/// Mark a step as completed, because its work was done by hand.
 ///
-/// The step must be in error, held, waiting or queued: what an attempt is under way for cannot be completed from outside.
-/// It is marked as done by hand, and what needs it goes on with the output that you give.
-/// In several runs, or in what has something in common, it is completed by a bulk action, with the same output: see
-/// `unstuck bulk`. What they have in common asks first, on a terminal; elsewhere it needs --yes.
+/// The step must be in error, held, waiting or queued; an active step cannot be completed from outside. The step is
+/// recorded as done by hand, and the steps that need it continue with the given output. With several runs or a filter,
+/// a bulk action does this, with the same output: see `unstuck bulk`. A filter asks for confirmation on a terminal;
+/// elsewhere it needs --yes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// The run (its id, the beginning of its id, its key or FLOW:KEY, or @latest) and its step; `step[3]` for an item. With
-    /// --run, or what runs have in common: the step alone.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest) and its step (`step[3]` for an item).
+    /// With --run or a filter: only the step.
     #[arg(value_name = "RUN STEP", required = true, num_args = 1..=2)]
     names: Vec<String>,
 
-    /// That step of this run; give it again for another run.
+    /// The step in this run; repeat it for more runs.
     #[arg(long = "run", value_name = "RUN", conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     runs: Vec<String>,
 
@@ -33,11 +33,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     open: Open,
 
-    /// What it would have put out: JSON, `@FILE`, or `-` for stdin.
+    /// The output of the step: JSON, `@FILE`, or `-` for stdin.
     #[arg(long = "output", id = "step_output", value_name = "JSON", allow_hyphen_values = true)]
     output: String,
 
-    /// What goes to stdout: text for people, or JSON for programs.
+    /// The output format: text for people, JSON for programs.
     // Takes the place of the option of all commands, whose long name means the step's output here.
     #[arg(short = 'o', id = "output", value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Do not ask before the step is counted as completed in many runs.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 
 const USAGE: &str = "\
 unstuck complete [OPTIONS] --output <JSON> <RUN> <STEP>
-       unstuck complete [OPTIONS] --output <JSON> <STEP>   with --run, or what runs have in common";
+       unstuck complete [OPTIONS] --output <JSON> <STEP>   with --run or a filter";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,8 +71,8 @@ impl Arguments {
         let is_bulk = self.common.is_given() || self.open.is_given() || !self.runs.is_empty();
         match (self.names.as_slice(), is_bulk) {
             ([run, step], false) => {
-                let done = format!("`{step}` counts as completed, done by hand.");
-                let already = format!("`{step}` was completed by hand already, with the output that it has.");
+                let done = format!("Marked `{step}` as completed by hand.");
+                let already = format!("`{step}` was already completed by hand, with the same output.");
                 let what = RunOperation::Complete { step: step.clone(), output, reason: self.reason };
                 changed::tell(&place.change(run, what)?, self.format, &done, &already)
             }
@@ -81,12 +81,12 @@ impl Arguments {
                 let action = BulkVerb::Complete { step: step.clone(), output };
                 let order = self.common.order(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
-                    let (done, not_done) = ("counted as completed", "completed");
+                    let (done, not_done) = ("marked as completed", "completed");
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
                 }
                 begin::execute(&place, order, self.format)
             }
-            (_, true) => misused("complete", "with --run or what runs have in common, give the step alone"),
+            (_, true) => misused("complete", "with --run or a filter, give only the step"),
             (_, false) => misused("complete", "give the run and its step"),
         }
     }

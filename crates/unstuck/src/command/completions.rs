@@ -8,11 +8,11 @@ use clap_complete::Shell;
 use crate::CommandResult;
 use crate::view::output::Output;
 
-/// Print the completions for a shell.
+/// Print shell completions.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The shell that they are for.
+    /// The shell.
     shell: Shell,
 }
 

@@ -6,9 +6,9 @@ mod show;
 use crate::CommandResult;
 use crate::Format;
 
-/// List errors in groups of the same trouble, those seen last first.
+/// List errors in groups, the most recent first.
 ///
-/// Errors are grouped by their action and their cause, with what changes from one to the next taken out.
+/// A group has the same action and the same cause, apart from parts that vary, such as numbers and ids.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {

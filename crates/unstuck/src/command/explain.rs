@@ -9,11 +9,11 @@ use crate::view::output::Output;
 use crate::view::text;
 use unstuck_service::request::Query;
 
-/// Explain a run: what happened, why its steps are where they are, what comes next, what you can do.
+/// Explain a run: what happened, why its steps are in their states, what comes next, what you can do.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     #[command(flatten)]

@@ -16,14 +16,14 @@ use crate::view::text;
 use unstuck_service::request::{BulkVerb, Query, RunOperation};
 use unstuck_service::{ForgottenView, RunView};
 
-/// Remove a final run from the store for good, with its children, its history and its key.
+/// Delete a final run from the store, with its children, history and key.
 ///
-/// It asks first, on a terminal; elsewhere it needs --yes. Several runs, or what they have in common, are removed by a bulk
-/// action: see `unstuck bulk`. Runs that are not final are left out, and counted.
+/// Asks for confirmation on a terminal; elsewhere it needs --yes. With several runs or a filter, a bulk action does
+/// this: see `unstuck bulk`. Runs that are not final are skipped and counted.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
+    /// The runs: id, start of an id, key (or FLOW:KEY), or @latest.
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "state", "label"],
         conflicts_with_all = ["group", "flow", "state", "label"])]
     runs: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -52,7 +52,7 @@ impl Arguments {
             _ => {
                 let order = self.common.order(BulkVerb::Forget, self.runs, More::default());
                 if !order.dry_run && !self.yes {
-                    let (done, not_done) = ("removed for good, with their histories and keys", "removed");
+                    let (done, not_done) = ("deleted, with their histories and keys", "deleted");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
                 return begin::execute(&place, order, format);
@@ -72,7 +72,7 @@ impl Arguments {
                     1 => ", with 1 run below it".to_owned(),
                     more => format!(", with {more} runs below it"),
                 };
-                stdout.line(&format!("{run} is forgotten{below}."));
+                stdout.line(&format!("Deleted {run}{below}."));
             }
         }
         stdout.finish()?;
@@ -87,13 +87,13 @@ fn confirmed(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
         serde_json::from_str(shown.run.get()).map_err(|error| CommandError::new(error.to_string()))?;
     if !io::stdin().is_terminal() {
         return Err(CommandError::new(format!(
-            "{} of flow `{}` would be removed for good; say so with --yes",
+            "{} of flow `{}` would be deleted, with its history and key. Confirm with --yes",
             run.id, run.flow
         )));
     }
     let mut stderr = Output::stderr();
     stderr.text(&text::visible(&format!(
-        "{} of flow `{}` is {}. Remove it for good, with its history and its key? [y/N] ",
+        "{} of flow `{}` is {}. Delete it, with its history and key? [y/N] ",
         run.id, run.flow, run.state
     )));
     let mut line = String::new();
@@ -101,5 +101,5 @@ fn confirmed(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
     if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         return Ok(run.id);
     }
-    Err(CommandError::new("nothing was removed"))
+    Err(CommandError::new("nothing was deleted"))
 }

@@ -1,6 +1,7 @@
 //! `unstuck history`: everything that happened to a run, in order.
 
 use std::process::ExitCode;
+use unstuck_service::local_time;
 
 use crate::CommandResult;
 use crate::Format;
@@ -11,20 +12,20 @@ use crate::view::text;
 use unstuck_service::request::Query;
 use unstuck_service::{HistoryEntry, HistoryView};
 
-/// Tell everything that happened to a run: when, by whom, and what became of it.
+/// Show every event of a run: when, who, and what changed.
 ///
-/// Times are in UTC.
+/// Times are in the local time zone; -o json has them in UTC.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     /// Only events after this number.
     #[arg(long, value_name = "N", default_value_t = 0)]
     after: u64,
 
-    /// So many events at most.
+    /// Show at most this many events.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 
@@ -69,28 +70,49 @@ fn show(page: &HistoryView, stdout: &mut Output) {
     let mut day = String::new();
     let mut generation = 1;
     if page.events.is_empty() {
-        stdout.line("Nothing happened after that.");
+        stdout.line("No more events.");
     }
     for event in &page.events {
-        let at = format!("{:.3}", event.at);
-        let (date, clock) = at.trim_end_matches('Z').split_once('T').unwrap_or((&at, ""));
+        let (date, clock) = (local_time::day(event.at), local_time::clock(event.at));
         if date != day {
-            stdout.line(&look.paint(style::BOLD, date));
-            date.clone_into(&mut day);
+            stdout.line(&look.paint(style::BOLD, &date));
+            day = date;
         }
         if event.generation != generation {
             stdout.line(&look.paint(style::BOLD, format!("generation {}", event.generation)));
             generation = event.generation;
         }
         let before = format!("{:>5}  {clock}  {:10}  ", event.number, by(event));
-        let mut lines = event.what.iter();
-        let first = lines.next().map_or("-", String::as_str);
-        stdout.line(&format!("{}{}", look.paint(style::DIM, &before), text::visible(first)));
-        for line in lines {
-            stdout.line(&format!("{}{}", " ".repeat(text::columns(&before)), text::visible(line)));
+        let columns = text::columns(&before);
+        let nothing = ["-".to_owned()];
+        let what = if event.what.is_empty() { &nothing[..] } else { &event.what };
+        let wrapped = |width: usize| -> Vec<String> {
+            what.iter().flat_map(|line| text::wrap(&text::visible(line), width)).collect()
+        };
+        // Where there is no room beside when and who, it is said below them.
+        let (indent, lines) = match stdout.width() {
+            None => (columns, what.iter().map(|line| text::visible(line)).collect()),
+            Some(width) if width >= columns + NARROWEST => (columns, wrapped(width - columns)),
+            Some(width) => {
+                stdout.line(&look.paint(style::DIM, before.trim_end()));
+                (INDENT, wrapped(width.saturating_sub(INDENT)))
+            }
+        };
+        for (place, line) in lines.iter().enumerate() {
+            let start = if place == 0 && indent == columns {
+                look.paint(style::DIM, &before)
+            } else {
+                " ".repeat(indent)
+            };
+            stdout.line(&format!("{start}{line}"));
         }
     }
 }
+
+/// So much room a sentence has beside when and who, at least.
+const NARROWEST: usize = 24;
+/// How far it stands in where it is below them.
+const INDENT: usize = 7;
 
 fn by(event: &HistoryEntry) -> &str {
     event.user.as_deref().unwrap_or(&event.by)

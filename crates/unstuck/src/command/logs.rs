@@ -15,18 +15,18 @@ use crate::view::text;
 use unstuck_service::logs::{LogView, LogsView};
 use unstuck_service::request::Query;
 
-/// Show what the attempts of a run printed: the end of stderr and stdout of each, whether it failed or completed.
+/// Show what the attempts of a run printed: the end of stderr and stdout of each.
 ///
-/// Of each attempt of a local process the last 64 KiB of stderr and of stdout are kept, with the lines of its report that
-/// were ignored; of a run the last 100 attempts that printed something, and 1 MiB. What is older is dropped first, and the
-/// page says so. What an attempt prints is kept when it ends. Attempts that failed are shown with their cause in any case.
+/// For each attempt of a local process the last 64 KiB of stderr and of stdout are kept, and the lines of its report
+/// that were ignored. A run keeps the output of its last 100 attempts that printed something, at most 1 MiB; older
+/// output is dropped. Output is stored when the attempt ends. Failed attempts are always shown with their cause.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
-    /// Only this step, `step[3]` for an item; a step with items with all of them.
+    /// Only this step (`step[3]` for one item); without an item, all items.
     step: Option<String>,
 
     #[command(flatten)]
@@ -58,13 +58,13 @@ fn show(logs: &LogsView, stdout: &mut Output) {
         let (dropped, most) = (logs.dropped, MAX_LOGS_OF_RUN);
         let bytes = size(MAX_LOG_BYTES_OF_RUN as u64);
         let said = format!(
-            "Older output was dropped, of {dropped} {of}: a run keeps that of at most {most} attempts, and at most {bytes}."
+            "The output of {dropped} older {of} was dropped: a run keeps the output of at most {most} attempts, and at most {bytes}."
         );
         sentence(stdout, "", &said);
         stdout.line("");
     }
     if logs.logs.is_empty() {
-        sentence(stdout, "", "Nothing was kept: no attempt has failed or printed anything.");
+        sentence(stdout, "", "No logs: no attempt has failed or printed anything.");
     }
     let reran = logs.logs.iter().any(|log| log.generation > 1);
     for (place, log) in logs.logs.iter().enumerate() {
@@ -106,10 +106,10 @@ fn show_one(log: &LogView, reran: bool, stdout: &mut Output) {
     stream("stderr", log.stderr.as_ref(), stdout);
     stream("stdout", log.stdout.as_ref(), stdout);
     if log.state.as_deref() == Some("active") && log.stderr.is_none() && log.stdout.is_none() {
-        stdout.line("  still running: its output is kept when it ends");
+        stdout.line("  still running: its output is stored when it ends");
     }
     if !log.ignored.is_empty() {
-        stdout.line("  ignored in the report:");
+        stdout.line("  ignored lines of the report:");
     }
     for IgnoredLine { line, text, why } in &log.ignored {
         let said = format!("line {line}: `{}`: {}", text::visible(text), text::visible(why));

@@ -6,13 +6,13 @@ use crate::access::location::StoreArgument;
 use crate::view::changed;
 use unstuck_service::request::RunOperation;
 
-/// Pause a run: attempts under way finish, nothing more is dispatched.
+/// Pause a run: active attempts finish, nothing new starts.
 ///
-/// Its children are paused too. Deadlines and leases run on.
+/// Its children are paused, too. Deadlines and leases keep running.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     /// Why, for the history.
@@ -32,6 +32,6 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let what = RunOperation::Pause { reason: self.reason };
         let answer = self.store.place()?.change(&self.run, what)?;
-        changed::tell(&answer, format, "The run is paused.", "The run was paused already.")
+        changed::tell(&answer, format, "Paused the run.", "The run was already paused.")
     }
 }

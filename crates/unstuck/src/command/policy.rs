@@ -17,11 +17,10 @@ mod words;
 use crate::CommandResult;
 use crate::Format;
 
-/// Resume errors by rules: load them, see beforehand what they do, and what they have done.
+/// Manage resume policies: which errors are resumed automatically, when, and how often.
 ///
-/// A policy says which errors are resumed automatically, when, and how often. Of all policies that match an error, the
-/// one with the highest priority takes it; a policy that is used up on a step leaves it to the next. All automatic resumes
-/// can be paused, and unpaused.
+/// Of all policies that match an error, the one with the highest priority applies; a policy that is used up on a step
+/// leaves it to the next. All automatic resumes can be paused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -44,11 +43,11 @@ enum Command {
     List(list::Arguments),
     Show(show::Arguments),
     Export(export::Arguments),
-    /// Let policies take part again.
+    /// Enable policies.
     Enable(switch::Arguments),
-    /// Let policies take part no more. What they have scheduled is matched anew when it comes due.
+    /// Disable policies. Steps they have scheduled are matched again when they come due.
     Disable(switch::Arguments),
-    /// Remove policies. What they have scheduled is matched anew when it comes due.
+    /// Delete policies. Steps they have scheduled are matched again when they come due.
     Delete(switch::Arguments),
     Apply(apply::Arguments),
     Pause(pause::Pause),

@@ -26,9 +26,9 @@ use crate::view::output::Output;
 
 /// Rehearse a flow: see what it does when things go wrong, before they do.
 ///
-/// The real engine runs the flow in virtual time, with every worker and every process emulated: days of back-off pass in
-/// milliseconds, and the same seed prints the same. The plan says what goes wrong; `--plan auto` tries every fault at every
-/// step, and lists what does not end well. Nothing is executed, and no store is changed.
+/// The real engine runs the flow in virtual time with emulated workers and processes: days of back-off pass in
+/// milliseconds, and the same seed prints the same result. The plan says what goes wrong; `--plan auto` tries every
+/// fault at every step and lists those that the run does not survive. Nothing is executed, and no store is changed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("store", |store| store.help(STORE)))]
 pub(crate) struct Arguments {
@@ -36,15 +36,15 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: String,
 
-    /// The plan file, or `auto`; without one, everything passes.
+    /// The plan file, or `auto`. [default: nothing goes wrong]
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     plan: Option<String>,
 
-    /// Policy files, as `unstuck policy load` takes them.
+    /// Policy files, as for `unstuck policy load`.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     policies: Vec<String>,
 
-    /// Rehearse this flow of the file instead of the first.
+    /// Rehearse this flow of the file. [default: the first]
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
@@ -52,43 +52,44 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
-    /// Examples of what steps put out, where steps read outputs: a map such as `fetch: {rows: [1, 2]}`.
+    /// Example outputs of steps, where other steps read them: a map such as `fetch: {rows: [1, 2]}`.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     outputs: Vec<String>,
 
-    /// Take what each step last put out, by the runs of the store, as its example; --outputs goes first.
+    /// Use the last recorded output of each step, from the runs of the store, as its example; --outputs comes first.
     #[arg(long)]
     outputs_from_store: bool,
 
-    /// How many runs. [default: 1]
+    /// The number of runs. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
 
-    /// How many emulated workers. [default: as the plan says, else 4]
+    /// The number of emulated workers. [default: from the plan, else 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     workers: Option<u32>,
 
-    /// Where chance starts.
+    /// The seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Break off after so much virtual time. [default: as the plan says, else 30d]
+    /// Stop after this much virtual time. [default: from the plan, else 30d]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     until: Option<Millis>,
 
-    /// Whose timeline is shown. [default: of a single run, else of the first that is not completed]
+    /// Which timelines to show. [default: the only run, else the first that does not complete]
     #[arg(long, value_enum, value_name = "WHICH")]
     timeline: Option<Whose>,
 
-    /// With `--plan auto`: exit with 1 unless a run survives these faults at every step, such as `stall,crash,stick@encode`.
+    /// With `--plan auto`: exit with 1 unless a run survives these faults at every step, for example
+    /// `stall,crash,stick@encode`.
     #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
     must_survive: Vec<String>,
 
-    /// With `--plan auto`: try at most so many pairs of faults.
+    /// With `--plan auto`: try at most this many pairs of faults.
     #[arg(long, value_name = "N")]
     max_pairs: Option<u32>,
 
-    /// Tell on stderr how many runs a second were rehearsed.
+    /// Print on stderr how many runs a second were rehearsed.
     #[arg(long)]
     stats: bool,
 
@@ -96,8 +97,7 @@ pub(crate) struct Arguments {
     store: StoreArgument,
 }
 
-const STORE: &str = "Rehearse with the policies of the store in this folder, which is only read; --policies adds to \
-                     them, or replaces those of the same name";
+const STORE: &str = "Use the policies of the store in this folder, which is only read; --policies adds to them, or replaces those with the same name";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,13 +111,13 @@ A plan: {steps: {encode: {sequence: [stall, stick, pass], duration: 5m}}}";
 /// Whose timeline is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Whose {
-    /// Of every run.
+    /// Every run.
     All,
-    /// Of the first run.
+    /// The first run.
     First,
-    /// Of every run that is not completed.
+    /// Every run that does not complete.
     Failed,
-    /// Of none.
+    /// None.
     None,
 }
 
@@ -132,7 +132,7 @@ const MOST_EVENTS: u64 = 20_000_000;
 
 fn duration(text: &str) -> Result<Millis, String> {
     match parse_duration(text)? {
-        Millis::ZERO => Err("it must be longer than zero".to_owned()),
+        Millis::ZERO => Err("must be longer than zero".to_owned()),
         span => Ok(span),
     }
 }
@@ -166,13 +166,13 @@ impl Arguments {
             command.error(clap::error::ErrorKind::ArgumentConflict, what).exit()
         };
         if !is_auto && !self.must_survive.is_empty() {
-            refuse("--must-survive goes with --plan auto, which tries the faults");
+            refuse("--must-survive works only with --plan auto");
         }
         if !is_auto && self.max_pairs.is_some() {
-            refuse("--max-pairs goes with --plan auto, which tries pairs of faults");
+            refuse("--max-pairs works only with --plan auto");
         }
         if is_auto && (self.runs.is_some() || self.timeline.is_some()) {
-            refuse("--plan auto rehearses one run for each fault: leave out --runs and --timeline");
+            refuse("--plan auto rehearses one run for each fault; leave out --runs and --timeline");
         }
     }
 

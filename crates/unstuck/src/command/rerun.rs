@@ -11,15 +11,15 @@ use unstuck_service::request::{BulkVerb, RerunScope, RunOperation};
 
 /// Start the next generation of a final run.
 ///
-/// It goes on from the point of failure: what is completed is not run again. The generation before it is kept. The
-/// steps are executed by `unstuck run --continue RUN`. Where the data was at fault, give it another input. An exception
-/// handler that failed can be rerun by itself.
-/// Several runs, or what they have in common, are started again by a bulk action: see `unstuck bulk`. What they have in
-/// common means the failed ones, unless --state says otherwise; it asks first on a terminal, and elsewhere it needs --yes.
+/// By default it continues from the point of failure: completed steps do not run again. The previous generation is
+/// kept. `unstuck run --continue RUN` executes the steps. If the data was wrong, give a new input. A failed exception
+/// handler can be rerun on its own. With several runs or a filter, a bulk action does this: see `unstuck bulk`. A
+/// filter selects failed runs unless --state says otherwise; it asks for confirmation on a terminal, and needs --yes
+/// elsewhere.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest; or several.
+    /// The runs: id, start of an id, key (or FLOW:KEY), or @latest.
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "state", "label"],
         conflicts_with_all = ["group", "flow", "state", "label"])]
     runs: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
 
-    /// Begin with so many runs, go on with twice as many while all of them are completed, and stop if one is not.
+    /// Start with this many runs, double while all of them complete, stop if one does not.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     canary: Option<u32>,
 
@@ -35,20 +35,20 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "steps")]
     all: bool,
 
-    /// Run these steps again, with everything that depends on them.
+    /// Run these steps again, and everything that depends on them.
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     steps: Vec<String>,
 
-    /// Change the input of the run to this: JSON, `@FILE`, or `-` for stdin. It is checked as at the start. What is
-    /// completed keeps the output that it has; with --all everything is made from the new input.
+    /// The new input of the run: JSON, `@FILE`, or `-` for stdin. It is checked as at the start. Completed steps keep
+    /// their outputs; with --all everything runs with the new input.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
-    /// Give the step that failed, or the one of --steps, this instead: JSON, `@FILE`, or `-` for stdin.
+    /// The new input of the failed step, or of the one in --steps: JSON, `@FILE`, or `-` for stdin.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     step_input: Option<String>,
 
-    /// Do not ask before many runs are started again.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -80,14 +80,14 @@ impl Arguments {
                 let more = More { canary: self.canary, ..More::default() };
                 let order = self.common.order(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
-                    let (done, not_done) = ("started again", "started");
+                    let (done, not_done) = ("rerun", "started");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
                 return begin::execute(&place, order, format);
             }
         };
         let answer = place.change(run, RunOperation::Rerun { again, input, step_input })?;
-        let done = "The next generation has started.";
+        let done = "Started the next generation.";
         changed::tell(&answer, format, done, done)
     }
 }

@@ -8,16 +8,15 @@ use crate::input::json_input;
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Try a step in error again, or all of them.
+/// Retry steps in error.
 ///
-/// It starts a new round, with every budget anew. A step that waits for a retry or a deferral is tried now. A held step
-/// has a choice instead. Several runs, or what they have in
-/// common, are resumed by a bulk action, which is kept in the store: see `unstuck bulk`.
+/// A resume starts a new round and resets every budget. A step that waits for a retry or a deferral is retried now. Use
+/// `unstuck choose` for a held step. With several runs or a filter, a bulk action does this: see `unstuck bulk`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest. After it the step in error, `step[3]` for an item, or all of
-    /// the run's without it; or other runs.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest), then the step (`step[3]` for an item);
+    /// without a step, all steps in error. Or several runs.
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "flow", "policy", "state", "label", "needs_person"],
         conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     names: Vec<String>,
@@ -28,16 +27,15 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     open: Open,
 
-    /// Begin with so many, go on with twice as many while all of them pass the step that had failed, and stop if one does
-    /// not.
+    /// Start with this many, double while all of them pass the step that had failed, stop if one does not.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     canary: Option<u32>,
 
-    /// Change the input of the run to this: JSON, `@FILE`, or `-` for stdin. The step is given what follows from it.
+    /// The new input of the run: JSON, `@FILE`, or `-` for stdin. The input of the step is computed from it again.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
-    /// Give the step this instead: JSON, `@FILE`, or `-` for stdin.
+    /// The new input of the step: JSON, `@FILE`, or `-` for stdin.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     step_input: Option<String>,
 
@@ -71,8 +69,8 @@ impl Arguments {
             }
         };
         let done = match &step {
-            Some(step) => format!("`{step}` is tried again, in a new round."),
-            None => "The run is resumed: its steps are tried again, in a new round.".to_owned(),
+            Some(step) => format!("Retrying `{step}` in a new round."),
+            None => "Resumed the run: its steps in error are retried in a new round.".to_owned(),
         };
         let answer =
             place.change(&run, RunOperation::Resume { step, reason: self.reason, input, step_input })?;

@@ -34,16 +34,16 @@ use crate::input::source::STDIN;
 
 /// Run a flow, and show what happens and why.
 ///
-/// The first flow of the file is run; the others are its children and exception handlers, which may also be flows that
-/// are in the store already. The run is kept in the store: whatever ends this command, `unstuck run --continue` goes on
-/// from the last completed step.
+/// The first flow of the file is run; the others are its children and exception handlers, which can also be flows that
+/// are already in the store. The run is kept in the store: if this command ends early, `unstuck run --continue`
+/// continues from the last completed step.
 ///
-/// One process at a time executes runs of a store: another one waits until it is free, and says so. A key whose run is
-/// there already is answered at once.
+/// Only one process at a time executes the runs of a store: a second one says so and waits. If the key already has a
+/// run, the command answers at once.
 ///
 /// Exit code: 0 completed, 1 failed, cancelled or in error, 3 held for an operator, 4 another process is executing the
-/// run of this key, 5 refused and nothing was started; `unstuck --help` lists all of them. Ctrl-C interrupts the run,
-/// which can be continued; a second one ends its processes at once.
+/// run of this key, 5 refused and nothing was started; `unstuck --help` lists all codes. Ctrl-C interrupts the run,
+/// which can be continued; a second Ctrl-C ends its processes at once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -55,25 +55,25 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
-    /// The key of the run. Where the flow has a run of this key already, that one is shown, and gone on with.
+    /// The key of the run. If the flow already has a run with this key, that run is shown and continued.
     #[arg(short, long)]
     key: Option<String>,
 
-    /// What to do where the key has a run already: show it and go on with it, start it again if it is final (with --input
-    /// where that is given, else with the input that it has), or refuse.
+    /// If the key already has a run: show and continue it, start it again if it is final (with --input if given, else
+    /// with its own input), or refuse.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnDuplicate::Return, requires = "key")]
     on_duplicate: OnDuplicate,
 
-    /// Run this flow of the file instead of the first.
+    /// Run this flow of the file. [default: the first]
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
-    /// Go on with an interrupted run, the newest if none is named.
+    /// Continue an interrupted run. [default: the newest]
     #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "on_duplicate", "flow"])]
     #[expect(clippy::option_option, reason = "without the option, with it alone, with a run")]
     go_on: Option<Option<String>>,
 
-    /// How much load local processes may take at once. [default: twice the cores, at least 4]
+    /// The total load that local processes may take at once. [default: twice the cores, at least 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_load: Option<u32>,
 
@@ -120,7 +120,7 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         if self.file.as_deref() == Some(STDIN) && self.input.as_deref() == Some(STDIN) {
             return Err(CommandError::new(
-                "the flow and its input cannot both come from stdin; put one into a file",
+                "the flow and its input cannot both come from stdin; put one of them in a file",
             ));
         }
         let place = self.store.place()?;
@@ -142,7 +142,7 @@ impl Arguments {
                 };
                 begin::start(&place, &order, &processes, teller)
             }
-            (None, None) => return Err(CommandError::new("name the flow file, or --continue")),
+            (None, None) => return Err(CommandError::new("name a flow file, or use --continue")),
         };
         let Begun { runtime, service, tree, notes } = match begun {
             Ok(begun) => begun,

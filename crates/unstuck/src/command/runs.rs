@@ -20,18 +20,18 @@ use unstuck_service::owner::shown_state;
 use unstuck_service::request::{Query, RunsQuery};
 use unstuck_service::{RunLine, RunsView};
 
-/// List the runs of the store, newest first.
+/// List runs, newest first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     filters: Filters,
 
-    /// At most so many.
+    /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
-    /// The page after this run, which is the last of the page before.
+    /// Only runs after this one, as printed at the end of a page.
     #[arg(long, value_name = "RUN")]
     after: Option<String>,
 
@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
 /// Which runs: all that is given must hold.
 #[derive(clap::Args)]
 struct Filters {
-    /// Only runs in this state, or any of several: `--state error,held`. Runs with a step in error or held are found by these
-    /// two whatever else they do.
+    /// Only runs in this state, or in any of several: `--state error,held`. These two also find runs with a step in
+    /// error or held, whatever their state.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state_parser())]
     state: Vec<RunState>,
 
@@ -55,27 +55,27 @@ struct Filters {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Only runs whose flow has this label; give it again for another that it must have too.
+    /// Only runs whose flow has this label; repeat it to require several.
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
 
-    /// Only runs that were started since then: a time ago, such as `7d`, or an instant.
+    /// Only runs started since then: a duration ago such as `7d`, or an instant such as `2030-01-31T08:30:00Z`.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// Only runs that were started before then.
+    /// Only runs started before then.
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
-    /// Only runs that have had an error of this group.
+    /// Only runs with an error of this group.
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
 
-    /// Only runs that have had an error whose cause contains this.
+    /// Only runs with an error whose cause contains this text.
     #[arg(long, value_name = "TEXT")]
     cause: Option<String>,
 
-    /// Children and exception handlers too.
+    /// Include children and exception handlers.
     #[arg(long)]
     all: bool,
 }
@@ -123,12 +123,12 @@ impl Arguments {
             let filtered =
                 self.after.is_some() || !self.filters.options().trim_end_matches(" --all").is_empty();
             let hint = if filtered && !self.filters.all {
-                "; children and handlers are listed with --all"
+                " Use --all to include children and exception handlers."
             } else {
                 ""
             };
-            let what = if filtered { "no such run" } else { "no run yet" };
-            return stdout.line(&format!("There is {what}{hint}."));
+            let what = if filtered { "No runs match." } else { "No runs yet." };
+            return stdout.line(&format!("{what}{hint}"));
         }
         let has_keys = page.runs.iter().any(|run| run.key.is_some());
         let mut head = vec!["RUN", "STATE", "FLOW"];
@@ -203,14 +203,16 @@ fn resumed(run: &RunLine) -> String {
     };
     let (at, now) = (Time(at.as_millisecond()), unstuck_service::service::now());
     if run.policies_paused.is_some() {
-        let due = if at <= now { format!("due since {}; ", now.since(at)) } else { String::new() };
-        return format!(" ({due}resumed by `{policy}` once unpaused)");
+        let due = if at <= now { format!("due {} ago; ", now.since(at)) } else { String::new() };
+        return format!(" ({due}policy `{policy}` resumes it once unpaused)");
     }
     match &run.go_on {
         Some(go_on) if at <= now => {
-            format!(" (due for `{policy}` since {}; continue with: {go_on})", now.since(at))
+            format!(" (policy `{policy}` was due {} ago; to continue: {go_on})", now.since(at))
         }
-        Some(_) | None => format!(" (resumed by `{policy}` in {})", at.since(now)),
+        // What is due at once is released at a pace.
+        Some(_) | None if at <= now => format!(" (due: policy `{policy}` resumes it in its turn)"),
+        Some(_) | None => format!(" (policy `{policy}` resumes it in {})", at.since(now)),
     }
 }
 
@@ -235,12 +237,46 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
         (Some(aside), ..) => format!("set aside: {}", aside.why),
         (None, Some(cause), ..) => format!("{}{cause}{}", failing(run), resumed(run)),
-        (None, None, Some(go_on), _) => format!("continue with: {go_on}"),
-        (None, None, None, Some(parent)) => format!("a part of {parent}"),
+        (None, None, Some(go_on), _) => format!("to continue: {go_on}"),
+        (None, None, None, Some(parent)) => format!("part of {parent}"),
         (None, None, None, None) => String::new(),
     };
     let labels =
         if run.labels.is_empty() { String::new() } else { format!(" [{}]", text::labels(&run.labels)) };
     cells.extend([Cell::new(format!("{ago} ago")), Cell::new(format!("{note}{labels}"))]);
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is said of a run whose resume is due in so many milliseconds.
+    fn said(due: i64, go_on: Option<&str>, paused: bool) -> String {
+        let at = Time(unstuck_service::service::now().0 + due).timestamp();
+        let paused = paused.then(|| json!({"since": at, "by": "ada", "reason": "an outage"}));
+        let run = json!({
+            "id": "run_1", "generation": 1, "flow": "f", "version": "1", "key": null, "state": "error", "goOn": go_on,
+            "parent": null, "createdAt": at, "updatedAt": at, "cause": "reset", "nextAutoResume": at,
+            "nextAutoResumeReason": "resets", "policiesPaused": paused,
+        });
+        resumed(&serde_json::from_value(run).expect("a line of the list"))
+    }
+
+    #[test]
+    fn when_a_policy_resumes_a_run_is_said_in_words_that_fit_the_time() {
+        let hour = 3_600_000;
+        assert!(said(hour, None, false).starts_with(" (policy `resets` resumes it in 59m 5"));
+        assert_eq!(
+            said(-hour, None, false),
+            " (due: policy `resets` resumes it in its turn)",
+            "never `in 0ms`"
+        );
+        let idle = said(-hour, Some("unstuck run --continue run_1"), false);
+        assert_eq!(idle, " (policy `resets` was due 1h ago; to continue: unstuck run --continue run_1)");
+        assert_eq!(said(hour, None, true), " (policy `resets` resumes it once unpaused)");
+        assert_eq!(said(-hour, None, true), " (due 1h ago; policy `resets` resumes it once unpaused)");
+    }
 }

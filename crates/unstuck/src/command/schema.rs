@@ -5,20 +5,20 @@ use std::process::ExitCode;
 use crate::CommandResult;
 use crate::view::output::Output;
 
-/// Print the JSON Schema of flow files, of policy files, or of plans.
+/// Print the JSON Schema of flow files, policy files or plans.
 ///
-/// Editors use it to complete and check files while they are written. A file can name it in its first line:
-/// `# yaml-language-server: $schema=flow.schema.json`
+/// Editors use it to complete and check files while you write. A file names it in its first line: `#
+/// yaml-language-server: $schema=flow.schema.json`
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  unstuck schema > flow.schema.json\n  unstuck schema --policies > policy.schema.json"
 )]
 pub(crate) struct Arguments {
-    /// Of policy files.
+    /// The schema of policy files.
     #[arg(long)]
     policies: bool,
 
-    /// Of plans, as `unstuck rehearse` takes them.
+    /// The schema of plans for `unstuck rehearse`.
     #[arg(long, conflicts_with = "policies")]
     plans: bool,
 }

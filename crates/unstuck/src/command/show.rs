@@ -1,6 +1,8 @@
 //! `unstuck show`: one run, with its steps and what was decided.
 
 use std::process::ExitCode;
+use unstuck_service::local_time;
+use unstuck_service::owner::state_phrase;
 
 use serde_json::value::RawValue;
 use unstuck_api as api;
@@ -22,11 +24,11 @@ use unstuck_service::RunView;
 use unstuck_service::owner::shown_state;
 use unstuck_service::request::Query;
 
-/// Show one run: its input and output, its steps with their attempts, and what was decided.
+/// Show one run: its input and output, its steps with their attempts, and the decisions.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     #[command(flatten)]
@@ -60,9 +62,11 @@ impl Arguments {
                 decisions(&run, &mut stdout);
                 stdout.line("");
                 if let Some(aside) = &run.set_aside {
-                    let since = aside.since.map_or(String::new(), |since| format!(" since {since:.3}"));
+                    let since = aside.since.map_or(String::new(), |since| {
+                        format!(" since {}", local_time::full_and_relative(since))
+                    });
                     stdout.line(&format!("Set aside{since}: {}.", text::visible(&aside.why)));
-                    stdout.line(&format!("End it with: unstuck cancel {}{}", run.id, place.option));
+                    stdout.line(&format!("To cancel it: unstuck cancel {}{}", run.id, place.option));
                 }
                 match &shown.go_on {
                     Some(go_on) => go_on_with(&mut stdout, go_on),
@@ -81,18 +85,17 @@ impl Arguments {
 fn head(run: &api::Run, stdout: &mut Output) {
     let look = stdout.look;
     let state = shown_state(&run.state, run.idle);
-    let state = look.paint(style_of_word(state).bold(), state);
+    let state = look.paint(style_of_word(state).bold(), state_phrase(state));
     stdout.line(&format!(
         "{} of flow `{}` is {state}",
         look.paint(style::BOLD, &run.id),
         text::visible(&run.flow)
     ));
-    let time = |at: &jiff::Timestamp| format!("{at:.3}");
     let mut fields = vec![("version", run.version.clone()), ("generation", run.generation.to_string())];
     fields.extend(run.key.clone().map(|key| ("key", key)));
     fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
-    fields.push(("created", time(&run.created_at)));
-    fields.push(("updated", time(&run.updated_at)));
+    fields.push(("created", local_time::full_and_relative(run.created_at)));
+    fields.push(("updated", local_time::full_and_relative(run.updated_at)));
     fields.push(("input", value(&run.input)));
     fields.extend(run.output.as_ref().map(|output| ("output", value(output))));
     fields.extend(run.error.as_ref().map(|error| {
@@ -106,17 +109,17 @@ fn head(run: &api::Run, stdout: &mut Output) {
         let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
         let is_due = Time(at.as_millisecond()) <= unstuck_service::service::now();
         let waits = match (run.policies_paused.is_some(), is_due) {
-            (true, true) => "; due, and waits until automatic resumes are unpaused",
-            (true, false) => "; if automatic resumes are unpaused by then",
-            (false, true) if run.idle => "; due, and waits until the run is continued",
+            (true, true) => "; due, but automatic resumes are paused",
+            (true, false) => "; only if automatic resumes are unpaused by then",
+            (false, true) if run.idle => "; due, but no process is executing the run",
             (false, _) => "",
         };
-        ("resumes", format!("{}{by}{waits}", time(at)))
+        ("resumes", format!("{}{by}{waits}", local_time::full_and_relative(*at)))
     }));
     fields.extend(
         run.policies_paused
             .as_ref()
-            .map(|paused| ("paused", format!("automatic resumes, {}", paused_policies::words(paused)))),
+            .map(|paused| ("paused", format!("automatic resumes {}", paused_policies::words(paused)))),
     );
     for (name, value) in fields {
         stdout.field(name, 10, &value);
@@ -126,13 +129,13 @@ fn head(run: &api::Run, stdout: &mut Output) {
 /// What a failing run waits for before it is failed.
 fn failing(handler: Option<&api::Handler>) -> String {
     match handler {
-        None => "it is failed once what is under way has ended".to_owned(),
+        None => "the run fails when its active attempts have ended".to_owned(),
         Some(handler) if handler.run.is_none() => {
             let flow = handler.flow.as_deref().unwrap_or_default();
-            format!("exception handler `{flow}` runs next, and then it is failed")
+            format!("exception handler `{flow}` runs next, then the run fails")
         }
         Some(handler) => {
-            format!("exception handler {}; when it has ended, this run is failed", handled(handler))
+            format!("exception handler {}; the run fails when it has ended", handled(handler))
         }
     }
 }
@@ -142,7 +145,7 @@ fn handled(handler: &api::Handler) -> String {
     let run = handler.run.as_deref().unwrap_or_default();
     let state = handler.state.as_deref().unwrap_or_default();
     let error = handler.error.as_ref().map_or_else(String::new, |error| format!(" ({})", error.cause));
-    format!("{run} is {state}{error}")
+    format!("{run} is {}{error}", state_phrase(state))
 }
 
 fn steps(run: &api::Run, stdout: &mut Output) {
@@ -176,15 +179,15 @@ fn decisions(run: &api::Run, stdout: &mut Output) {
         return;
     }
     let left_out = run.decisions.len().saturating_sub(DECISIONS);
-    stdout.line(&format!("\n{}", stdout.look.paint(style::DIM, "DECISIONS (UTC)")));
+    let times = local_time::Column::of(run.decisions[left_out..].iter().map(|decision| decision.at));
+    stdout.line(&format!("\n{}", stdout.look.paint(style::DIM, times.title("DECISIONS"))));
     if left_out > 0 {
         stdout.line(&format!("... {left_out} earlier; -o json has them all"));
     }
     for decision in &run.decisions[left_out..] {
-        let at = format!("{:.0}", decision.at);
         let step = decision.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
         let line = format!("{step}{} ({})", decision.reason, decision.rung);
-        let before = format!("{}  ", at.trim_end_matches('Z').replace('T', " "));
+        let before = format!("{}  ", times.cell(decision.at));
         let rows = text::wrap(&text::visible(&line), width(stdout).saturating_sub(before.len()).max(16));
         for (place, row) in rows.iter().enumerate() {
             let before =

@@ -11,26 +11,25 @@ use unstuck_service::request::{BulkVerb, RunOperation};
 
 /// Send a signal to a run.
 ///
-/// A step that waits for a signal of this name is completed by it, and what it carries becomes the step's output. A
-/// signal that nobody waits for yet is kept.
-/// Several runs, or what they have in common, are sent it by a bulk action: see `unstuck bulk`. What they have in common
-/// means the runs that wait for it now; it asks first on a terminal, and elsewhere it needs --yes.
+/// A step that waits for a signal with this name completes, and the payload becomes its output. A signal that no step
+/// waits for yet is kept. With several runs or a filter, a bulk action does this: see `unstuck bulk`. A filter selects
+/// runs that wait for the signal now; it asks for confirmation on a terminal, and needs --yes elsewhere.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// The run (its id, the beginning of its id, its key or FLOW:KEY, or @latest), the name of the signal, and what it
-    /// carries: JSON, `@FILE`, or `-` for stdin. [default: null] With --run, or what runs have in common: without the run.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest), the name of the signal, and its payload:
+    /// JSON, `@FILE`, or `-` for stdin. [default: null] With --run or a filter: without the run.
     #[arg(value_name = "RUN NAME [JSON]", required = true, num_args = 1..=3, allow_negative_numbers = true)]
     names: Vec<String>,
 
-    /// Send it to this run; give it again for another run.
+    /// Send it to this run; repeat it for more runs.
     #[arg(long = "run", value_name = "RUN", conflicts_with_all = ["group", "flow", "state", "label"])]
     runs: Vec<String>,
 
     #[command(flatten)]
     common: Common,
 
-    /// Do not ask before many runs are sent it.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -40,7 +39,7 @@ pub(crate) struct Arguments {
 
 const USAGE: &str = "\
 unstuck signal [OPTIONS] <RUN> <NAME> [JSON]
-       unstuck signal [OPTIONS] <NAME> [JSON]   with --run, or what runs have in common";
+       unstuck signal [OPTIONS] <NAME> [JSON]   with --run or a filter";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,14 +52,14 @@ impl Arguments {
         let payload = |json: Option<&String>| match json {
             None => Ok("null".to_owned()),
             Some(given) => {
-                json_input::parse(given, "what the signal carries").map(|json| json.text().to_owned())
+                json_input::parse(given, "the payload of the signal").map(|json| json.text().to_owned())
             }
         };
         let is_bulk = self.common.is_given() || !self.runs.is_empty();
         match (self.names.as_slice(), is_bulk) {
             ([run, name, json @ ..], false) => {
                 let payload = payload(json.first())?;
-                let done = format!("Signal `{name}` has come.");
+                let done = format!("Sent signal `{name}`.");
                 let what = RunOperation::Signal { name: name.clone(), payload };
                 changed::tell(&self.store.place()?.change(run, what)?, format, &done, &done)
             }
@@ -74,10 +73,9 @@ impl Arguments {
                 }
                 begin::execute(&place, order, format)
             }
-            (_, true) => misused(
-                "signal",
-                "with --run or what runs have in common, give the name of the signal and what it carries",
-            ),
+            (_, true) => {
+                misused("signal", "with --run or a filter, give only the name of the signal and its payload")
+            }
             (_, false) => misused("signal", "give the run and the name of the signal"),
         }
     }

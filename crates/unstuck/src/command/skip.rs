@@ -8,20 +8,20 @@ use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
 use unstuck_service::request::{BulkVerb, RunOperation};
 
-/// Skip a step that is not needed: its output is null, and what needs it goes on.
+/// Skip a step: its output is null, and the steps that need it continue.
 ///
-/// The step must be in error, held, waiting or queued.
-/// In several runs, or in what has something in common, it is skipped by a bulk action: see `unstuck bulk`. What they have
-/// in common asks first, on a terminal; elsewhere it needs --yes. Of a step with items, those that are in error or held.
+/// The step must be in error, held, waiting or queued. With several runs or a filter, a bulk action does this: see
+/// `unstuck bulk`. A filter asks for confirmation on a terminal; elsewhere it needs --yes. Of a step with items, only
+/// items in error or held are skipped.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// The run (its id, the beginning of its id, its key or FLOW:KEY, or @latest) and its step; `step[3]` for an item. With
-    /// --run, or what runs have in common: the step alone.
+    /// The run (its id, the start of its id, its key or FLOW:KEY, or @latest) and its step (`step[3]` for an item).
+    /// With --run or a filter: only the step.
     #[arg(value_name = "RUN STEP", required = true, num_args = 1..=2)]
     names: Vec<String>,
 
-    /// That step of this run; give it again for another run.
+    /// The step in this run; repeat it for more runs.
     #[arg(long = "run", value_name = "RUN", conflicts_with_all = ["group", "flow", "policy", "state", "label", "needs_person"])]
     runs: Vec<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Do not ask before the step is skipped in many runs.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 
 const USAGE: &str = "\
 unstuck skip [OPTIONS] <RUN> <STEP>
-       unstuck skip [OPTIONS] <STEP>   with --run, or what runs have in common";
+       unstuck skip [OPTIONS] <STEP>   with --run or a filter";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,8 +60,8 @@ impl Arguments {
         let is_bulk = self.common.is_given() || self.open.is_given() || !self.runs.is_empty();
         match (self.names.as_slice(), is_bulk) {
             ([run, step], false) => {
-                let done = format!("`{step}` is skipped.");
-                let already = format!("`{step}` was skipped already.");
+                let done = format!("Skipped `{step}`.");
+                let already = format!("`{step}` was already skipped.");
                 let what = RunOperation::Skip { step: step.clone(), reason: self.reason };
                 changed::tell(&place.change(run, what)?, format, &done, &already)
             }
@@ -74,7 +74,7 @@ impl Arguments {
                 }
                 begin::execute(&place, order, format)
             }
-            (_, true) => misused("skip", "with --run or what runs have in common, give the step alone"),
+            (_, true) => misused("skip", "with --run or a filter, give only the step"),
             (_, false) => misused("skip", "give the run and its step"),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use unstuck_service::owner::state_phrase;
 
 use unstuck_core::time::Time;
 
@@ -18,7 +19,7 @@ use unstuck_service::owner::shown_state;
 use unstuck_service::request::Query;
 use unstuck_service::status::StatusView;
 
-/// Show how the store is: what needs a person, who executes, what comes next, and how many runs there are.
+/// Show what needs a person, what is running, what comes next, and how many runs there are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -51,7 +52,7 @@ fn show(status: &StatusView, stdout: &mut Output, option: &str) {
     executes(status, stdout);
     paused_policies::tell(status.policies_paused.as_ref(), stdout, option);
     if !status.next.is_empty() {
-        let executed = if status.executes.is_none() { ", once a process executes it" } else { "" };
+        let executed = if status.executes.is_none() { " (once a process executes the run)" } else { "" };
         title(stdout, &format!("\nWhat comes next{executed}"));
         let mut table = Table::new(&["", "", ""]);
         for next in &status.next {
@@ -69,7 +70,7 @@ fn show(status: &StatusView, stdout: &mut Output, option: &str) {
     stdout.field("open", 9, &counts(&open(status)));
     stdout.field("last 24h", 9, &counts(&status.ended));
     if status.more {
-        stdout.line("There are many open runs; only the newest were looked at for what needs a person.");
+        stdout.line("Only the newest open runs were checked for what needs a person; there are more.");
     }
 }
 
@@ -103,8 +104,8 @@ fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
 fn executes(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
-            let run = driven.run.as_deref().unwrap_or("no run now");
-            stdout.line(&text::visible(&format!("Process {} executes {run}.", driven.process)));
+            let run = driven.run.as_deref().unwrap_or("no run");
+            stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
         }
         None => stdout.line("No process is executing runs of this store."),
     }
@@ -153,5 +154,9 @@ fn counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }
-    counts.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
+    counts
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state_phrase(state)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

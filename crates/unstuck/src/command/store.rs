@@ -7,7 +7,7 @@ pub(crate) mod info;
 use crate::CommandResult;
 use crate::Format;
 
-/// Look at the store itself: what it holds, whether it is whole; copy it.
+/// Inspect, check and copy the store.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -6,11 +6,11 @@ use crate::access::location::StoreArgument;
 use crate::view::changed;
 use unstuck_service::request::RunOperation;
 
-/// Let a paused run go on.
+/// Unpause a run.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The run: its id, the beginning of its id, its key (or FLOW:KEY), or @latest.
+    /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
     #[command(flatten)]
@@ -24,6 +24,6 @@ Example:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let answer = self.store.place()?.change(&self.run, RunOperation::Unpause)?;
-        changed::tell(&answer, format, "The run goes on.", "The run was not paused.")
+        changed::tell(&answer, format, "Unpaused the run.", "The run was not paused.")
     }
 }

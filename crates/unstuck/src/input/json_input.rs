@@ -22,7 +22,7 @@ pub(crate) fn changes(
     step_input: Option<String>,
 ) -> Result<(Option<String>, Option<String>), CommandError> {
     if [&input, &step_input].iter().all(|given| given.as_deref() == Some(STDIN)) {
-        return Err(CommandError::new("only one of --input and --step-input can come from stdin"));
+        return Err(CommandError::new("only one of --input and --step-input can be read from stdin"));
     }
     let json = |given: Option<String>, what| -> Result<Option<String>, CommandError> {
         given.map(|given| Ok(parse(&given, what)?.text().to_owned())).transpose()

@@ -67,7 +67,7 @@ fn unreadable(file: &str, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => format!("there is no file {file}; check the path"),
         ErrorKind::IsADirectory => format!("{file} is a directory; name a file in it"),
-        ErrorKind::PermissionDenied => format!("{file} may not be read; check its permissions"),
+        ErrorKind::PermissionDenied => format!("no permission to read {file}; check its permissions"),
         _ => format!("{file} cannot be read: {}", plain(error)),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn tell(answer: &Answer, format: Format, done: &str, already: &str) -
             let changed: ChangedView = answer.read()?;
             let sentence = if changed.already { already } else { done };
             stdout.line(&stdout.look.paint(style::BOLD, sentence));
-            wrapped(&mut stdout, &format!("{}.", changed.headline));
+            wrapped(&mut stdout, &text::sentence(&changed.headline));
             if let Some(go_on) = &changed.go_on {
                 go_on_with(&mut stdout, go_on);
             }
@@ -34,13 +34,14 @@ pub(crate) fn tell(answer: &Answer, format: Format, done: &str, already: &str) -
 
 /// That somebody has to go on with a run, and how.
 pub(crate) fn go_on_with(output: &mut Output, command: &str) {
-    output.line("Nobody executes its steps now. Go on with:");
+    output.line("To continue the run:");
     output.line(&format!("  {}", text::visible(command)));
 }
 
 /// A text in lines for a terminal.
 pub(crate) fn wrapped(output: &mut Output, sentence: &str) {
-    for line in text::wrap(&text::visible(sentence), COLUMNS) {
+    let width = output.width().map_or(COLUMNS, |width| width.min(COLUMNS));
+    for line in text::wrap(&text::visible(sentence), width) {
         output.line(&line);
     }
 }

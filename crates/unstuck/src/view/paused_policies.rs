@@ -1,6 +1,7 @@
 //! That automatic resumes are paused, wherever a next resume is shown.
 
 use unstuck_api::PoliciesPaused;
+use unstuck_service::local_time;
 
 use crate::view::output::Output;
 use crate::view::style;
@@ -8,10 +9,9 @@ use crate::view::text;
 
 const TITLE: &str = "Automatic resumes are paused";
 
-/// `by ada since 2026-11-17 10:00:00 UTC: the provider is down`.
+/// `by ada since 2026-11-17 10:00:00 CET: the provider is down`.
 pub(crate) fn words(paused: &PoliciesPaused) -> String {
-    let since = paused.since.strftime("%Y-%m-%d %H:%M:%S");
-    format!("by {} since {since} UTC: {}", paused.by, paused.reason)
+    format!("by {} since {}: {}", paused.by, local_time::full(paused.since), paused.reason)
 }
 
 /// Says that automatic resumes are paused, and what unpauses them.
@@ -23,7 +23,7 @@ pub(crate) fn tell(paused: Option<&PoliciesPaused>, stdout: &mut Output, option:
 
 /// Says that they were paused before.
 pub(crate) fn tell_already(paused: &PoliciesPaused, stdout: &mut Output) {
-    sentence(&format!("{TITLE} already, {}.", words(paused)), stdout);
+    sentence(&format!("{TITLE} already {}.", words(paused)), stdout);
 }
 
 /// A sentence that goes on below itself where the terminal ends.

@@ -73,18 +73,26 @@ impl Table {
         let [name, others @ .., last] = row else {
             return row.iter().map(|cell| cell.text.clone()).collect();
         };
+        let mut titles = self.head.iter().map(|title| unit_of(title));
+        let (_, unit) = titles.next().unwrap_or_default();
+        let name = format!("{} {unit}", name.text);
         let mut lines: Vec<String> =
-            text::wrap(&name.text, width).iter().map(|line| look.paint(style::BOLD, line)).collect();
-        let mut titles = self.head.iter().skip(1);
+            text::wrap(name.trim_end(), width).iter().map(|line| look.paint(style::BOLD, line)).collect();
         let told = others.iter().filter_map(|cell| {
-            let title = titles.next().map(|title| title.to_lowercase()).unwrap_or_default();
-            (!cell.text.is_empty()).then(|| format!("{title} {}", cell.text).trim().to_owned())
+            let (title, unit) = titles.next().unwrap_or_default();
+            let title = title.to_lowercase();
+            (!cell.text.is_empty()).then(|| format!("{title} {} {unit}", cell.text).trim().to_owned())
         });
         let told: Vec<String> = told.collect();
         lines.extend(indented(&told.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
         lines.extend(indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
         lines
     }
+}
+
+/// The title and what stands in brackets after it, as in `SINCE (CET)`: that goes with each value.
+fn unit_of(title: &str) -> (&str, &str) {
+    title.strip_suffix(')').and_then(|title| title.split_once(" (")).unwrap_or((title, ""))
 }
 
 /// Between two columns.
@@ -208,6 +216,14 @@ mod tests {
         for (width, wanted) in cases {
             assert_eq!(table.lines(Some(width), Look::PLAIN), wanted, "in {width}");
         }
+        let mut times = Table::new(&["WHEN (CET)", "WHO", "NEXT (CET)", "CAUSE"]);
+        times.row(vec![Cell::new("14:03:10"), Cell::new("ada"), Cell::new("15:00:00"), Cell::new("reset")]);
+        let narrow = times.lines(Some(18), Look::PLAIN);
+        assert_eq!(
+            narrow,
+            ["14:03:10 CET", "  who ada, next", "  15:00:00 CET", "    reset"],
+            "the zone stays"
+        );
         let mut endless = Table::new(&["RUN", "CAUSE"]);
         endless.row(vec![Cell::new("a"), Cell::new("word ".repeat(1_000))]);
         let lines = endless.lines(Some(40), Look::PLAIN);

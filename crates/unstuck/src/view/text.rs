@@ -73,6 +73,17 @@ pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
+/// A sentence with its full stop, which it may have already.
+pub(crate) fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// The text with a capital at its beginning.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A word as a shell takes it.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@');
@@ -126,6 +137,16 @@ mod tests {
             assert_eq!(wrap(text, width), wanted, "{text} in {width}");
         }
         assert_eq!(wrap("漢", 1), ["漢"]);
+    }
+
+    #[test]
+    fn a_sentence_has_one_full_stop_and_a_capital() {
+        for (text, wanted) in [("it is held", "it is held."), ("Idle.", "Idle."), ("why?", "why?")] {
+            assert_eq!(sentence(text), wanted);
+        }
+        for (text, wanted) in [("added", "Added"), ("\u{e9}tat", "\u{c9}tat"), ("", "")] {
+            assert_eq!(capitalised(text), wanted);
+        }
     }
 
     #[test]

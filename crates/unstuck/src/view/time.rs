@@ -18,7 +18,7 @@ pub(crate) fn past(given: &str, option: &str) -> Result<Time, CommandError> {
             let what = if is_dated {
                 no_instant
             } else {
-                format!("{no_span}, or an instant, such as `2030-01-31T08:30:00Z`")
+                format!("{no_span}, or an instant such as `2030-01-31T08:30:00Z`")
             };
             Err(CommandError::new(format!("{option}: {what}")))
         }
@@ -38,7 +38,7 @@ mod tests {
         let cases = [
             (
                 "soon",
-                "--since: `soon` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds, or an instant, such as `2030-01-31T08:30:00Z`",
+                "--since: `soon` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds, or an instant such as `2030-01-31T08:30:00Z`",
             ),
             (
                 "2030-01-31",

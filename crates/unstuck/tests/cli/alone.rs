@@ -29,7 +29,7 @@ fn each_thing_that_explain_offers_can_be_done_and_the_run_goes_on() {
     let ran = store.run_flow(THREE, &[]);
     assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
     let id = store.latest();
-    let go_on = format!("Nobody executes its steps now. Go on with:\n  unstuck run --continue {id}\n");
+    let go_on = format!("To continue the run:\n  unstuck run --continue {id}\n");
     let cases: [(&[&str], &str); 3] = [
         (&["choose", &id, "hold", "retry"], "hold"),
         (&["resume", &id, "rest", "--reason", "there is room"], "rest"),
@@ -41,7 +41,7 @@ fn each_thing_that_explain_offers_can_be_done_and_the_run_goes_on() {
             format!("unstuck {} {id} {}", command[0], if step == "each[1]" { "'each[1]'" } else { step });
         assert!(explained.contains(&typed), "{typed} in\n{explained}");
         let done = ok(store.unstuck(command)).stdout;
-        assert!(done.starts_with(&format!("`{step}` is tried ")) && done.ends_with(&go_on), "{done}");
+        assert!(done.starts_with(&format!("Retrying `{step}`")) && done.ends_with(&go_on), "{done}");
         assert_eq!(state_of(&store, step), "ready");
     }
     ok(store.unstuck(&["choose", &id, "each[0]", "retry"]));
@@ -49,17 +49,17 @@ fn each_thing_that_explain_offers_can_be_done_and_the_run_goes_on() {
     assert_eq!((gone_on.code, &gone_on.json()["state"]), (0, &json!("completed")), "{}", gone_on.stderr);
 
     let rerun = ok(store.unstuck(&["rerun", &id, "--steps", "rest"])).stdout;
-    assert!(rerun.starts_with("The next generation has started.\n") && rerun.ends_with(&go_on), "{rerun}");
+    assert!(rerun.starts_with("Started the next generation.\n") && rerun.ends_with(&go_on), "{rerun}");
     let again = store.unstuck(&["run", "--continue", &id, "-o", "json"]);
     let document = again.json();
     assert_eq!((again.code, &document["generation"], &document["state"]), (1, &json!(2), &json!("error")));
     assert_eq!(document["steps"][0]["state"], "completed", "it is not run again: {document:#}");
     ok(store.unstuck(&["cancel", &id]));
     let forgotten = ok(store.unstuck(&["forget", &id, "--yes"])).stdout;
-    assert_eq!(forgotten, format!("{id} is forgotten.\n"));
+    assert_eq!(forgotten, format!("Deleted {id}.\n"));
     let gone = store.unstuck(&["show", &id]);
     let wanted = format!(
-        "error: unknown run `{id}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store\n"
+        "error: there is no run `{id}`: no id starts with it, and no key equals it. `unstuck runs` lists all runs\n"
     );
     assert_eq!((gone.code, gone.stderr), (REFUSED, wanted));
 }
@@ -70,12 +70,15 @@ fn what_needs_no_executor_happens_at_once() {
     let flow = "flow: a\nsteps:\n  - {id: hold, emulate: stall, retryStrategy: hold, timeout: 5s, failOnError: false}\n";
     assert_eq!(store.run_flow(flow, &[]).code, 3);
     let paused = ok(store.unstuck(&["pause", "@latest"])).stdout;
-    assert!(paused.starts_with("The run is paused.\n") && !paused.contains("--continue"), "{paused}");
+    assert!(paused.starts_with("Paused the run.\n") && !paused.contains("--continue"), "{paused}");
     let explained = ok(store.unstuck(&["explain", "@latest"])).stdout;
     assert!(explained.contains("unstuck unpause "), "{explained}");
     ok(store.unstuck(&["unpause", "@latest"]));
     let given_up = ok(store.unstuck(&["choose", "@latest", "hold", "none"])).stdout;
-    assert!(given_up.starts_with("`hold` is given up.\n") && given_up.contains("completed"), "{given_up}");
+    assert!(
+        given_up.starts_with("Stopped retrying `hold`.\n") && given_up.contains("completed"),
+        "{given_up}"
+    );
 }
 
 #[test]
@@ -89,8 +92,11 @@ fn children_are_cancelled_with_their_parent() {
         runs["runs"].as_array().expect("a list").iter().map(|run| &run["state"]).collect();
     assert_eq!(states, [&json!("cancelled"), &json!("cancelled")]);
     let forgotten = ok(store.unstuck(&["forget", "@latest", "--yes"])).stdout;
-    assert!(forgotten.ends_with(" is forgotten, with 1 run below it.\n"), "{forgotten}");
-    assert_eq!(ok(store.unstuck(&["runs", "--all"])).stdout, "There is no run yet.\n");
+    assert!(
+        forgotten.starts_with("Deleted run_") && forgotten.ends_with(", with 1 run below it.\n"),
+        "{forgotten}"
+    );
+    assert_eq!(ok(store.unstuck(&["runs", "--all"])).stdout, "No runs yet.\n");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn ctrl_c_interrupts_a_tree_that_grows_without_end_at_the_first_press() {
     run.send(Signal::INT);
     let ran = run.wait();
     assert_eq!(ran.code, 130, "{}", ran.stderr);
-    assert!(ran.stdout.contains("interrupted (Ctrl-C); the run stays in the store"));
+    assert!(ran.stdout.contains("interrupted (Ctrl-C); the run is kept in the store"));
     // Whatever the tree looks like, questions about it are answered, and it can be ended.
     let list = store.unstuck(&["runs"]);
     assert_eq!((list.code, list.stdout.lines().count()), (0, 2), "{}{}", list.stdout, list.stderr);
@@ -106,7 +106,7 @@ steps:
         let ran = store.unstuck(arguments);
         assert_ne!(ran.code, 0);
         assert!(
-            ran.stderr.contains("does not fit the flow's schema; finding out which part"),
+            ran.stderr.contains("does not match the flow's schema. The part that is wrong"),
             "{}",
             ran.stderr
         );

@@ -43,11 +43,11 @@ fn go_on_with(store: &Store, run: &str) -> i32 {
 fn a_bulk_resume_whose_canary_fails() {
     let (store, runs) = with_failed(4);
     let plan = store.unstuck(&["resume", "--flow", "upload", "--dry-run"]);
-    assert!(done(&plan).ends_with("This would have 4 targets; it was a dry run, and nothing was done.\n"));
-    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "There is no bulk action.\n");
+    assert!(done(&plan).ends_with("Dry run: 4 targets selected. Nothing was changed.\n"));
+    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "No bulk actions.\n");
 
     let begun = store.unstuck(&["resume", "--flow", "upload", "--canary", "1", "--reason", "it has room"]);
-    assert!(done(&begun).contains("has begun, with 4 targets"), "{}", begun.stdout);
+    assert!(done(&begun).contains("started with 4 targets"), "{}", begun.stdout);
     assert!(begun.stdout.contains("waiting for the results of its wave"), "{}", begun.stdout);
     assert!(begun.stdout.contains(&format!("  unstuck run --continue {}\n", runs[0])), "{}", begun.stdout);
     assert_eq!(latest(&store), ("running".into(), results(["resumed", "pending", "pending", "pending"])));
@@ -59,7 +59,7 @@ fn a_bulk_resume_whose_canary_fails() {
     for line in [
         "1  failed again\n            the archive is full (run_",
         "3  pending\n",
-        "It has stopped: 1 step of wave 1 has failed again; 3 were not acted on.",
+        "Stopped: 1 step of wave 1 has failed again; 3 were not acted on.",
         "  unstuck bulk unpause bulk_",
     ] {
         assert!(done(&shown).contains(line), "{line} in\n{}", shown.stdout);
@@ -86,24 +86,20 @@ fn whoever_has_the_store_goes_on_with_it() {
     let _owner = UnderWay::start(&store, WAIT, &[]);
     wait_until(|| std::fs::exists(format!("{}/socket", store.path())).is_ok_and(|there| there));
     let begun = store.unstuck(&[&["ack", "--reason", "known"], &ids(&runs)[..]].concat());
-    assert!(
-        done(&begun).contains("The process that has the store open goes on with it."),
-        "{}",
-        begun.stdout
-    );
-    assert!(begun.stdout.contains("Watch it with: unstuck bulk watch bulk_"), "{}", begun.stdout);
+    assert!(done(&begun).contains("The process that has the store open continues it."), "{}", begun.stdout);
+    assert!(begun.stdout.contains("To watch it: unstuck bulk watch bulk_"), "{}", begun.stdout);
     let watched = store.unstuck(&["bulk", "watch", "@latest"]);
     assert!(done(&watched).contains("3  acknowledged"), "{}", watched.stdout);
     assert_eq!(latest(&store), ("done".into(), results(["acknowledged"; 3])));
     // Those are left out of what errors have in common, and named ones are not.
     let nothing = store.unstuck(&["resume", "--flow", "upload"]);
-    assert_eq!(done(&nothing), "Nothing is selected by flow upload: nothing is to be done.\n");
+    assert_eq!(done(&nothing), "Nothing to do: nothing matches flow upload.\n");
     done(&store.unstuck(&[&["resume", "--canary", "1"], &ids(&runs)[..]].concat()));
     wait_until(|| latest(&store).1 == results(["resumed", "pending", "pending"]));
     done(&store.unstuck(&["bulk", "pause", "@latest"]));
     assert_eq!(latest(&store).0, "paused");
     let again = store.unstuck(&["bulk", "pause", "@latest"]);
-    assert!(done(&again).starts_with("It was paused already.\n"), "{}", again.stdout);
+    assert!(done(&again).starts_with("The bulk action was already paused.\n"), "{}", again.stdout);
     done(&store.unstuck(&["bulk", "cancel", "@latest"]));
     assert_eq!(latest(&store), ("cancelled".into(), results(["resumed", "pending", "pending"])));
     let refused = store.unstuck(&["bulk", "unpause", "@latest"]);
@@ -125,10 +121,7 @@ fn runs_are_cancelled_by_what_they_have_in_common() {
     );
     let listed = store.unstuck(&["bulk", "list"]);
     assert_eq!(done(&listed).lines().count(), 3, "{}", listed.stdout);
-    assert_eq!(
-        store.unstuck(&["bulk", "list", "--open"]).stdout,
-        "There is no bulk action that is not over.\n"
-    );
+    assert_eq!(store.unstuck(&["bulk", "list", "--open"]).stdout, "No bulk actions in progress.\n");
 }
 
 #[test]
@@ -165,15 +158,11 @@ fn it_goes_on_with_somebody_else_after_ctrl_c() {
     let (store, runs) = with_failed(20);
     let begun =
         UnderWay::command(&store, &[&["ack", "--rate", "1", "--reason", "known"], &ids(&runs)[..]].concat());
-    begun.until("has begun, with 20 targets");
+    begun.until("started with 20 targets");
     begun.send(Signal::INT);
     let ran = begun.wait();
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
-    assert!(
-        ran.stdout.contains("it goes on with whatever process has the store open next"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("It continues as soon as a process opens the store"), "{}", ran.stdout);
     let (state, found) = latest(&store);
     assert_eq!((state.as_str(), found.last()), ("running", Some(&json!("pending"))));
     // It is killed in the middle, which is no matter.
@@ -198,7 +187,7 @@ fn runs_are_cancelled_by_their_error_group_up_to_a_maximum() {
     let groups = store.unstuck(&["errors", "--action", "upload.upload", "-o", "json"]).json();
     let group = groups[0]["group"].as_str().expect("a name");
     let one = store.unstuck(&["cancel", "--group", group, "--max", "1", "--yes"]);
-    assert!(done(&one).contains("has begun, with 1 target"), "{}", one.stdout);
+    assert!(done(&one).contains("started with 1 target"), "{}", one.stdout);
     assert!(one.stdout.contains(&format!("cancel of group {group}, at most 1")), "{}", one.stdout);
     let cancelled = || {
         let list = store.unstuck(&["runs", "--state", "cancelled", "-o", "json"]).json();
@@ -241,8 +230,8 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
     let cases: [(&[&str], &str); 7] = [
         (&["resume", "--group", "nope"], "there is no group of errors `nope`"),
         (&["resume", "--policy", "nope"], "there is no policy `nope`; `unstuck policy list` lists them"),
-        (&["resume", run, "upload", "--dry-run"], "a bulk action is about runs, each by its id"),
-        (&["ack", run, "run_7zzzzzzzzzzzz", "--reason", "x"], "unknown run `run_7zzzzzzzzzzzz`"),
+        (&["resume", run, "upload", "--dry-run"], "A bulk action takes runs: name each by its id"),
+        (&["ack", run, "run_7zzzzzzzzzzzz", "--reason", "x"], "there is no run `run_7zzzzzzzzzzzz`"),
         (&["bulk", "show", "bulk_0"], "there is no bulk action `bulk_0`; `unstuck bulk list` lists them"),
         (&["bulk", "pause", "@latest"], "there is no bulk action `@latest`"),
         (&["cancel", "--flow", "upload", "--state", "completed"], ""),
@@ -268,7 +257,7 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
     ] {
         assert_eq!(store.unstuck(arguments).code, 2, "{arguments:?}");
     }
-    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "There is no bulk action.\n", "nothing was begun");
+    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "No bulk actions.\n", "nothing was begun");
 }
 
 fn results<const N: usize>(words: [&str; N]) -> Vec<Value> {

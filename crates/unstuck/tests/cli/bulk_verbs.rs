@@ -66,7 +66,7 @@ fn failed_runs_are_rerun_in_waves_and_each_has_passed_or_failed_again() {
     assert_eq!(latest(&store), ("running".into(), vec!["rerun".into(), "pending".into(), "pending".into()]));
     go_on_with(&store, &runs[..1]);
     let shown = store.unstuck(&["bulk", "show", "@latest"]);
-    assert!(done(&shown).contains("It has stopped: 1 run of wave 1 has failed again"), "{}", shown.stdout);
+    assert!(done(&shown).contains("Stopped: 1 run of wave 1 has failed again"), "{}", shown.stdout);
     store.write("room", "");
     done(&store.unstuck(&["bulk", "unpause", "@latest"]));
     done(&store.unstuck(&["bulk", "watch", "@latest"]));
@@ -99,7 +99,7 @@ fn a_rerun_of_many_means_those_that_have_failed_unless_a_state_is_given() {
     }
     let refused = store.unstuck(&["rerun", "--state", "completed", "--yes"]);
     assert_eq!(refused.code, REFUSED);
-    assert!(refused.stderr.contains("rerun with --all or --steps"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("use --all or --steps"), "{}", refused.stderr);
     let named = store.unstuck(&["rerun", "k2", "k3"]);
     assert!(done(&named).contains("1  started again"), "{}", named.stdout);
     assert!(named.stdout.contains("1  refused") && named.stdout.contains("no point of failure"));
@@ -121,7 +121,7 @@ fn held_steps_of_many_runs_are_tried_once_more_or_given_up() {
     assert_eq!(latest(&store), ("done".into(), vec!["givenUp".into(), "givenUp".into()]));
     assert_eq!(states(&store), ["failed", "completed", "failed"]);
     let refused = store.unstuck(&["choose", "--state", "held", "none", "--canary", "1", "--yes"]);
-    assert!(refused.stderr.contains("--canary waits for the results of each wave"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--canary has no use here"), "{}", refused.stderr);
 }
 
 #[test]
@@ -191,14 +191,16 @@ fn final_runs_are_forgotten_and_it_is_told_how_many_were_not_final() {
     let gone = keyed(&store, PASS, 3);
     let held = keyed(&store, HOLD, 1);
     let ran = store.unstuck(&["forget", "--flow", "hold", "--yes"]);
-    assert_eq!(
-        done(&ran),
-        "Nothing is selected by flow hold: nothing is to be done.\n1 run left out: not final.\n"
-    );
+    assert_eq!(done(&ran), "Nothing to do: nothing matches flow hold.\n1 run left out: not final.\n");
     let ran = store.unstuck(&["forget", "--state", "completed", "--max", "2", "--yes", "-o", "json"]);
     assert_eq!(ran.json()["results"], json!([{ "result": "forgotten", "count": 2 }]), "{}", ran.stdout);
     let ran = store.unstuck(&["forget", &gone[2], &held[0], "pass:k1", "--yes"]);
-    assert_eq!((ran.code, ran.stderr.contains("unknown run `pass:k1`")), (REFUSED, true), "{}", ran.stderr);
+    assert_eq!(
+        (ran.code, ran.stderr.contains("there is no run `pass:k1`")),
+        (REFUSED, true),
+        "{}",
+        ran.stderr
+    );
     let ran = store.unstuck(&["forget", &gone[2], "hold:k1", "--yes"]);
     assert!(done(&ran).contains("1  forgotten"), "{}", ran.stdout);
     assert!(ran.stdout.contains("so it cannot be forgotten; cancel it first"), "{}", ran.stdout);
@@ -221,25 +223,28 @@ fn what_is_done_to_many_is_asked_about_first() {
     done(&store.unstuck(&["skip", run, "a"]));
     let before = states(&store);
     for (arguments, said) in [
-        (&["rerun", "--flow", "work"][..], "2 runs (flow work) would be started again"),
-        (&["choose", "--flow", "hold", "retry"], "2 steps of 2 runs (flow hold) would be tried once more"),
-        (&["choose", "--flow", "hold", "none"], "2 steps of 2 runs (flow hold) would be given up for good"),
+        (&["rerun", "--flow", "work"][..], "2 runs (flow work) would be rerun"),
+        (&["choose", "--flow", "hold", "retry"], "2 steps of 2 runs (flow hold) would be retried"),
+        (
+            &["choose", "--flow", "hold", "none"],
+            "2 steps of 2 runs (flow hold) would be given no more attempts",
+        ),
         (&["signal", "--flow", "wait", "go"], "1 run (flow wait) would be sent the signal"),
         (&["skip", "--flow", "hold", "move"], "2 steps of 2 runs (flow hold) would be skipped"),
         (
             &["complete", "--flow", "hold", "move", "--output", "1"],
-            "2 runs (flow hold) would be counted as completed",
+            "2 runs (flow hold) would be marked as completed",
         ),
-        (&["forget", "--flow", "work"], "2 runs (flow work) would be removed for good"),
-        (&["forget", "work:k1", "work:k2"], "2 runs (2 runs) would be removed for good"),
+        (&["forget", "--flow", "work"], "2 runs (flow work) would be deleted"),
+        (&["forget", "work:k1", "work:k2"], "2 runs (2 runs) would be deleted"),
     ] {
         let ran = store.unstuck(arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{arguments:?}: {}", ran.stderr);
-        let how = "say so with --yes, or see which with --dry-run";
+        let how = "Confirm with --yes, or list them with --dry-run";
         assert!(ran.stderr.contains(said) && ran.stderr.contains(how), "{arguments:?}: {}", ran.stderr);
         assert_eq!(states(&store), before, "{arguments:?}");
     }
-    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "There is no bulk action.\n");
+    assert_eq!(store.unstuck(&["bulk", "list"]).stdout, "No bulk actions.\n");
 }
 
 #[test]
@@ -288,13 +293,13 @@ fn a_key_names_a_run_also_as_one_of_several() {
     assert_eq!(total(&["ack", "k1", "@latest", "--reason", "x"]), 2);
     // A second name that is a step is a step, as it always was.
     let resumed = store.unstuck(&["resume", "k1", "upload"]);
-    assert!(done(&resumed).starts_with("`upload` is tried again, in a new round."), "{}", resumed.stdout);
+    assert!(done(&resumed).starts_with("Retrying `upload` in a new round."), "{}", resumed.stdout);
     let ran = store.unstuck(&["resume", "k2", "nope"]);
     assert!(ran.code == REFUSED && ran.stderr.contains("has no step `nope`"), "{}", ran.stderr);
     // And one that is both is neither, until it is said which.
     store.run_flow(ERROR, &["--key", "upload"]);
     let ran = store.unstuck(&["resume", "k2", "upload"]);
-    assert!(ran.code == REFUSED && ran.stderr.contains("`upload` is a step of run_"), "{}", ran.stderr);
+    assert!(ran.code == REFUSED && ran.stderr.contains("`upload` is both a step of run_"), "{}", ran.stderr);
     done(&store.unstuck(&["resume", "k2", "upload:upload"]));
     assert_eq!(latest(&store).1, ["resumed", "resumed"]);
 }
@@ -313,16 +318,15 @@ fn the_list_of_runs_to_go_on_with_is_not_cut_in_silence() {
     let ran = store.unstuck(&["resume", "--state", "error", "--rate", "1000000"]);
     assert!(done(&ran).contains("1005  resumed"), "{}", ran.stdout);
     assert_eq!(ran.stdout.matches("  unstuck run --continue run_").count(), 1, "{}", ran.stdout);
-    assert!(
-        ran.stdout.contains("These are of the first steps that were resumed; 5 more were not looked at.")
-    );
+    assert!(ran.stdout.contains("Only the first resumed steps were checked; 5 more were not."));
     let document = store.unstuck(&["bulk", "show", "@latest", "-o", "json"]).json();
     assert_eq!((&document["notLookedAt"], document["goOn"].as_array().map(Vec::len)), (&json!(5), Some(1)));
     done(&store.unstuck(&["cancel", &one]));
     let shown = store.unstuck(&["bulk", "show", "@latest"]).stdout;
-    assert!(!shown.contains("not looked at"), "{shown}");
+    assert!(!shown.contains("were checked"), "{shown}");
     assert!(
-        shown.contains("and 1 more, all of them one after the other by:\n  unstuck bulk show bulk_"),
+        shown
+            .contains("and 1 more. To continue all of them, one after the other:\n  unstuck bulk show bulk_"),
         "{shown}"
     );
     let document = store.unstuck(&["bulk", "show", "@latest", "-o", "json"]).json();

@@ -59,16 +59,13 @@ fn a_step_is_done_by_hand_another_is_left_out_and_the_run_goes_on() {
         "--reason",
         "by phone",
     ]));
-    assert!(done.starts_with("`hold` counts as completed, done by hand.\n"), "{done}");
+    assert!(done.starts_with("Marked `hold` as completed by hand.\n"), "{done}");
     let again = ok(store.unstuck(&["complete", &id, "hold", "--output", "1"]));
-    assert!(
-        again.starts_with("`hold` was completed by hand already, with the output that it has.\n"),
-        "{again}"
-    );
+    assert!(again.starts_with("`hold` was already completed by hand, with the same output.\n"), "{again}");
     let skipped = ok(store.unstuck(&["skip", &id, "load", "--reason", "nobody reads it"]));
-    assert!(skipped.starts_with("`load` is skipped.\n"), "{skipped}");
+    assert!(skipped.starts_with("Skipped `load`.\n"), "{skipped}");
     let again = ok(store.unstuck(&["skip", &id, "load"]));
-    assert!(again.starts_with("`load` was skipped already.\n"), "{again}");
+    assert!(again.starts_with("`load` was already skipped.\n"), "{again}");
     let last = ok(store.unstuck(&["complete", &id, "fetch", "--output", "[]", "-o", "json"]));
     let last: Value = serde_json::from_str(&last).expect("it is JSON");
     assert_eq!(
@@ -90,11 +87,11 @@ fn a_step_is_done_by_hand_another_is_left_out_and_the_run_goes_on() {
 fn an_acknowledged_step_stays_and_is_told_as_known_until_it_is_resumed() {
     let (store, id) = rests();
     let one = ok(store.unstuck(&["ack", &id, "load", "--reason", "ordered a disk"]));
-    assert!(one.starts_with("`load` is acknowledged.\n"), "{one}");
+    assert!(one.starts_with("Acknowledged `load`.\n"), "{one}");
     let all = ok(store.unstuck(&["ack", &id, "--reason", "all known"]));
-    assert!(all.starts_with("Every step in error is acknowledged.\n"), "{all}");
+    assert!(all.starts_with("Acknowledged every step in error.\n"), "{all}");
     let again = ok(store.unstuck(&["ack", &id, "--reason", "all known"]));
-    assert!(again.starts_with("Every step in error was acknowledged already.\n"), "{again}");
+    assert!(again.starts_with("Every step in error was already acknowledged.\n"), "{again}");
     let explained = ok(store.unstuck(&["explain", &id]));
     assert!(words(&explained).contains("ada acknowledged it (ordered a disk)"), "{explained}");
     assert!(!explained.contains("unstuck ack"), "it is not offered again: {explained}");
@@ -148,7 +145,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
         (&["resume", &id, "fetch", "--step-input", "{"], "--step-input is not JSON: line 1, column 1"),
         (
             &["resume", &id, "--input", "-", "--step-input", "-"],
-            "only one of --input and --step-input can come from stdin",
+            "only one of --input and --step-input can be read from stdin",
         ),
         (
             &["resume", &id, "fetch", "--input", "x"],

@@ -39,7 +39,7 @@ fn an_instant_that_has_passed_is_told_by_check_if_it_is_written_and_by_the_histo
     let file = store.write("old.yaml", text);
     let checked = store.unstuck(&["check", &file]);
     for part in [
-        "warning: the wait is over: 2020-01-01T00:00:00.000Z has passed",
+        "warning: 2020-01-01T00:00:00.000Z is in the past",
         "old.yaml:3:19",
         "give a time of day",
         "ok (1 flow, 2 steps, 1 warning)",

@@ -19,7 +19,7 @@ fn cancelling_a_flow_needs_a_yes_where_nobody_can_be_asked() {
     for arguments in [&["cancel", "--flow", "upload"][..], &["cancel", "--state", "error"]] {
         let ran = store.unstuck(arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (REFUSED, ""), "{}", ran.stderr);
-        let said = "would be cancelled for good; say so with --yes, or see which with --dry-run";
+        let said = "would be cancelled. Confirm with --yes, or list them with --dry-run";
         assert!(ran.stderr.starts_with("error: 2 runs (") && ran.stderr.contains(said), "{}", ran.stderr);
         assert_eq!(states(), ["error", "error"]);
     }
@@ -44,7 +44,7 @@ fn cancelling_a_flow_asks_on_a_terminal_and_does_what_is_answered() {
         let runs = store.unstuck(&["runs", "--state", "cancelled", "-o", "json"]).json();
         runs["runs"].as_array().map_or(0, Vec::len)
     };
-    let question = "2 runs (flow upload) will be cancelled for good. Go ahead? [y/N]";
+    let question = "2 runs (flow upload) will be cancelled. Continue? [y/N]";
     for no in ["n\n", "\n", "yep\n"] {
         let (code, shown) = asked_on_terminal(&store, &["cancel", "--flow", "upload"], no);
         assert_eq!((code, cancelled()), (REFUSED, 0), "{no:?}: {shown}");
@@ -65,7 +65,8 @@ fn forgetting_many_asks_on_a_terminal_and_says_what_is_left_out() {
     store.run_flow(STALLS, &[]);
     let (code, shown) = asked_on_terminal(&store, &["forget", "--flow", "upload"], "n\n");
     assert_eq!(code, REFUSED, "{shown}");
-    let question = "1 run (flow upload) will be removed for good, with their histories and keys. 1 run left out: not final.";
+    let question =
+        "1 run (flow upload) will be deleted, with their histories and keys. 1 run left out: not final.";
     assert!(shown.replace('\n', "").contains(question), "{shown}");
     assert_eq!(store.unstuck(&["runs", "-o", "json"]).json()["runs"].as_array().map(Vec::len), Some(2));
 }

@@ -81,7 +81,7 @@ fn every_fault_at_every_step_tells_the_crash_of_a_process_from_that_of_a_worker(
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     let (_, lost) = ran.stdout.split_once("NOT SURVIVED\n").expect("something is not survived");
     let lost: Vec<&str> = lost.split_whitespace().collect();
-    let wanted = "- `local` does not survive crash once: the run is at rest in error (`local` is in error: killed by \
+    let wanted = "- `local` does not survive crash once: the run is in error (`local` is in error: killed by \
                   signal 9 (SIGKILL))";
     assert_eq!(lost.join(" "), wanted, "{}", ran.stdout);
     let found = store.unstuck(&["rehearse", &file, "--plan", "auto", "-o", "json"]).json();
@@ -89,7 +89,10 @@ fn every_fault_at_every_step_tells_the_crash_of_a_process_from_that_of_a_worker(
     assert_eq!(local["step"], "local");
     let helps: Vec<&str> =
         local["helps"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    assert!(helps.contains(&"`retryStrategy: retry`, or a resume policy that takes its errors"), "{helps:?}");
+    assert!(
+        helps.contains(&"set `retryStrategy: retry`, or add a resume policy that matches its errors"),
+        "{helps:?}"
+    );
     assert!(!helps.iter().any(|help| help.contains("maxStuck")), "{helps:?}");
 }
 

@@ -75,7 +75,7 @@ fn said(store: &Store, command: &str) -> String {
     let mut shell = Command::new("sh");
     // The shell leaves what goes on in the background to itself.
     shell.args(["-c", command]).current_dir(store.folder()).env("PATH", path).stdin(Stdio::null());
-    shell.env("UNSTUCK_STORE", store.path()).env("USER", "ada").env_remove("TERM");
+    shell.env("UNSTUCK_STORE", store.path()).env("USER", "ada").env("TZ", "UTC").env_remove("TERM");
     let before = command.ends_with('&').then(|| newest(store));
     let output = shell.output().expect("there is a shell");
     if let Some(before) = before {

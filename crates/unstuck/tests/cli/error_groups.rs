@@ -73,7 +73,7 @@ fn errors_are_listed_by_trouble_and_chosen_by_flow_action_and_time() {
     }
     let text = ok(store.unstuck(&["errors"]));
     assert!(text.starts_with("GROUP             ERRORS  OPEN  SCHEDULED  LAST"), "{text}");
-    assert_eq!(ok(store.unstuck(&["errors", "--flow", "nope"])), "There was no such error.\n");
+    assert_eq!(ok(store.unstuck(&["errors", "--flow", "nope"])), "No errors match.\n");
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_group_is_shown_with_what_is_in_error_and_what_becomes_of_it() {
         &format!("{group} of action `nightly.fetch`\n"),
         "  cause   connection reset by <address>\n",
         "  errors  3 (2 in nightly, 1 in monthly)\n",
-        "  now     2 steps in error, of 2 runs; 1 to be resumed by `monthly only`; 1 acknowledged\n",
-        &format!("\nA policy for it: unstuck policy suggest {group}\n"),
+        "  now     2 steps in error, of 2 runs; 1 scheduled by policy `monthly only`; 1 acknowledged\n",
+        &format!("\nTo write a policy for it: unstuck policy suggest {group}\n"),
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
@@ -138,9 +138,7 @@ fn a_policy_is_suggested_that_takes_the_group_and_loads_as_it_is() {
         suggested.stdout
     );
     assert!(
-        suggested
-            .stderr
-            .starts_with("`resume-connection-reset-by` would take 3 steps of those that are in error now.\n"),
+        suggested.stderr.starts_with("`resume-connection-reset-by` would match 3 steps in error now.\n"),
         "{}",
         suggested.stderr
     );
@@ -202,9 +200,9 @@ fn no_policy_is_suggested_where_retrying_cannot_help_and_it_says_why() {
         let group = groups(&store, &[])[0]["group"].as_str().expect("a name").to_owned();
         let refused = store.unstuck(&["policy", "suggest", &group]);
         assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""), "{step}");
-        let start = format!("error: no policy is suggested for {group}: {wanted}");
+        let start = format!("error: no policy would help with {group}: {wanted}");
         assert!(refused.stderr.starts_with(&start), "{}", refused.stderr);
         let shown = ok(store.unstuck(&["errors", "show", &group]));
-        assert!(shown.contains(&format!("No policy is suggested: {wanted}")), "{shown}");
+        assert!(shown.contains(&format!("No policy would help: {wanted}")), "{shown}");
     }
 }

@@ -19,7 +19,7 @@ fn files_that_cannot_be_read_are_named_with_the_reason() {
         (
             &empty,
             format!(
-                "error: the file has no flow in it\n --> {empty}:1:1\n  = hint: start with `flow: <name>` and `steps:`\n\n\
+                "error: the file contains no flow\n --> {empty}:1:1\n  = hint: start with `flow: <name>` and `steps:`\n\n\
                  error: {empty} is refused: 1 error\n"
             ),
         ),
@@ -80,7 +80,7 @@ fn a_flow_that_is_not_in_the_file_is_refused_with_those_that_are() {
 #[test]
 fn stdin_cannot_be_both_flow_and_input() {
     let ran = unstuck_reading(&["run", "-", "--input", "-"], HELLO);
-    let wanted = "error: the flow and its input cannot both come from stdin; put one into a file\n";
+    let wanted = "error: the flow and its input cannot both come from stdin; put one of them in a file\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (REFUSED, wanted));
     let ran = unstuck_reading(&["run", "-"], HELLO);
     assert_eq!(ran.code, 0, "{}", ran.stderr);

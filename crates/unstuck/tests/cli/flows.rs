@@ -81,7 +81,7 @@ fn a_key_has_one_run() {
     let id = store.latest();
     let again = store.run_flow(held, &["--key", "k"]);
     assert_eq!(again.code, 3, "{}", again.stderr);
-    let note = "\nkey `k` has this run already: it is held, and goes on\n";
+    let note = "\nkey `k` already has this run (held); continuing it\n";
     assert!(again.stdout.starts_with(&id) && again.stdout.contains(note), "{}", again.stdout);
 
     store.unstuck(&["choose", &id, "one", "retry"]);
@@ -89,7 +89,7 @@ fn a_key_has_one_run() {
     assert_eq!(completed.code, 0, "{}{}", completed.stdout, completed.stderr);
     assert!(completed.stdout.contains("one: attempt 2 completed"), "{}", completed.stdout);
     let shown = store.run_flow(held, &["--key", "k"]);
-    let note = "\nkey `k` has this run already: it is completed, and nothing is run again\n";
+    let note = "\nkey `k` already has this run (completed); nothing was started\n";
     assert!(shown.code == 0 && shown.stdout.contains(note), "{}", shown.stdout);
     let other = store.run_flow(held, &["--key", "k", "--input", "{\"n\": 1}"]);
     let start = format!("error: key `k` belongs to {id}, which has another input");

@@ -41,7 +41,7 @@ fn assert_idle(store: &Store, run: &str, state: &str) {
     }
     for command in ["show", "explain"] {
         let text = ok(store.unstuck(&[command, run])).stdout;
-        assert!(text.contains(&format!("Go on with:\n  {go_on}\n")), "{text}");
+        assert!(text.contains(&format!("To continue the run:\n  {go_on}\n")), "{text}");
         assert!(!text.contains("is running"), "{text}");
         assert_eq!(text.contains("is idle"), state != "error", "{text}");
     }
@@ -88,7 +88,7 @@ fn a_resume_that_comes_due_while_another_run_has_the_store_waits_for_the_home_of
     // Another run has the store when it comes due.
     let other = UnderWay::start(&store, WAITS, &[]);
     other.until("waits for signal `go`");
-    wait_until(|| ok(store.unstuck(&["runs"])).stdout.contains("(due for `soon` since "));
+    wait_until(|| ok(store.unstuck(&["runs"])).stdout.contains("(policy `soon` was due "));
     // Whatever the engine does until the signal has come, it has looked at what is due.
     ok(store.unstuck(&["signal", "@latest", "other"]));
     assert_idle(&store, &id, "error");
@@ -98,7 +98,7 @@ fn a_resume_that_comes_due_while_another_run_has_the_store_waits_for_the_home_of
         assert!(explained.contains(part), "{part} in\n{explained}");
     }
     let shown = ok(store.unstuck(&["show", &id])).stdout;
-    assert!(shown.contains("by policy `soon`; due, and waits until the run is continued\n"), "{shown}");
+    assert!(shown.contains("by policy `soon`; due, but no process is executing the run\n"), "{shown}");
     assert_eq!(json_of(&store, &["errors"])[0]["open"], 1, "it is an open error still");
     ok(store.unstuck(&["signal", "@latest", "go"]));
     assert_eq!(other.wait().code, 0);

@@ -45,8 +45,8 @@ fn the_last_lines_say_how_to_go_on_and_how_to_end_it() {
     let ran = run.wait();
     let id = store.latest();
     let end = format!(
-        "\ninterrupted (Ctrl-C); the run stays in the store\n  go on with it:  unstuck run --continue {id}\n  \
-         end it:         unstuck cancel {id}\n"
+        "\ninterrupted (Ctrl-C); the run is kept in the store\n  continue it:  unstuck run --continue {id}\n  \
+         cancel it:    unstuck cancel {id}\n"
     );
     assert!(ran.stdout.ends_with(&end), "{}", ran.stdout);
     // Both work as they are written.

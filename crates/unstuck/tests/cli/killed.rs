@@ -41,7 +41,8 @@ fn what_is_completed_is_not_executed_again() {
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     wait_until_gone(&left);
     assert_eq!(store.read("ledger"), "one\ntwo\ntwo\nthree\n");
-    let parts = ["it goes on from where it stood\n", "two: attempt 2 started", "the run is completed"];
+    let parts =
+        ["continuing from the last completed step\n", "two: attempt 2 started", "the run is completed"];
     for part in parts {
         assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
     }
@@ -103,7 +104,7 @@ fn there_must_be_something_to_go_on_with() {
     store.run_flow("flow: a\nsteps:\n  - {id: one, set: 1}\n", &[]);
     let ran = store.unstuck(&["run", "--continue"]);
     let wanted =
-        format!("error: there is no interrupted run in {}; `unstuck runs` lists all of them\n", store.path());
+        format!("error: there is no interrupted run in {}; `unstuck runs` lists all runs\n", store.path());
     assert_eq!((ran.code, ran.stderr), (REFUSED, wanted));
     // One that is over is shown, and nothing is executed.
     let ran = store.unstuck(&["run", "--continue", "@latest"]);

@@ -170,7 +170,7 @@ fn explain_offers_a_signal_that_does_not_fail_the_run() {
         - {id: ask, signal: approve}\n\
         - {id: pay, if: '${steps.ask.output.approved}', set: '${steps.ask.output.amount}'}\n";
     let under_way = UnderWay::start(&store, flow, &[]);
-    under_way.until(" is kept in ");
+    under_way.until(" is stored in ");
     wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
     let explained = store.unstuck(&["explain", "@latest", "-o", "json"]).json();
     let commands: Vec<&str> = explained["can"]
@@ -201,7 +201,7 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
     let id = store.latest();
     let waits = "flow: waits\nsteps:\n  - {id: nap, wait: 1h}\n";
     let under_way = UnderWay::start(&store, waits, &[]);
-    under_way.until(" is kept in ");
+    under_way.until(" is stored in ");
     wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
     let status = store.unstuck(&["status", "-o", "json"]).json();
     assert_eq!(status["needsPersonCount"], 1);
@@ -211,7 +211,7 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
     );
     assert_eq!(status["executes"]["process"], under_way.id());
     assert!(
-        status["next"][0]["what"].as_str().is_some_and(|what| what.contains("the wait of `nap` is over")),
+        status["next"][0]["what"].as_str().is_some_and(|what| what.contains("the wait of `nap` ends")),
         "{status}"
     );
     assert_eq!(status["open"], json!({"held": 1, "waiting": 1}));
@@ -242,4 +242,42 @@ fn status_counts_a_run_that_nobody_executes_as_idle_and_never_as_running() {
     );
     let status = store.unstuck(&["status", "-o", "json"]).json();
     assert_eq!((&status["open"], &status["idleStates"]), (&json!({"running": 1}), &json!({"running": 1})));
+}
+
+#[test]
+fn lists_and_histories_are_broken_between_words_and_keep_the_whole_cause_on_any_terminal() {
+    let store = Store::new();
+    let cause =
+        "the archive refused the transfer because its quota for recordings of this semester is exhausted";
+    let flow = format!(
+        "flow: archive\nsteps:\n  - {{id: upload, type: HTTP, emulate: {{sequence: [stall], cause: {cause}}}, timeout: 1m}}\n"
+    );
+    store.run_flow(&flow, &[]);
+    let policy = format!("{{name: wait, errorSubstring: {cause}, maxAttempts: 3, backOff: 1h}}");
+    let file = store.write("policy.yaml", policy);
+    assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
+    let lists: [&[&str]; 6] = [
+        &["runs"],
+        &["errors"],
+        &["policy", "list"],
+        &["history", "@latest"],
+        &["explain", "@latest"],
+        &["policy", "preview", "wait"],
+    ];
+    for columns in [80, 40] {
+        for list in lists {
+            let shown = on_terminal(&store, list, columns);
+            assert!(words(&shown).contains(cause), "{list:?} at {columns}:\n{shown}");
+            // What is to be typed is one line, however long.
+            let typed = |line: &str| line.trim_start().starts_with("unstuck ");
+            let broken =
+                shown.lines().find(|line| line.chars().count() > usize::from(columns) && !typed(line));
+            assert!(broken.is_none() || list[0] == "explain", "{list:?} at {columns}: {broken:?}\n{shown}");
+        }
+    }
+    let history = on_terminal(&store, &["history", "@latest"], 40);
+    assert!(
+        history.contains("\n       upload: attempt 1 stalled: the"),
+        "it stands in below when and who:\n{history}"
+    );
 }

@@ -51,7 +51,7 @@ last, attempt 1: completed
     let last = store.unstuck(&["logs", "@latest", "last"]);
     assert_eq!(last.stdout, wanted[wanted.find("last, ").expect("it is there")..]);
     let silent = store.unstuck(&["logs", "@latest", "silent"]);
-    assert_eq!(silent.stdout, "Nothing was kept: no attempt has failed or printed anything.\n");
+    assert_eq!(silent.stdout, "No logs: no attempt has failed or printed anything.\n");
     let document = store.unstuck(&["logs", "@latest", "-o", "json"]).json();
     assert_eq!(document["run"], store.latest());
     assert_eq!(document["dropped"], 0);
@@ -166,8 +166,7 @@ steps:
         assert!(history.contains(warning.as_str()), "{warning}:\n{history}");
     }
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
-    let first =
-        "one, attempt 1: completed\n  ignored in the report:\n    line 2: `{\"progess\": 1}`: unknown field";
+    let first = "one, attempt 1: completed\n  ignored lines of the report:\n    line 2: `{\"progess\": 1}`: unknown field";
     assert!(shown.starts_with(first), "{shown}");
     assert!(shown.contains(&format!("    line 5: `nonsense 5`: {expected}\n    and 12 more\n")), "{shown}");
     let log = &store.unstuck(&["logs", "@latest", "many", "-o", "json"]).json()["logs"][0];
@@ -192,7 +191,7 @@ fn a_run_keeps_so_many_logs_and_says_that_older_ones_were_dropped() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let logs = store.unstuck(&["logs", "@latest", "-o", "json"]).json();
     assert_eq!((logs["logs"].as_array().map(Vec::len), &logs["dropped"]), (Some(100), &json!(3)));
-    let said = "Older output was dropped, of 3 attempts: a run keeps that of at most 100 attempts, and at most 1.0 MiB.";
+    let said = "The output of 3 older attempts was dropped: a run keeps the output of at most 100 attempts, and at most 1.0 MiB.";
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
     assert!(shown.starts_with(&format!("{said}\n\neach[")), "{}", &shown[..300]);
     for width in [80, 40] {
@@ -232,7 +231,7 @@ steps:
 "#;
     let under_way = UnderWay::start(&store, flow, &[]);
     under_way.until("b: attempt 1 reports \"it has printed\"");
-    let wanted = "a, attempt 1: completed\n  stdout:\n    one\n\nb, attempt 1: active\n  still running: its output is kept when it ends\n";
+    let wanted = "a, attempt 1: completed\n  stdout:\n    one\n\nb, attempt 1: active\n  still running: its output is stored when it ends\n";
     assert_eq!(store.unstuck(&["logs", "@latest"]).stdout, wanted);
     under_way.send(Signal::INT);
     under_way.wait();

@@ -40,6 +40,7 @@ mod rest;
 mod socket;
 mod support;
 mod terminal;
+mod times;
 mod trials;
 mod unanswered;
 mod waits;

@@ -27,7 +27,7 @@ fn a_run_has_many_names() {
     }
     let ambiguous = store.unstuck(&["cancel", &first[..common]]);
     assert_eq!(ambiguous.code, REFUSED);
-    let start = format!("error: `{}` is the beginning of several ids; give more of it:\n", &first[..common]);
+    let start = format!("error: `{}` is the start of several ids; give more of the id:\n", &first[..common]);
     assert!(ambiguous.stderr.starts_with(&start), "{}", ambiguous.stderr);
     for line in
         [format!("  {first}  completed, of flow `a`\n"), format!("  {second}  completed, of flow `a`\n")]
@@ -61,10 +61,10 @@ fn what_names_no_run_is_refused() {
     store.unstuck(&["forget", &id, "--yes"]);
     let unknown = |name: &str| {
         format!(
-            "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
+            "there is no run `{name}`: no id starts with it, and no key equals it. `unstuck runs` lists all runs"
         )
     };
-    let none = "there is no run in this store yet; `unstuck run FILE` starts one".to_owned();
+    let none = "this store has no runs yet; start one with `unstuck run FILE`".to_owned();
     let mut cases = vec![("@latest", none)];
     cases.extend([&id, "zzz", "7", "@last", "", "r-1", "a:"].map(|name| (name, unknown(name))));
     for (name, wanted) in cases {
@@ -110,7 +110,7 @@ fn a_key_of_several_flows_is_named_with_its_flow() {
     let second = store.latest();
     let ambiguous = store.unstuck(&["cancel", "k-1"]);
     let wanted = format!(
-        "error: `k-1` is a key in several flows; give the flow too, or the id:\n  a:k-1  is {first}, completed\n  b:k-1  is {second}, completed\n"
+        "error: `k-1` is a key in several flows; use FLOW:KEY or the id:\n  a:k-1  is {first}, completed\n  b:k-1  is {second}, completed\n"
     );
     assert_eq!((ambiguous.code, ambiguous.stderr), (REFUSED, wanted));
     for (name, id) in [("a:k-1", &first), ("b:k-1", &second)] {
@@ -121,7 +121,7 @@ fn a_key_of_several_flows_is_named_with_its_flow() {
     let third = store.latest();
     let ambiguous = store.unstuck(&["show", "0"]);
     let wanted = format!(
-        "error: `0` is a key, and the beginning of an id; give the flow too, or the id:\n  a:0  is {third}, completed\n"
+        "error: `0` is a key and also the start of an id; use FLOW:KEY or the id:\n  a:0  is {third}, completed\n"
     );
     assert!(ambiguous.stderr.starts_with(&wanted), "{}", ambiguous.stderr);
     assert_eq!(store.unstuck(&["show", "a:0", "-o", "json"]).json()["id"], *third);

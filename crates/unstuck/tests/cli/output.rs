@@ -12,7 +12,7 @@ fn the_log_and_the_summary_go_to_stdout() {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(
-        lines[0].starts_with("run_") && lines[0].contains(" is kept in ") && lines[0].ends_with("/store"),
+        lines[0].starts_with("run_") && lines[0].contains(" is stored in ") && lines[0].ends_with("/store"),
         "{}",
         lines[0]
     );

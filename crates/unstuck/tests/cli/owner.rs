@@ -24,10 +24,10 @@ fn a_run_is_paused_and_goes_on_and_gets_its_signal() {
     let run = UnderWay::start(&store, APPROVAL, &[]);
     run.until("waits for signal `approve`");
     let paused = ok(store.unstuck(&["pause", "@latest", "--reason", "lunch"]));
-    assert!(paused.stdout.starts_with("The run is paused.\nrun_"), "{}", paused.stdout);
+    assert!(paused.stdout.starts_with("Paused the run.\nrun_"), "{}", paused.stdout);
     run.until("the run is paused by ada (lunch)");
     let again = ok(store.unstuck(&["pause", "@latest"]));
-    assert!(again.stdout.starts_with("The run was paused already.\n"), "{}", again.stdout);
+    assert!(again.stdout.starts_with("The run was already paused.\n"), "{}", again.stdout);
 
     let explained = ok(store.unstuck(&["explain", "@latest"])).stdout;
     for part in ["is paused", "unstuck unpause run_"] {
@@ -44,10 +44,10 @@ fn a_run_is_paused_and_goes_on_and_gets_its_signal() {
     assert_eq!(ok(store.unstuck(&["store", "check", "-o", "json"])).json()["findings"], json!([]));
 
     let unpaused = ok(store.unstuck(&["unpause", "@latest"]));
-    assert!(unpaused.stdout.starts_with("The run goes on.\n"), "{}", unpaused.stdout);
+    assert!(unpaused.stdout.starts_with("Unpaused the run.\n"), "{}", unpaused.stdout);
     assert!(ok(store.unstuck(&["unpause", "@latest"])).stdout.starts_with("The run was not paused.\n"));
     let signalled = ok(store.unstuck(&["signal", "@latest", "approve", "{\"by\":\n \"grace\"}"]));
-    assert!(signalled.stdout.starts_with("Signal `approve` has come.\n"), "{}", signalled.stdout);
+    assert!(signalled.stdout.starts_with("Sent signal `approve`.\n"), "{}", signalled.stdout);
     let ended = run.wait();
     assert!(ended.code == 0 && ended.stdout.ends_with("\n\"grace\"\n"), "{}{}", ended.stdout, ended.stderr);
 }
@@ -63,7 +63,7 @@ steps:
     let run = UnderWay::start(&store, flow, &[]);
     run.until("hold: the retry strategy is hold");
     let chosen = ok(store.unstuck(&["choose", "@latest", "hold", "retry"]));
-    assert!(chosen.stdout.starts_with("`hold` is tried once more.\n"), "{}", chosen.stdout);
+    assert!(chosen.stdout.starts_with("Retrying `hold`.\n"), "{}", chosen.stdout);
     assert!(!chosen.stdout.contains("--continue"), "{}", chosen.stdout);
     run.until("hold: attempt 2 completed");
     ok(store.unstuck(&["signal", "@latest", "go"]));
@@ -82,7 +82,7 @@ fn a_run_is_cancelled_with_its_processes() {
     assert_eq!((ended.code, &ended.json()["state"]), (1, &json!("cancelled")));
     crate::support::under_way::wait_until_gone(&processes);
     let again = ok(store.unstuck(&["cancel", "@latest"]));
-    assert!(again.stdout.starts_with("The run was cancelled already.\n"), "{}", again.stdout);
+    assert!(again.stdout.starts_with("The run was already cancelled.\n"), "{}", again.stdout);
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn a_second_run_waits_its_turn_and_says_for_whom() {
         "Process {process} has the store {} open and executes {id} of flow `approval`, which is waiting.",
         store.path()
     ));
-    second.until_stderr("Waiting until it ends. Ctrl-C stops waiting; --store PATH uses another store.");
+    second.until_stderr("Waiting for it to finish. Ctrl-C stops waiting; --store PATH uses another store.");
     // Another store is not waited for, and somebody may think better of it.
     let elsewhere = Store::new();
     ok(store.unstuck(&["run", &file, "--store", &elsewhere.path()]));
     let third = UnderWay::command(&store, &["run", "--continue", &id]);
-    third.until_stderr("Waiting until it ends.");
+    third.until_stderr("Waiting for it to finish.");
     third.send(rustix::process::Signal::INT);
     let stopped = third.wait();
     assert_eq!((stopped.code, stopped.stdout.as_str()), (130, ""));
@@ -140,7 +140,7 @@ fn a_second_run_waits_its_turn_and_says_for_whom() {
     assert_eq!(run.wait().code, 0);
     let ended = second.wait();
     assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stderr.ends_with("The store is free now.\n"), "{}", ended.stderr);
+    assert!(ended.stderr.ends_with("The store is free.\n"), "{}", ended.stderr);
     assert!(
         ended.stdout.contains("of flow `other`") || ended.stdout.contains("completed"),
         "{}",
@@ -157,7 +157,7 @@ fn a_run_whose_owner_is_killed_gives_way_to_the_one_that_waits() {
     run.until("waits for signal `approve`");
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
     let second = UnderWay::command(&store, &["run", &file]);
-    second.until_stderr("Waiting until it ends.");
+    second.until_stderr("Waiting for it to finish.");
     run.send(rustix::process::Signal::KILL);
     run.wait();
     assert_eq!(second.wait().code, 0);
@@ -178,7 +178,7 @@ fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
     assert_eq!((text.code, text.stderr.as_str()), (4, ""), "{}", text.stdout);
     let said = text.stdout.replace('\n', " ");
     let wanted = format!(
-        "Key `k` has {id} already: it is waiting, and another process is executing it. Nothing was started."
+        "Key `k` already has {id}, which is waiting, and another process is executing it. Nothing was started."
     );
     assert!(said.starts_with(&wanted), "{said}");
     let document = keyed("k", 1, &["-o", "json"]);
@@ -206,7 +206,7 @@ fn a_key_that_has_no_run_waits_its_turn_as_any_run_does() {
     let id = store.latest();
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
     let second = UnderWay::command(&store, &["run", &file, "--key", "second"]);
-    second.until_stderr("Waiting until it ends.");
+    second.until_stderr("Waiting for it to finish.");
     ok(store.unstuck(&["signal", &id, "approve", "{\"by\": \"grace\"}"]));
     assert_eq!(run.wait().code, 0);
     let ended = second.wait();
@@ -233,7 +233,7 @@ steps:
 
     // It owns the store, so that nobody could go on with the one that has the slot.
     let waits = UnderWay::start(&store, flow, &[]);
-    waits.until(&format!("no slot of limit `narrow`: {holder} (idle) has it"));
+    waits.until(&format!("limit `narrow` has no free slot: held by {holder} (idle)"));
     // Whoever waits for the store gets it, and the slot is free some day.
     let continued = UnderWay::command(&store, &["run", "--continue", &holder]);
     let blocked = waits.wait();

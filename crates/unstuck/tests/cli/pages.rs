@@ -58,7 +58,7 @@ fn runs_come_in_pages_newest_first() {
     assert!(text.starts_with("RUN  ") && text.ends_with(&end), "{text}");
     assert_eq!(
         store.unstuck(&["runs", "--state", "paused"]).stdout,
-        "There is no such run; children and handlers are listed with --all.\n"
+        "No runs match. Use --all to include children and exception handlers.\n"
     );
 }
 

@@ -51,8 +51,8 @@ fn policies_are_there_before_the_first_run() {
     let said = ok(store.unstuck(&["policy", "load", &file]));
     assert_eq!(
         said,
-        "`resets` is added.\n`nightly` is added.\nErrors from now on are matched with them; what is in error already is \
-         by: unstuck policy apply\n"
+        "Added `resets`.\nAdded `nightly`.\nApply to new errors. To include existing ones: \
+         unstuck policy apply\n"
     );
     assert_eq!(names(&store), ["resets", "nightly"]);
     assert_eq!(store.run_flow("flow: nightly\nsteps: [{id: a, set: 1}]\n", &[]).code, 0);
@@ -76,8 +76,8 @@ fn the_examples_that_policies_come_from_load_as_they_are() {
     assert_eq!(exported, Value::from(given));
     let line = ok(store.unstuck(&["policy", "list"]));
     for cells in [
-        "150       resume-json-errors       cause has \"JsonException\", type TRANSFORM  after 1m to 2m                 4 rounds",
-        "50        auto-resume-passthrough  flow passthrough                           after 1m * rounds, at most 5m  10 rounds",
+        "resume-json-errors       150       cause has \"JsonException\", type TRANSFORM  after 1m to 2m                 4 rounds",
+        "auto-resume-passthrough  50        flow passthrough                           after 1m * rounds, at most 5m  10 rounds",
     ] {
         assert!(line.contains(cells), "{cells} in\n{line}");
     }
@@ -92,12 +92,12 @@ fn what_is_exported_loads_to_the_same_elsewhere() {
     assert_eq!(ok(other.unstuck(&["policy", "export"])), yaml);
     let json = ok(store.unstuck(&["policy", "export", "nightly", "-o", "json"]));
     let again = ok(other.unstuck_reading(&["policy", "load", "-", "--replace"], &json));
-    assert_eq!(again, "`nightly` is as it was.\n");
+    assert_eq!(again, "`nightly` is unchanged.\n");
     let none = store.unstuck(&["policy", "export", "nope"]);
     assert_eq!((none.code, none.stdout.as_str()), (REFUSED, ""));
     assert_eq!(
         none.stderr,
-        "error: there is no policy `nope`; there is `resets`, `nightly`; `unstuck policy list` shows all\n"
+        "error: there is no policy `nope`; known: `resets`, `nightly`; `unstuck policy list` lists all\n"
     );
 }
 
@@ -107,27 +107,24 @@ fn a_change_is_a_version_and_is_told_with_who_and_from_what_to_what() {
     let changed = TWO.replace("maxAttempts: 5", "maxAttempts: 7").replace("delay: 1h", "delay: 2h");
     let file = store.write("changed.yaml", changed);
     let said = ok(store.unstuck(&["policy", "load", &file, "--replace"]));
-    assert!(
-        said.starts_with("`resets` is changed (version 2).\n`nightly` is changed (version 2).\n"),
-        "{said}"
-    );
-    assert_eq!(ok(store.unstuck(&["policy", "disable", "nightly"])), "`nightly` is disabled (version 3).\n");
-    assert_eq!(ok(store.unstuck(&["policy", "disable", "nightly"])), "`nightly` is as it was.\n");
+    assert!(said.starts_with("Changed `resets` (version 2).\nChanged `nightly` (version 2).\n"), "{said}");
+    assert_eq!(ok(store.unstuck(&["policy", "disable", "nightly"])), "Disabled `nightly` (version 3).\n");
+    assert_eq!(ok(store.unstuck(&["policy", "disable", "nightly"])), "`nightly` is unchanged.\n");
     let shown = ok(store.unstuck(&["policy", "show", "nightly"]));
     let wanted = [
-        "`nightly` is disabled, and would be asked as number 2 of 2\n",
+        "`nightly` is disabled; if enabled, it is checked last (2 of 2)\n",
         "  version   3\n",
         "  matches   flow nightly\n",
-        "  resumes   after 2h, up to 3 rounds\n",
+        "  resumes   after 2h; up to 3 rounds\n",
     ];
     for line in wanted {
         assert!(shown.contains(line), "{line} in\n{shown}");
     }
     assert_eq!(
         ok(store.unstuck(&["policy", "enable", "nightly", "resets"])),
-        "`nightly` is enabled (version 4).\n`resets` is as it was.\n"
+        "Enabled `nightly` (version 4).\n`resets` is unchanged.\n"
     );
-    assert_eq!(ok(store.unstuck(&["policy", "delete", "resets"])), "`resets` is deleted.\n");
+    assert_eq!(ok(store.unstuck(&["policy", "delete", "resets"])), "Deleted `resets`.\n");
     assert_eq!(names(&store), ["nightly"]);
 
     let audit = ok(store.unstuck(&["policy", "audit"]));
@@ -212,20 +209,16 @@ fn a_policy_that_can_never_match_is_told() {
     );
     let said = ok(store.unstuck(&["policy", "load", &file]));
     assert!(
-        said.contains(
-            "warning: `never` can never match: `resets` comes before it and takes whatever it would\n"
-        ),
+        said.contains("warning: `never` can never match: `resets` matches the same errors first\n"),
         "{said}"
     );
     assert!(!said.contains("`later` can never"), "it has its turn when the first is spent: {said}");
     let listed = ok(store.unstuck(&["policy", "list"]));
     let note = |name: &str| listed.lines().find(|line| line.contains(name)).expect("it is listed").to_owned();
-    assert!(note("never ").ends_with("never matches: `resets` takes whatever it would"), "{listed}");
+    assert!(note("never ").ends_with("never matches: `resets` matches the same errors first"), "{listed}");
     let shown = ok(store.unstuck(&["policy", "show", "never"]));
     assert!(
-        shown.contains(
-            "  warning   it can never match: `resets` comes before it and takes whatever it would\n"
-        ),
+        shown.contains("  warning   it can never match: `resets` matches the same errors first\n"),
         "{shown}"
     );
     ok(store.unstuck(&["policy", "disable", "resets"]));
@@ -247,9 +240,9 @@ fn what_names_no_policy_is_refused_and_nothing_is_changed() {
         (&["policy", "apply", "nope"], unknown),
         (
             &["policy", "show", "nope"],
-            "there is no policy `nope`; there is `resets`, `nightly`; `unstuck policy list` shows all",
+            "there is no policy `nope`; known: `resets`, `nightly`; `unstuck policy list` lists all",
         ),
-        (&["policy", "load", "-", "-"], "stdin can be read once only; name `-` once"),
+        (&["policy", "load", "-", "-"], "stdin can be read only once; name `-` once"),
     ];
     for (command, wanted) in cases {
         let ran = store.unstuck(command);

@@ -25,7 +25,7 @@ fn paused() -> Store {
     let file = store.write("p.yaml", "{name: resets, errorSubstring: reset, maxAttempts: 5, backOff: 100ms}");
     ok(store.unstuck(&["policy", "load", &file]));
     let said = ok(store.unstuck(&["policy", "pause", "--reason", "the provider is down"]));
-    assert!(said.starts_with("Automatic resumes are paused. What comes due waits in error.\n"), "{said}");
+    assert!(said.starts_with("Automatic resumes are paused. Steps that come due wait in error.\n"), "{said}");
     store
 }
 
@@ -103,7 +103,7 @@ fn it_survives_the_process_and_a_manual_resume_works_all_the_time() {
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
     let ran = store.unstuck(&["run", "--continue", &id]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    assert!(ran.stdout.contains("automatic resumes are paused, by "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("automatic resumes are paused by "), "{}", ran.stdout);
     assert_says(&json_of(&store, &["status"]));
 }
 
@@ -111,13 +111,13 @@ fn it_survives_the_process_and_a_manual_resume_works_all_the_time() {
 fn what_is_so_already_is_said_and_every_change_is_in_the_audit() {
     let store = paused();
     let again = ok(store.unstuck(&["policy", "pause", "--reason", "another one"]));
-    assert!(again.starts_with("Automatic resumes are paused already, by "), "{again}");
+    assert!(again.starts_with("Automatic resumes are paused already by "), "{again}");
     assert!(again.ends_with(" UTC: the provider is down.\n"), "{again}");
     let again = json_of(&store, &["policy", "pause", "--reason", "another one"]);
     assert_eq!(again["already"], true);
     assert_says(&again);
     let said = ok(store.unstuck(&["policy", "unpause"]));
-    assert!(said.starts_with("Automatic resumes are unpaused. "), "{said}");
+    assert!(said.starts_with("Automatic resumes are on again. "), "{said}");
     assert_eq!(ok(store.unstuck(&["policy", "unpause"])), "Automatic resumes are not paused.\n");
     let audit = json_of(&store, &["policy", "audit"]);
     let told: Vec<(&Value, &Value, Option<&str>)> = audit["changes"]
@@ -146,6 +146,6 @@ fn a_rehearsal_by_the_policies_of_a_paused_store_says_that_there_they_resume() {
     let store = paused();
     let file = store.write("nightly.yaml", FLOW);
     let ran = store.unstuck(&["rehearse", &file, "--store", &store.path()]);
-    assert!(ran.stderr.contains("note: automatic resumes are paused in this store, by "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("note: automatic resumes are paused in this store by "), "{}", ran.stderr);
     assert!(ran.stdout.contains("resets"), "{}", ran.stdout);
 }

@@ -132,11 +132,11 @@ fn a_scheduled_run_that_was_interrupted_or_killed_goes_on_when_it_is_continued()
         run.send(signal);
         assert_eq!(run.wait().code, code);
         let listed = store.unstuck(&["runs"]).stdout;
-        assert!(listed.contains("connection reset by 10.0.0.7 (resumed by `soon` in "), "{listed}");
+        assert!(listed.contains("connection reset by 10.0.0.7 (policy `soon` resumes it in "), "{listed}");
         let shown = store.unstuck(&["show", "@latest"]).stdout;
         assert!(shown.contains("\n  resumes    2") && shown.contains(", by policy `soon`\n"), "{shown}");
         let explained = store.unstuck(&["explain", "@latest"]).stdout;
-        assert!(explained.contains("Nobody executes its steps now. Go on with:"), "{explained}");
+        assert!(explained.contains("To continue the run:"), "{explained}");
         let continued = store.unstuck(&["run", "--continue"]);
         assert_eq!(continued.code, 0, "{}{}", continued.stdout, continued.stderr);
         assert!(

@@ -39,7 +39,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
         ),
         (
             &["choose", &id, "each[x]", "retry"],
-            "`each[x]` names no item: the number in brackets counts from 0".to_owned(),
+            "`each[x]` is not an item: the number in brackets starts at 0".to_owned(),
         ),
         (&["choose", &id, "none[0]", "retry"], "step `none` has no items".to_owned()),
         (
@@ -54,10 +54,13 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
         (&["rerun", &id, "--steps", "hold,nope"], format!("flow `rests` has no step `nope`; it has {names}")),
         (
             &["signal", &id, "go", "{"],
-            "what the signal carries is not JSON: line 1, column 1: EOF while parsing an object".to_owned(),
+            "the payload of the signal is not JSON: line 1, column 1: EOF while parsing an object".to_owned(),
         ),
         (&["signal", &id, "go", "@nowhere.json"], "there is no file nowhere.json; check the path".to_owned()),
-        (&["forget", &id], format!("{id} of flow `rests` would be removed for good; say so with --yes")),
+        (
+            &["forget", &id],
+            format!("{id} of flow `rests` would be deleted, with its history and key. Confirm with --yes"),
+        ),
     ];
     check(&store, &cases);
     let forget = store.unstuck(&["forget", &id, "--yes"]);
@@ -117,7 +120,7 @@ fn text(value: &Value) -> &str {
 fn every_command_without_a_store_says_so_and_makes_none() {
     let store = Store::new();
     let wanted = format!(
-        "error: there is no store at {}; `unstuck run` makes one, and --store or UNSTUCK_STORE names another\n",
+        "error: there is no store at {}. `unstuck run FILE` creates it; --store PATH or UNSTUCK_STORE names another\n",
         store.path()
     );
     let commands: [&[&str]; 14] = [
@@ -163,7 +166,8 @@ fn a_store_that_cannot_be_used_is_refused() {
         .env_remove("XDG_DATA_HOME")
         .output();
     let stderr = String::from_utf8(ran.expect("it ends").stderr).expect("in UTF-8");
-    let wanted = "error: there is no folder to keep the store in, for HOME is not set; name one with --store PATH or UNSTUCK_STORE\n";
+    let wanted =
+        "error: no folder for the store: HOME is not set. Name one with --store PATH or UNSTUCK_STORE\n";
     assert_eq!(stderr, wanted);
 }
 
@@ -172,7 +176,7 @@ fn a_damaged_store_is_found_out() {
     let store = Store::new();
     assert_eq!(store.run_flow(RESTS, &[]).code, 3);
     let clean = store.unstuck(&["store", "check"]);
-    assert!(clean.code == 0 && clean.stdout.starts_with("All is as promised. (1 run, "), "{}", clean.stdout);
+    assert!(clean.code == 0 && clean.stdout.starts_with("No problems found. (1 run, "), "{}", clean.stdout);
     let database = format!("{}/unstuck.db", store.path());
     let mut bytes = std::fs::read(&database).expect("it is there");
     let place =
@@ -181,7 +185,7 @@ fn a_damaged_store_is_found_out() {
     std::fs::write(&database, bytes).expect("it can be written");
     let found = store.unstuck(&["store", "check"]);
     assert_eq!(found.code, 1, "{}", found.stdout);
-    assert!(found.stdout.contains("not as promised."), "{}", found.stdout);
+    assert!(found.stdout.contains(" found. (") && !found.stdout.contains("No problems"), "{}", found.stdout);
     let found = store.unstuck(&["store", "check", "-o", "json"]);
     assert!(found.code == 1 && found.json()["findings"][0]["hint"].is_string(), "{}", found.stdout);
 }

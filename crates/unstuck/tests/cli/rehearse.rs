@@ -31,10 +31,10 @@ fn a_rehearsal_tells_what_happened_and_why() {
     let ran = rehearse(FLOW, plan, &["--policies", "POLICIES"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
     for part in [
-        "A rehearsal of flow `nightly`: 1 run, 4 workers, seed 0; the clock starts at 2026-01-01T00:00:00.000Z.\n",
+        "Rehearsal of flow `nightly`: 1 run, 4 workers, seed 0; the clock starts at 2026-01-01T00:00:00.000Z.\n",
         "+0d 00:00:05.000  extract: attempt 1 stalled: connection reset\n",
         "extract: tried again in 1m (retryStrategy retry, attempt 2 of 3)\n                    retryStrategy: retry, maxAttempts: 3, backOff: 1m\n",
-        "+0d 00:01:05.000  worker-1 dies; it had 1 attempt\n",
+        "+0d 00:01:05.000  worker-1 dies; it was running 1 attempt\n",
         "+0d 00:01:10.000  load: attempt 1 is stuck: its worker is gone; tried anew in 1s (stuck 1 of 3)\n",
         "policy `again` takes it, with round 1 of 5",
         "  runs             1 completed\n  completed after  11m 11s\n",
@@ -84,11 +84,11 @@ fn how_it_goes_does_not_change_the_exit_code_but_what_must_be_survived_does() {
     );
     let robust = store.write("robust.yaml", robust);
     let cases = [
-        (&weak, "stall", 1, "`load` does not survive stall once: the run is at rest in error"),
-        (&weak, "stall@extract", 0, "All that must be survived is survived."),
-        (&weak, "crash,stick,drag,choke", 0, "All that must be survived is survived."),
+        (&weak, "stall", 1, "`load` does not survive stall once: the run is in error"),
+        (&weak, "stall@extract", 0, "Every required fault is survived."),
+        (&weak, "crash,stick,drag,choke", 0, "Every required fault is survived."),
         (&weak, "always-crash@load", 1, "`load` does not survive crash always: the run is failed"),
-        (&robust, "stall,crash,stick,choke,drag,pairs", 0, "All that must be survived is survived."),
+        (&robust, "stall,crash,stick,choke,drag,pairs", 0, "Every required fault is survived."),
         (&robust, "all", 1, "`a` does not survive fail once"),
     ];
     for (flow, demands, code, said) in cases {
@@ -138,11 +138,11 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
 #[test]
 fn what_was_typed_wrong_is_told() {
     let cases: [(&[&str], &str); 6] = [
-        (&["--must-survive", "stall"], "--must-survive goes with --plan auto"),
-        (&["--max-pairs", "3"], "--max-pairs goes with --plan auto"),
+        (&["--must-survive", "stall"], "--must-survive works only with --plan auto"),
+        (&["--max-pairs", "3"], "--max-pairs works only with --plan auto"),
         (&["--plan", "auto", "--runs", "3"], "leave out --runs and --timeline"),
         (&["--plan", "auto", "--must-survive", "stal"], "there is no fault `stal`"),
-        (&["--plan", "auto", "--must-survive", "stall@nobody"], "has no executed step `nobody`"),
+        (&["--plan", "auto", "--must-survive", "stall@nobody"], "has no step `nobody`"),
         (&["--runs", "0"], "invalid value '0'"),
     ];
     let store = Store::new();
@@ -221,12 +221,12 @@ fn every_fault_of_a_flow_that_reads_outputs_needs_examples_and_the_snippet_works
     let flow = store.write("flow.yaml", READING);
     let ran = store.unstuck(&["rehearse", &flow, "--plan", "auto"]);
     for part in [
-        "Even without a fault the run is failed (`ship`: ",
-        "EXAMPLES NEEDED\n  - `ship` reads the output of `fetch`: a rehearsal needs an example of it\n",
-        "  - `ship` reads the output of `approved`: a rehearsal needs an example of it\n",
-        "  - `sum` reads the output of `ship`: a rehearsal needs an example of it\n",
-        "  - `tell` reads the output of `total.add`: a rehearsal needs an example of it\n",
-        "With these examples the run is completed; put in what the real steps put out:\n",
+        "Without any fault the run is failed (`ship`: ",
+        "EXAMPLES NEEDED\n  - `ship` reads the output of `fetch`, so the rehearsal needs an example\n",
+        "  - `ship` reads the output of `approved`, so the rehearsal needs an example\n",
+        "  - `sum` reads the output of `ship`, so the rehearsal needs an example\n",
+        "  - `tell` reads the output of `total.add`, so the rehearsal needs an example\n",
+        "With these examples the run completes. Replace them with real outputs:\n",
         "cat >> outputs.yaml <<'END'\nfetch: {\"rows\":[{\"id\":\"example\",\"state\":\"paid\"}]}\n",
     ] {
         assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
@@ -234,12 +234,7 @@ fn every_fault_of_a_flow_that_reads_outputs_needs_examples_and_the_snippet_works
     let (_, snippet) = ran.stdout.split_once("cat >>").expect("a snippet");
     let (snippet, _) = snippet.split_once("--outputs outputs.yaml").expect("it ends with the command");
     let pasted = store.shell(&format!("cat >>{snippet}--outputs outputs.yaml\n"));
-    assert!(
-        pasted.code == 0 && !pasted.stdout.contains("Even without"),
-        "{}{}",
-        pasted.stdout,
-        pasted.stderr
-    );
+    assert!(pasted.code == 0 && !pasted.stdout.contains("Without any"), "{}{}", pasted.stdout, pasted.stderr);
     assert!(pasted.stdout.contains("once     24 faults tried"), "{}", pasted.stdout);
     for part in
         ["EXAMPLE OUTPUTS\n", "  - `fetch` from outputs.yaml\n", "  - `total.add` from outputs.yaml\n"]
@@ -265,7 +260,7 @@ fn examples_of_outputs_come_from_a_file_a_plan_or_the_store_and_the_transcript_s
     let other = store.run_flow("flow: other\nsteps: [{id: a, set: 1}]\n", &[]);
     assert_eq!(other.code, 0);
     let none = store.unstuck(&[&auto[..], &["--outputs-from-store"]].concat());
-    let wanted = "run the flow first, or give examples with --outputs FILE";
+    let wanted = "Run the flow first, or give examples with --outputs FILE";
     assert!(none.code == REFUSED && none.stderr.contains(wanted), "{}", none.stderr);
     assert_eq!(store.unstuck(&["run", &flow]).code, 0);
     let run = store.latest();
@@ -294,19 +289,19 @@ fn an_example_that_does_not_fit_or_names_no_step_is_told() {
     };
     let ran = with("a: {m: 1}\n");
     for part in
-        ["  - `b` reads the output of `a`, and the example from", "does not fit", "there is no field `n`"]
+        ["  - `b` reads the output of `a`, but the example from", "does not fit", "there is no field `n`"]
     {
         assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
     }
     let cases = [
-        ("ab: 1\n", "outputs.yaml:1:1", "hint: there is `a` and `b`"),
+        ("ab: 1\n", "outputs.yaml:1:1", "hint: there are `a` and `b`"),
         (
             "s: 1\n",
-            "step `s` is a `set`, and its output is computed",
+            "step `s` is a `set`; its output is computed",
             "give examples for the steps that it reads",
         ),
-        ("[1]\n", "a map of steps to what they put out", "outputs.yaml:1:2"),
-        ("", "the file has no outputs in it", "write the id of a step"),
+        ("[1]\n", "a map of step ids to outputs", "outputs.yaml:1:2"),
+        ("", "the file contains no outputs", "write the id of a step"),
     ];
     for (outputs, what, hint) in cases {
         let ran = with(outputs);

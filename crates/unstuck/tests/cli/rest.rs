@@ -113,8 +113,7 @@ fn a_run_that_waits_for_a_slot_that_a_resting_one_keeps_is_at_rest() {
 fn a_step_for_a_worker_does_not_wait_for_ever() {
     let ran = run_flow("flow: a\nsteps:\n  - {id: one, action: Resize}\n", &[]);
     assert_eq!(ran.code, 1);
-    let wanted =
-        "There are no workers here to take `one` (action `Resize`), and no queueTimeout ends the wait.\n";
+    let wanted = "No worker offers `one` (action `Resize`), and no queueTimeout ends the wait.\n";
     assert!(ran.stdout.contains(wanted), "{}", ran.stdout);
 
     // With something that ends the wait, it is waited for.

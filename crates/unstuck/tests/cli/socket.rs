@@ -29,13 +29,13 @@ fn nonsense_is_refused_and_hurts_nobody() {
     let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let cases: [(&[u8], &str); 7] = [
-        (b"\n", "this is no question"),
-        (b"hello\n", "this is no question"),
-        (b"\xff\xfe\x00\n", "this is no question"),
-        (b"{\"version\": 2}\n", "the question is of version 2 of the protocol, and this is version 1"),
-        (b"{\"version\": 1}\n", "the question is not understood"),
-        (b"{\"version\": 1, \"asked\": {\"read\": \"everything\"}}\n", "the question is not understood"),
-        (b"{\"version\":1,\"asked\":{\"read\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "unknown run"),
+        (b"\n", "this is not a request"),
+        (b"hello\n", "this is not a request"),
+        (b"\xff\xfe\x00\n", "this is not a request"),
+        (b"{\"version\": 2}\n", "the request uses version 2 of the protocol, not 1"),
+        (b"{\"version\": 1}\n", "cannot read the request"),
+        (b"{\"version\": 1, \"asked\": {\"read\": \"everything\"}}\n", "cannot read the request"),
+        (b"{\"version\":1,\"asked\":{\"read\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "there is no run"),
     ];
     for (line, part) in cases {
         let said = answer(&socket, line).expect("it answers");

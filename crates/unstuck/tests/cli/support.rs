@@ -73,7 +73,7 @@ impl Store {
         for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG"] {
             command.env_remove(name);
         }
-        command.env("UNSTUCK_STORE", self.path()).env("USER", "ada");
+        command.env("UNSTUCK_STORE", self.path()).env("USER", "ada").env("TZ", "UTC");
         command
     }
 
@@ -101,7 +101,7 @@ impl Store {
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
         shell.args(["-c", line]).current_dir(self.folder()).env("PATH", path).stdin(Stdio::null());
-        shell.env("UNSTUCK_STORE", self.path()).env_remove("TERM");
+        shell.env("UNSTUCK_STORE", self.path()).env("TZ", "UTC").env_remove("TERM");
         Ran::of(shell.output().expect("there is a shell"))
     }
 

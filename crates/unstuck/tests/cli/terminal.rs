@@ -130,7 +130,7 @@ output: ${steps.fetch.output}
         assert!(steps <= 1, "one line for a step:\n{frame}");
     }
     let waits = |frame: &&String| {
-        let parts = ["◌ fetch     waiting: tried again in ", "s (retry 1 of 1)\n· validate  pending"];
+        let parts = ["◌ fetch     waiting: retrying in ", "s (retry 1 of 1)\n· validate  pending"];
         parts.iter().all(|part| frame.contains(part))
     };
     let waiting = shown.frames.iter().filter(waits).count();
@@ -140,7 +140,7 @@ output: ${steps.fetch.output}
         "fetch: attempt 1 stalled: connection reset\n",
         " the run is completed\n\nbumpy run_",
         "✓ fetch     completed in 2.",
-        "✗ validate  failed: line 3 has no date; the flow goes on\n\ncompleted after 2",
+        "✗ validate  failed: line 3 has no date; the flow continues\n\ncompleted after 2",
         "\n\"done\"",
     ];
     let places: Vec<Option<usize>> = parts.iter().map(|part| shown.last.find(part)).collect();

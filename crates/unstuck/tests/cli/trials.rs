@@ -108,7 +108,7 @@ fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
     assert_eq!(json_of(&store, &["policy", "apply"])["moved"], 2);
     let cases = [
         (
-            "comes before it",
+            "matches first",
             "{name: a, errorSubstring: connection reset, maxAttempts: 2, backOff: 1h}",
             3,
             json!({}),
@@ -124,7 +124,7 @@ fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
             &[],
         ),
         (
-            "about something else",
+            "does not act on",
             "{name: a, errorSubstring: Connection reset, maxAttempts: 2, backOff: 1h}",
             0,
             json!({}),
@@ -184,11 +184,8 @@ fn several_policies_are_tried_as_if_all_of_them_were_loaded() {
         |name: &str| drawn[name].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok()).expect("a time");
     assert_eq!(time("resumeBy").as_millisecond() - time("resumeAt").as_millisecond(), 3_600_000, "{drawn}");
     let text = store.unstuck(&["policy", "preview", &file]).stdout;
-    assert!(text.starts_with("`resets` would take 3 steps of those that are in error now.\nRUN "), "{text}");
-    assert!(
-        text.contains("\n3 more that it matches would be taken by `resets`, which comes before it.\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("`resets` would match 3 steps in error now.\nRUN "), "{text}");
+    assert!(text.contains("\n3 more that it matches would go to `resets`, which comes first.\n"), "{text}");
 }
 
 #[test]
@@ -233,7 +230,7 @@ fn a_preview_of_a_disabled_policy_says_so_and_what_it_would_do() {
         assert_eq!(preview["matched"], 2, "{tried}: {preview:#}");
         assert_eq!(preview["disabled"].as_bool().unwrap_or(false), wanted, "{tried}: {preview:#}");
         let text = store.unstuck(&["policy", "preview", tried]).stdout;
-        let begins = "`resets` is disabled. If it were enabled:\n`resets` would take 2 steps";
+        let begins = "`resets` is disabled. If it were enabled:\n`resets` would match 2 steps";
         assert_eq!(text.starts_with(begins), wanted, "{tried}: {text}");
     }
 }
@@ -253,13 +250,13 @@ fn applying_a_policy_by_name_says_what_keeps_it_from_taking_what_it_is_about() {
     assert_eq!(applied["moved"], 1, "{applied:#}");
     assert_eq!(applied["outranked"], json!([{"policy": "second", "by": "first", "steps": 2}]), "{applied:#}");
     let text = store.unstuck(&["policy", "apply", "second"]).stdout;
-    let said = "`second` is outranked by `first` on 2 steps: `first` comes before it and takes them.\n";
+    let said = "`second` is outranked on 2 steps: `first` matches first.\n";
     assert!(text.ends_with(said), "{text}");
     let applied = json_of(&store, &["policy", "apply", "off"]);
     assert_eq!(applied["disabled"], json!([{"policy": "off", "steps": 2}]), "{applied:#}");
     let text = store.unstuck(&["policy", "apply", "off"]).stdout;
     assert!(
-        text.contains("`off` is disabled, and would take 2 steps. Enable it: unstuck policy enable off"),
+        text.contains("`off` is disabled, but would match 2 steps. To enable it: unstuck policy enable off"),
         "{text}"
     );
     assert_eq!(json_of(&store, &["policy", "apply"]).get("outranked"), None, "all of them are applied");
@@ -276,10 +273,7 @@ fn applying_a_policy_that_is_used_up_says_so() {
     let applied = json_of(&store, &["policy", "apply", "resets"]);
     assert_eq!(applied["exhausted"], json!([{"policy": "resets", "steps": 1}]), "{applied:#}");
     let text = store.unstuck(&["policy", "apply", "resets"]).stdout;
-    assert!(
-        text.ends_with("`resets` is used up on 1 step; a manual resume gives it its rounds back.\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("`resets` is used up on 1 step. A manual resume resets its rounds.\n"), "{text}");
     let explained =
         store.unstuck(&["explain", "@latest"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let why = "policy `resets` is used up (2 of 2 rounds), no other policy takes it, no exception handler: it rests in \
@@ -297,7 +291,7 @@ fn a_policy_that_is_to_replace_another_and_is_new_is_told_as_such() {
     };
     let with_id = store.write("id.yaml", policy("id: pol_nope, ", "one"));
     let loaded = store.unstuck(&["policy", "load", &with_id, "--replace"]);
-    let warning = "`one` is added.\nwarning: no policy had the id pol_nope or the name `one`: it is new, and nothing was \
+    let warning = "Added `one`.\nwarning: no policy has the id pol_nope or the name `one` yet: it was added, and nothing was \
                    replaced\n";
     assert!(loaded.code == 0 && loaded.stdout.starts_with(warning), "{}", loaded.stdout);
     let named = store.write("name.yaml", policy("", "two"));

@@ -22,7 +22,7 @@ fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
     run.send(Signal::STOP);
     let stat = format!("/proc/{}/stat", run.id());
     wait_until(|| fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T ")));
-    let sentence = format!("process {} has the store open and does not answer, for it is stopped", run.id());
+    let sentence = format!("process {} has the store open but is suspended", run.id());
     let reads: [&[&str]; 4] =
         [&["runs"], &["show", "@latest"], &["explain", "@latest"], &["history", "@latest"]];
     for command in reads {
@@ -37,7 +37,7 @@ fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
     // Its owner lives: it is not idle, and what helps is to let the owner continue.
     let explained = store.unstuck(&["explain", "@latest"]).stdout;
     let words = explained.split_whitespace().collect::<Vec<_>>().join(" ");
-    let note = format!("Process {} has the store open and is stopped", run.id());
+    let note = format!("Process {} has the store open and is suspended", run.id());
     for part in [note.as_str(), &format!("kill -CONT {} ", run.id())] {
         assert!(words.contains(part), "{part} in\n{explained}");
     }
@@ -56,7 +56,7 @@ fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
 
     let change = store.unstuck(&["signal", "@latest", "approve", "1"]);
     assert_eq!(change.code, UNAVAILABLE, "{}", change.stderr);
-    for part in ["nothing was changed", sentence.as_str(), &format!("kill -CONT {}", run.id())] {
+    for part in ["Nothing was changed", sentence.as_str(), &format!("kill -CONT {}", run.id())] {
         assert!(change.stderr.contains(part), "{part} in {}", change.stderr);
     }
     run.send(Signal::CONT);

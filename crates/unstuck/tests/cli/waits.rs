@@ -58,7 +58,7 @@ fn a_back_off_is_cut_short_by_a_resume_which_explain_offers() {
     assert!(explained.contains(&command), "{command} in\n{explained}");
     store.write("back", "");
     let resumed = ok(store.unstuck(&["resume", &id, "r", "--reason", "it is back"]));
-    assert!(resumed.starts_with("`r` is tried again, in a new round.\n"), "{resumed}");
+    assert!(resumed.starts_with("Retrying `r` in a new round.\n"), "{resumed}");
     assert_eq!(run.wait().code, 0);
     let history = ok(store.unstuck(&["history", &id]));
     assert!(history.contains("ada         r: ada resumed it (it is back): round 2 starts"), "{history}");

@@ -10,13 +10,14 @@ use crate::rehearse::report::EndKind;
 pub(super) fn advice(step: &Step, fault: &Fault, end: EndKind) -> String {
     match end {
         EndKind::Held => {
-            "an operator must choose: see to it that somebody is told, or try again first (`retryStrategy: retry`)".to_owned()
+            "an operator must choose: alert one, or retry first (`retryStrategy: retry`)".to_owned()
         }
         EndKind::GoingOn => {
-            "it never ends: a `deadline` for the flow, or a `maxAttempts` for its retries".to_owned()
+            "the run never ends: set a `deadline` for the flow, or `maxAttempts` for its retries".to_owned()
         }
         EndKind::Waiting | EndKind::Queued => {
-            "it waits for something that does not come: a `timeout`, or a `deadline` for the flow".to_owned()
+            "it waits for something that never comes: set a `timeout`, or a `deadline` for the flow"
+                .to_owned()
         }
         EndKind::Completed | EndKind::Failed | EndKind::Cancelled | EndKind::Error => of_fault(step, fault),
     }
@@ -33,41 +34,48 @@ fn of_fault(step: &Step, fault: &Fault) -> String {
     match (kind, fault.always) {
         (FaultKind::Stall | FaultKind::Choke, false) => match step.retry {
             RetryStrategy::None => {
-                "`retryStrategy: retry`, or a resume policy that takes its errors".to_owned()
+                "set `retryStrategy: retry`, or add a resume policy that matches its errors".to_owned()
             }
             RetryStrategy::Retry { .. } | RetryStrategy::Hold { .. } => {
-                "a higher `maxAttempts`, or a resume policy that takes its errors".to_owned()
+                "raise `maxAttempts`, or add a resume policy that matches its errors".to_owned()
             }
         },
         (FaultKind::Stall, true) => {
             let at_last = if has_handler {
                 ""
             } else {
-                ", and an `exceptionHandler` that tells somebody when that is spent"
+                ", and an `exceptionHandler` that alerts an operator when the policy is used up"
             };
-            format!("for errors that last: a resume policy with a long `backOff`{at_last}")
+            format!("for lasting errors: add a resume policy with a long `backOff`{at_last}")
         }
         (FaultKind::Choke, true) => format!(
-            "where resources never come: a `defer.limit` that fits (it is {}), and what follows an error then",
+            "for resources that never become free: set a `defer.limit` that fits (now {}), and decide what follows the error",
             step.defer.limit
         ),
         (FaultKind::Fail, _) | (FaultKind::Crash | FaultKind::Stick, true) => {
-            let policy = "a resume policy with `includeFatal: true`";
+            let policy = "add a resume policy with `includeFatal: true`";
             let rest = if has_handler {
                 format!("or {policy}")
             } else {
-                format!("{policy}, or an `exceptionHandler` that tells somebody")
+                format!("{policy}, or an `exceptionHandler` that alerts an operator")
+            };
+            let stuck = match max_stuck {
+                1 => "a stuck attempt".to_owned(),
+                times => format!("attempts stuck {times} times"),
             };
             format!(
-                "for fatal errors, and what is stuck {max_stuck} times: `failOnError: false` if the flow can do without the step, {rest}"
+                "for fatal errors, and {stuck}: set `failOnError: false` if the flow can continue without the step, {rest}"
             )
         }
         (FaultKind::Crash | FaultKind::Stick, false) => {
-            format!("a `maxStuck` above {max_stuck}, so that one silence is not the end")
+            format!("raise `maxStuck` above {max_stuck}, so that one silent attempt does not fail the step")
+        }
+        (FaultKind::Drag, _) if step.limits.timeout.is_none_or(|timeout| timeout > DRAG) => {
+            format!("set the `deadline` of the flow above {DRAG}, if a slow attempt is worth waiting for")
         }
         (FaultKind::Drag, _) => {
-            let timeout = step.limits.timeout.map_or(String::new(), |timeout| format!(" (it is {timeout})"));
-            format!("a `timeout` above {DRAG}{timeout}, if a slow attempt is worth waiting for")
+            let timeout = step.limits.timeout.map_or(String::new(), |timeout| format!(" (now {timeout})"));
+            format!("raise `timeout` above {DRAG}{timeout}, if a slow attempt is worth waiting for")
         }
     }
 }

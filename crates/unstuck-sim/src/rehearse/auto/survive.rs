@@ -56,7 +56,7 @@ pub(super) fn not_survived(
         return Vec::new();
     }
     if without_fault.end != EndKind::Completed {
-        let what = format!("even without a fault the run is {}", ended(without_fault));
+        let what = format!("without any fault the run is {}", ended(without_fault));
         return vec![NotSurvived { step: None, what }];
     }
     let wanted = trials.iter().filter(|trial| demands.iter().any(|demand| demand.is_about(trial)));

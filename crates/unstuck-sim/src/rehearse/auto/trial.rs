@@ -91,7 +91,7 @@ pub(super) fn try_all(rehearsal: &Rehearsal, all: Vec<Vec<Fault>>) -> Result<Vec
             .chunks(share)
             .map(|part| scope.spawn(move || part.iter().map(|faults| rehearse(rehearsal, faults)).collect()))
             .collect();
-        let gone = || Err(Trouble("a rehearsal ended too soon".to_owned()));
+        let gone = || Err(Trouble("a rehearsal stopped unexpectedly; please report this".to_owned()));
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| gone())).collect()
     });
     let mut ends = Vec::new();

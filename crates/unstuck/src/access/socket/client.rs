@@ -43,11 +43,11 @@ impl From<SocketError> for CommandError {
             SocketError::Unavailable(sentence)
             | SocketError::Silent(sentence, _)
             | SocketError::Stopped(sentence, _) => CommandError::Unavailable(sentence),
-            SocketError::Busy => {
-                CommandError::Unavailable("too many commands ask at once; try again in a moment".to_owned())
-            }
+            SocketError::Busy => CommandError::Unavailable(
+                "too many commands at once; repeat the command in a moment".to_owned(),
+            ),
             SocketError::Nobody | SocketError::HungUp => CommandError::Unavailable(
-                "the process that had the store open went away; try again".to_owned(),
+                "the process that had the store open has stopped; repeat the command".to_owned(),
             ),
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<Str
     };
     if let Some(user) = foreign_user(&stream) {
         return Err(SocketError::Refused(format!(
-            "a process of user {user} answers for the store {}, which is not theirs; nothing was asked",
+            "a process of user {user} answers for the store {}, which belongs to another user. Nothing was sent",
             directory.display()
         )));
     }
@@ -83,7 +83,7 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<Str
         }
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => SocketError::HungUp,
         _ => SocketError::Refused(format!(
-            "the process that has the store open cannot be asked: {}",
+            "cannot reach the process that has the store open: {}",
             plain(&error)
         )),
     })?;
@@ -119,14 +119,13 @@ fn silent(process: Option<u32>, patience: Duration) -> String {
     let who = process.map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
     let seconds = patience.as_secs_f32();
     format!(
-        "{who} has the store open and has not answered for {seconds} seconds; look at what it is doing, or end it"
+        "{who} has the store open but has not answered for {seconds} seconds. Check what it is doing, or stop it"
     )
 }
 
 fn stopped(process: u32) -> String {
     format!(
-        "process {process} has the store open and does not answer, for it is stopped (Ctrl-Z, SIGSTOP); let it continue with \
-         `kill -CONT {process}`, or end it with `kill -KILL {process}`"
+        "process {process} has the store open but is suspended (Ctrl-Z, SIGSTOP). Wake it with `kill -CONT {process}`, or end it with `kill -KILL {process}`"
     )
 }
 
@@ -138,8 +137,7 @@ fn is_stopped(process: u32) -> bool {
 }
 
 fn foreign() -> String {
-    "the process that has the store open speaks another version of the protocol; use the same version of unstuck"
-        .to_owned()
+    "the process that has the store open is another version of unstuck; use the same version".to_owned()
 }
 
 /// The process at the other end.

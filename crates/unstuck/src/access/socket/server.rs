@@ -79,7 +79,7 @@ impl Server {
 fn receive(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Arc<Counts>) {
     if let Some(user) = foreign_user(&stream) {
         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-        let _ = stream.write_all(&refusal(&format!("this store is not used by user {user}")));
+        let _ = stream.write_all(&refusal(&format!("user {user} may not use this store")));
         return;
     }
     if counts.asking.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
@@ -87,7 +87,7 @@ fn receive(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &
         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
         let _ = stream.write_all(&line_of(&SocketReply {
             busy: true,
-            ..refused("too many ask at once; try again in a moment")
+            ..refused("too many commands at once; repeat the command in a moment")
         }));
         return;
     }
@@ -138,7 +138,7 @@ fn read_line(stream: &mut UnixStream, rest: &mut Vec<u8>) -> io::Result<Option<V
         }
         searched = rest.len();
         if rest.len() > LONGEST_QUESTION {
-            stream.write_all(&refusal("the question is too long"))?;
+            stream.write_all(&refusal("the request is too large"))?;
             return Ok(None);
         }
         let patience = until.saturating_duration_since(Instant::now());
@@ -163,20 +163,19 @@ fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
         Ok(Spoken { version: VERSION }) => {}
         Ok(Spoken { version }) => {
             return Some(refusal(&format!(
-                "the question is of version {version} of the protocol, and this is version {VERSION}; use the same \
-                 version of unstuck as the process that has the store open"
+                "the request uses version {version} of the protocol, not {VERSION}; use the same version of unstuck as the process that has the store open"
             )));
         }
-        Err(_) => return Some(refusal("this is no question; ask with the commands of unstuck")),
+        Err(_) => return Some(refusal("this is not a request; use the commands of unstuck")),
     }
     let question: SocketRequest = match serde_json::from_slice(line) {
         Ok(question) => question,
-        Err(error) => return Some(refusal(&format!("the question is not understood: {error}"))),
+        Err(error) => return Some(refusal(&format!("cannot read the request: {error}"))),
     };
     let service = Service { option: question.option, ..service.clone() };
     match service.handle_request(handle, question.request) {
         Ok(json) if json.len() + 64 > LONGEST_ANSWER => Some(refusal(&format!(
-            "the answer has {} bytes, which is too much for the socket; ask again when no process has the store open",
+            "the answer has {} bytes, which is too much for the socket; repeat the command when no process has the store open",
             json.len()
         ))),
         Ok(json) => Some(match RawValue::from_string(json) {

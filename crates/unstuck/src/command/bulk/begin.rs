@@ -21,31 +21,31 @@ use unstuck_service::request::{BulkOperation, BulkVerb, NewBulk, Query};
 /// What runs have in common, and how they are gone through.
 #[derive(clap::Args)]
 pub(crate) struct Common {
-    /// What has an error of this group, or the beginning of its name; `unstuck errors` lists them.
+    /// Only steps with an error of this group (or the start of its name); `unstuck errors` lists the groups.
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
 
-    /// What belongs to runs of this flow.
+    /// Only runs of this flow.
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
-    /// What belongs to runs in this state, or with a step that is held or in error.
+    /// Only runs in this state, or with a step that is held or in error.
     #[arg(long, value_parser = crate::command::runs::state_parser())]
     state: Option<RunState>,
 
-    /// What belongs to runs whose flow has this label; give it again for another that it must have too.
+    /// Only runs whose flow has this label; repeat it to require several.
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::label)]
     label: Vec<(String, String)>,
 
-    /// So many targets a second at most. [default: 50]
+    /// At most this many targets a second. [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
 
-    /// At most so many targets, the oldest of those that are selected.
+    /// At most this many targets, the oldest first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
 
-    /// Tell what would be done, and do nothing.
+    /// List what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -53,16 +53,16 @@ pub(crate) struct Common {
 /// Which of what is open.
 #[derive(clap::Args, Default)]
 pub(crate) struct Open {
-    /// What is in error and this policy would resume later.
+    /// Only steps in error that this policy has scheduled.
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
-    /// Only what needs a person: errors that no policy resumes and nobody has acknowledged, and held steps where the
-    /// command is for those too.
+    /// Only what needs a person: errors that no policy resumes and that are not acknowledged, and held steps where the
+    /// command applies to those.
     #[arg(long)]
     needs_person: bool,
 
-    /// Errors that somebody has acknowledged, too.
+    /// Include acknowledged errors.
     #[arg(long, conflicts_with = "needs_person")]
     include_acknowledged: bool,
 }
@@ -106,7 +106,7 @@ impl Named {
         match self {
             Named::One { run, step: None } => Ok(vec![run]),
             Named::One { run, step: Some(step) } => Err(CommandError::new(format!(
-                "`{step}` is a step of {run}: a bulk action is about runs, each by its id, as `run_...`, or its key"
+                "`{step}` is a step of {run}. A bulk action takes runs: name each by its id (`run_...`) or its key"
             ))),
             Named::Several(runs) => Ok(runs),
         }
@@ -181,7 +181,7 @@ pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> 
             Format::Text if begun.total > 0 => plan(&begun, &mut stdout),
             Format::Text => {
                 let what = text::visible(&begun.selection);
-                stdout.line(&format!("Nothing is selected by {what}: nothing is to be done."));
+                stdout.line(&format!("Nothing to do: nothing matches {what}."));
                 left_out(&begun, &mut stdout);
             }
         }
@@ -190,7 +190,7 @@ pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> 
     };
     if format == Format::Text {
         let name = stdout.look.paint(style::BOLD, bulk);
-        stdout.line(&format!("{name} has begun, with {}.", targets(begun.total)));
+        stdout.line(&format!("{name} started with {}.", targets(begun.total)));
     }
     if let Some(page) = watch::go_on(place, bulk, &is_interrupted)? {
         stdout.finish()?;
@@ -201,10 +201,9 @@ pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> 
         Format::Text => {
             left_out(&begun, &mut stdout);
             let sentence = if begun.action == "resume" {
-                "The process that has the store open goes on with it. The steps that it resumes wait for whoever goes on \
-                 with their runs."
+                "The process that has the store open continues it. Resumed steps wait until their runs are continued."
             } else {
-                "The process that has the store open goes on with it."
+                "The process that has the store open continues it."
             };
             changed::wrapped(&mut stdout, sentence);
             watch::how(bulk, &mut stdout, &place.option);
@@ -221,10 +220,7 @@ fn plan(begun: &BulkBegunView, stdout: &mut Output) {
     if more > 0 {
         stdout.line(&format!("and {more} more"));
     }
-    stdout.line(&format!(
-        "\nThis would have {}; it was a dry run, and nothing was done.",
-        targets(begun.total)
-    ));
+    stdout.line(&format!("\nDry run: {} selected. Nothing was changed.", targets(begun.total)));
     left_out(begun, stdout);
 }
 

@@ -12,7 +12,7 @@ use unstuck_service::request::BulkOperation;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The bulk action: its id, the beginning of its id, or @latest.
+    /// The bulk action: its id, the start of its id, or @latest.
     bulk: String,
 
     #[command(flatten)]
@@ -31,15 +31,21 @@ impl Arguments {
     pub(crate) fn execute(self, deed: Deed, format: Format) -> CommandResult {
         let bulk = self.bulk;
         let (what, done, already) = match deed {
-            Deed::Pause => {
-                (BulkOperation::Pause { bulk }, "The bulk action is paused.", "It was paused already.")
-            }
-            Deed::Unpause => {
-                (BulkOperation::Unpause { bulk }, "The bulk action goes on.", "It was running already.")
-            }
-            Deed::Cancel => {
-                (BulkOperation::Cancel { bulk }, "The bulk action is cancelled.", "It was cancelled already.")
-            }
+            Deed::Pause => (
+                BulkOperation::Pause { bulk },
+                "Paused the bulk action.",
+                "The bulk action was already paused.",
+            ),
+            Deed::Unpause => (
+                BulkOperation::Unpause { bulk },
+                "The bulk action continues.",
+                "The bulk action was already running.",
+            ),
+            Deed::Cancel => (
+                BulkOperation::Cancel { bulk },
+                "Cancelled the bulk action.",
+                "The bulk action was already cancelled.",
+            ),
         };
         let place = self.store.place()?;
         let answer = place.change_bulk(what)?;

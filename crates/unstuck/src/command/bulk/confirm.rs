@@ -35,12 +35,12 @@ pub(crate) fn confirm(
     let selection = text::visible(&planned.selection);
     if !io::stdin().is_terminal() {
         return Err(CommandError::new(format!(
-            "{count} ({selection}) would be {done}; say so with --yes, or see which with --dry-run"
+            "{count} ({selection}) would be {done}. Confirm with --yes, or list them with --dry-run"
         )));
     }
     let left_out = super::page::left_out(&planned.action, planned.left_out);
     let left_out = left_out.map(|words| format!(" {words}.")).unwrap_or_default();
-    Output::stderr().text(&format!("{count} ({selection}) will be {done}.{left_out} Go ahead? [y/N] "));
+    Output::stderr().text(&format!("{count} ({selection}) will be {done}.{left_out} Continue? [y/N] "));
     let mut line = String::new();
     let _ = io::stdin().lock().read_line(&mut line);
     if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {

@@ -13,14 +13,14 @@ use crate::view::table::{Cell, Table};
 use unstuck_service::bulk::BulkView;
 use unstuck_service::request::Query;
 
-/// List the bulk actions of the store, newest first.
+/// List bulk actions, newest first.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only those that are not over.
+    /// Only bulk actions in progress.
     #[arg(long)]
     open: bool,
 
-    /// So many at most.
+    /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
@@ -38,8 +38,8 @@ impl Arguments {
             Format::Text => {
                 let found: Vec<BulkView> = answer.read()?;
                 if found.is_empty() {
-                    let open = if self.open { " that is not over" } else { "" };
-                    stdout.line(&format!("There is no bulk action{open}."));
+                    let open = if self.open { " in progress" } else { "" };
+                    stdout.line(&format!("No bulk actions{open}."));
                 } else {
                     show(&found, &mut stdout);
                 }
@@ -51,7 +51,7 @@ impl Arguments {
 }
 
 fn show(found: &[BulkView], stdout: &mut Output) {
-    let mut table = Table::new(&["BULK ACTION", "DOES", "STATE", "BEGUN", "SELECTED", "RESULTS"]);
+    let mut table = Table::new(&["BULK ACTION", "COMMAND", "STATE", "STARTED", "SELECTION", "RESULTS"]);
     for bulk in found {
         let ago = unstuck_service::service::now().since(Time(bulk.created_at.as_millisecond()));
         table.row(vec![

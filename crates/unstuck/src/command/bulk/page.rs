@@ -1,6 +1,7 @@
 //! A bulk action as people read it: what it does, how far it is, and what became of its targets.
 
 use unstuck_core::bulk::ResultKind;
+use unstuck_service::local_time;
 
 use crate::view::changed;
 use crate::view::output::Output;
@@ -16,12 +17,15 @@ pub(crate) fn show(page: &BulkView, stdout: &mut Output, option: &str) {
     let name = stdout.look.paint(style::BOLD, &page.bulk);
     let state = stdout.look.paint(style::style_of_word(&page.state), state_words(page));
     stdout.line(&format!("{name}  {} of {}: {state}", page.action, text::visible(&page.selection)));
+    let by = format!("{}, {}", page.by, local_time::full_and_relative(page.created_at));
     let by = match &page.reason {
-        Some(reason) => format!("{}, at {:.0}: {reason}", page.by, page.created_at),
-        None => format!("{}, at {:.0}", page.by, page.created_at),
+        Some(reason) => format!("{by}: {reason}"),
+        None => by,
     };
     let speed = match page.canary {
-        Some(canary) => format!("{} a second, in waves from {canary} on; wave {}", page.rate, page.wave),
+        Some(canary) => {
+            format!("{} a second, in waves that start with {canary}; wave {}", page.rate, page.wave)
+        }
         None => format!("{} a second", page.rate),
     };
     let targets = match left_out(&page.action, page.left_out) {
@@ -68,7 +72,7 @@ pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
     let why = match action {
         "forget" => "not final",
         "signal" => "not waiting for this signal",
-        "skip" | "complete" => "the step is not in error, held, waiting or queued there",
+        "skip" | "complete" => "their step is not in error, held, waiting or queued",
         _ => "not final, or superseded",
     };
     (count > 0).then(|| format!("{count} {runs} left out: {why}"))
@@ -76,7 +80,7 @@ pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
 
 fn state_words(page: &BulkView) -> String {
     match page.state.as_str() {
-        "acted" => "every target was acted on, and not all results are known".to_owned(),
+        "acted" => "done with every target; waiting for results".to_owned(),
         "running" if !page.acts => "waiting for the results of its wave".to_owned(),
         state => state.to_owned(),
     }
@@ -87,13 +91,14 @@ fn next(page: &BulkView, stdout: &mut Output, option: &str) {
     let bulk = &page.bulk;
     if let Some(why) = &page.why {
         stdout.line("");
-        changed::wrapped(stdout, &format!("It has stopped: {why}."));
-        stdout.line("Go on all the same, or leave the rest for good:");
+        changed::wrapped(stdout, &format!("Stopped: {why}."));
+        stdout.line("Continue anyway, or leave out the rest:");
         stdout.line(&text::visible(&format!("  unstuck bulk unpause {bulk}{option}")));
         stdout.line(&text::visible(&format!("  unstuck bulk cancel {bulk}{option}")));
     }
     if page.state == "paused" {
-        stdout.line(&text::visible(&format!("\nGo on with: unstuck bulk unpause {bulk}{option}")));
+        stdout.line("");
+        stdout.line(&text::visible(&format!("To continue it: unstuck bulk unpause {bulk}{option}")));
     }
     if !page.go_on.is_empty() {
         let of = if page.action == "resume" { "The runs of resumed steps" } else { "These runs" };
@@ -105,15 +110,17 @@ fn next(page: &BulkView, stdout: &mut Output, option: &str) {
             stdout.line(&format!("  {}", text::visible(command)));
         }
         if page.go_on.len() > SHOWN {
-            stdout
-                .line(&format!("and {} more, all of them one after the other by:", page.go_on.len() - SHOWN));
+            stdout.line(&format!(
+                "and {} more. To continue all of them, one after the other:",
+                page.go_on.len() - SHOWN
+            ));
             let all = format!("unstuck bulk show {bulk} -o json{option} | jq -r '.goOn[]' | sh");
             stdout.line(&format!("  {}", text::visible(&all)));
         }
         if page.not_looked_at > 0 {
             let more = page.not_looked_at;
-            let done = if page.action == "resume" { "steps that were resumed" } else { "targets" };
-            stdout.line(&format!("These are of the first {done}; {more} more were not looked at."));
+            let done = if page.action == "resume" { "resumed steps" } else { "targets" };
+            stdout.line(&format!("Only the first {done} were checked; {more} more were not."));
         }
     }
 }

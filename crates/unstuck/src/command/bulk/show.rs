@@ -17,16 +17,17 @@ use unstuck_service::request::Query;
 /// So many targets are asked for at once.
 const PAGE: usize = 1_000;
 
-/// Show what became of a bulk action: resumed, passed the step, failed again, refused, and why.
+/// Show the results of a bulk action: resumed, passed, failed again or refused, and why.
 ///
-/// With -o json or --runs each target is told. Resumed is not passed: that is known when the step is done.
+/// With -o json or --runs it lists each target. `resumed` is not yet `passed`: that is known when the step has
+/// completed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The bulk action: its id, the beginning of its id, or @latest.
+    /// The bulk action: its id, the start of its id, or @latest.
     bulk: String,
 
-    /// Each run, with its result.
+    /// List each run with its result.
     #[arg(long)]
     runs: bool,
 

@@ -29,13 +29,13 @@ use unstuck_service::request::{Query, Request};
 /// How often it is looked at.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Watch a bulk action until nothing more happens to it by itself.
+/// Watch a bulk action until it finishes, stops or is paused.
 ///
-/// It goes on with whatever process has the store open. Where there is none, this command goes on with it; it executes no
-/// steps: those wait for whoever goes on with their runs.
+/// If another process has the store open, that process continues the bulk action; otherwise this command does. It
+/// executes no steps: resumed steps wait until their runs are continued.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The bulk action: its id, the beginning of its id, or @latest.
+    /// The bulk action: its id, the start of its id, or @latest.
     bulk: String,
 
     #[command(flatten)]
@@ -54,7 +54,7 @@ impl Arguments {
 
 /// How to watch it, and to steer it.
 pub(super) fn how(bulk: &str, stdout: &mut Output, option: &str) {
-    stdout.line(&text::visible(&format!("Watch it with: unstuck bulk watch {bulk}{option}")));
+    stdout.line(&text::visible(&format!("To watch it: unstuck bulk watch {bulk}{option}")));
 }
 
 /// Set when somebody wants to stop watching.
@@ -62,7 +62,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, CommandError> {
     let is_interrupted = Arc::new(AtomicBool::new(false));
     let interrupted = is_interrupted.clone();
     signals::listen(move |_| interrupted.store(true, Ordering::Relaxed), || {})
-        .map_err(|error| CommandError::new(format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot listen for Ctrl-C: {error}")))?;
     Ok(is_interrupted)
 }
 
@@ -149,7 +149,9 @@ pub(super) fn end(
         Format::Text => {
             super::page::show(page, &mut stdout, &place.option);
             if is_interrupted && page.acts {
-                stdout.line("\nIt is not over: it goes on with whatever process has the store open next.");
+                stdout.line(
+                    "\nThe bulk action is not finished. It continues as soon as a process opens the store.",
+                );
                 how(&page.bulk, &mut stdout, &place.option);
             }
         }

@@ -17,19 +17,19 @@ use unstuck_service::request::{ErrorsQuery, Query};
 
 #[derive(clap::Args)]
 pub(crate) struct Wanted {
-    /// Only groups that runs of this flow have had.
+    /// Only groups with errors of this flow.
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
-    /// Only groups of this action, by its full name.
+    /// Only groups of this action, by its full name (`flow.action`).
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
 
-    /// Only groups that were seen since then: so long ago, such as `7d`, or an instant.
+    /// Only groups seen since then: a duration such as `7d`, or an instant such as `2030-01-31T08:30:00Z`.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// So many at most.
+    /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 
@@ -50,8 +50,7 @@ impl Wanted {
             Format::Text => {
                 let groups: Vec<ErrorGroupView> = answer.read()?;
                 if groups.is_empty() {
-                    let what = if is_filtered { "such error" } else { "error" };
-                    stdout.line(&format!("There was no {what}."));
+                    stdout.line(if is_filtered { "No errors match." } else { "No errors." });
                 } else {
                     show(&groups, &mut stdout);
                 }

@@ -1,8 +1,7 @@
 //! `unstuck errors show`: one group of errors, and what is in error now.
 
 use std::process::ExitCode;
-
-use jiff::Timestamp;
+use unstuck_service::local_time;
 
 use crate::CommandResult;
 use crate::Format;
@@ -15,11 +14,11 @@ use crate::view::text;
 use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView, OpenErrorView};
 use unstuck_service::request::Query;
 
-/// Show one group of errors: how many there were, which are open now, and examples.
+/// Show one group of errors: how many, which are open now, and examples.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The group, or the beginning of its name.
+    /// The name of the group, or the start of it.
     group: String,
 
     #[command(flatten)]
@@ -54,8 +53,8 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
     let fields = [
         ("cause", group.pattern.clone()),
         ("errors", format!("{} ({})", group.count, flows.join(", "))),
-        ("first", format!("{:.3}", group.first)),
-        ("last", format!("{:.3}", group.last)),
+        ("first", local_time::full_and_relative(group.first)),
+        ("last", local_time::full_and_relative(group.last)),
         ("now", now(group)),
     ];
     for (name, value) in fields {
@@ -75,8 +74,8 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
         lines(&examples(group), stdout);
     }
     let advice = match group.hopeless() {
-        None => format!("A policy for it: unstuck policy suggest {}{option}", group.group),
-        Some(why) => format!("No policy is suggested: {why}."),
+        None => format!("To write a policy for it: unstuck policy suggest {}{option}", group.group),
+        Some(why) => format!("No policy would help: {why}."),
     };
     stdout.line(&format!("\n{}", text::visible(&advice)));
 }
@@ -91,7 +90,7 @@ fn now(group: &ErrorGroupView) -> String {
         (open, runs) => parts.push(format!("{open} steps in error, of {runs} runs")),
     }
     for policy in &group.scheduled {
-        parts.push(format!("{} to be resumed by `{}`", policy.count, policy.policy));
+        parts.push(format!("{} scheduled by policy `{}`", policy.count, policy.policy));
     }
     if group.acknowledged > 0 {
         parts.push(format!("{} acknowledged", group.acknowledged));
@@ -100,18 +99,20 @@ fn now(group: &ErrorGroupView) -> String {
 }
 
 fn open(now: &[OpenErrorView]) -> Table {
-    let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", "SINCE (UTC)", "NEXT", "CAUSE"]);
+    let shown = now.iter().flat_map(|open| [Some(open.since), open.resume_at]).flatten();
+    let times = local_time::Column::of(shown);
+    let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", &times.title("SINCE"), "NEXT", "CAUSE"]);
     for open in now {
         let next = match (&open.resume_at, &open.policy, open.acknowledged) {
             (_, _, true) => "acknowledged".to_owned(),
-            (Some(at), Some(policy), _) => format!("`{policy}` at {}", clock(at)),
+            (Some(at), Some(policy), _) => format!("`{policy}` at {}", times.cell(*at)),
             (_, _, false) => "-".to_owned(),
         };
         table.row(vec![
             Cell::new(&open.run),
             Cell::new(&open.step),
             Cell::new(open.attempts.to_string()),
-            Cell::new(clock(&open.since)),
+            Cell::new(times.cell(open.since)),
             Cell::new(next),
             Cell::new(&open.cause),
         ]);
@@ -120,10 +121,11 @@ fn open(now: &[OpenErrorView]) -> Table {
 }
 
 fn examples(group: &ErrorGroupView) -> Table {
-    let mut table = Table::new(&["EXAMPLES (UTC)", "RUN", "STEP", "ATTEMPT", "CAUSE"]);
+    let times = local_time::Column::of(group.examples.iter().map(|example| example.at));
+    let mut table = Table::new(&[&times.title("EXAMPLES"), "RUN", "STEP", "ATTEMPT", "CAUSE"]);
     for example in &group.examples {
         table.row(vec![
-            Cell::new(clock(&example.at)),
+            Cell::new(times.cell(example.at)),
             Cell::new(&example.run),
             Cell::new(&example.step),
             Cell::new(example.attempt.to_string()),
@@ -137,8 +139,4 @@ fn lines(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }
-}
-
-fn clock(at: &Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

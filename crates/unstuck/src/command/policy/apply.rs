@@ -13,19 +13,19 @@ use unstuck_service::AppliedView;
 use unstuck_service::change_policies::PassedView;
 use unstuck_service::request::PolicyOperation;
 
-/// Apply policies to what is in error already, and tell what that moves.
+/// Apply policies to steps that are already in error, and report what changed.
 ///
-/// Every step in error is matched anew, with the same delays. What would be due already is resumed from now on at a pace,
-/// and not all at once. What is acknowledged is left as it is.
+/// Every step in error is matched again, with the same delays. Steps that would already be due resume at a limited
+/// pace, not all at once. Acknowledged steps are left alone.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Only what the policies of these names take; without any, all of them, and what none takes any more is resumed no
-    /// more.
+    /// Apply only these policies, by name. Without a name, all policies apply, and steps that no policy matches any
+    /// more are unscheduled.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// So many steps a second are resumed, of those that would be due already.
+    /// Resume at most this many overdue steps a second.
     #[arg(long, alias = "rate", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pace: u32,
 
@@ -49,11 +49,11 @@ impl Arguments {
             Format::Text => {
                 let applied: AppliedView = answer.read()?;
                 let AppliedView { moved, unscheduled, unchanged, .. } = applied;
-                let mut parts = vec![format!("{} moved", count(moved, "step", "steps"))];
+                let mut parts = vec![format!("{} scheduled", count(moved, "step", "steps"))];
                 if unscheduled > 0 {
-                    parts.push(format!("{unscheduled} that no policy takes any more"));
+                    parts.push(format!("{unscheduled} unscheduled because no policy matches any more"));
                 }
-                parts.push(format!("{unchanged} as before"));
+                parts.push(format!("{unchanged} unchanged"));
                 stdout.line(&format!("{}.", parts.join(", ")));
                 for line in passed(&applied, &place.option) {
                     stdout.line(&text::visible(&line));
@@ -71,20 +71,17 @@ fn passed(applied: &AppliedView, option: &str) -> Vec<String> {
     let steps = |passed: &PassedView| count(passed.steps, "step", "steps");
     let outranked = applied.outranked.iter().map(|passed| {
         let (policy, by) = (&passed.policy, passed.by.as_deref().unwrap_or_default());
-        format!(
-            "`{policy}` is outranked by `{by}` on {}: `{by}` comes before it and takes them.",
-            steps(passed)
-        )
+        format!("`{policy}` is outranked on {}: `{by}` matches first.", steps(passed))
     });
     let exhausted = applied.exhausted.iter().map(|passed| {
         let (policy, steps) = (&passed.policy, steps(passed));
-        format!("`{policy}` is used up on {steps}; a manual resume gives it its rounds back.")
+        format!("`{policy}` is used up on {steps}. A manual resume resets its rounds.")
     });
     let disabled = applied.disabled.iter().map(|passed| {
         let (policy, steps) = (&passed.policy, steps(passed));
         let word = text::shell_word(policy);
         format!(
-            "`{policy}` is disabled, and would take {steps}. Enable it: unstuck policy enable {word}{option}"
+            "`{policy}` is disabled, but would match {steps}. To enable it: unstuck policy enable {word}{option}"
         )
     });
     outranked.chain(exhausted).chain(disabled).collect()

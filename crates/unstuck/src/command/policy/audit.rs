@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use unstuck_service::local_time;
 
 use unstuck_flow::policies::PolicyDocument;
 
@@ -14,18 +15,18 @@ use crate::view::text;
 use unstuck_service::policies::{AuditEntry, AuditView};
 use unstuck_service::request::Query;
 
-/// Tell who changed which policy, when, and from what to what; newest first.
+/// List changes of policies: who, when, and what changed; newest first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Only changes of the policy of this name or id.
+    /// Only changes of this policy (name or id).
     name: Option<String>,
 
-    /// So many at most.
+    /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
-    /// The page before this change, which is the last of the page before.
+    /// Only changes before this number, as printed at the end of a page.
     #[arg(long, value_name = "NUMBER")]
     before: Option<u64>,
 
@@ -50,7 +51,7 @@ impl Arguments {
             Format::Text => {
                 let page: AuditView = answer.read()?;
                 if page.changes.is_empty() {
-                    stdout.line("No policy was changed.");
+                    stdout.line("No policy changes.");
                 }
                 for line in lines(&page.changes, &stdout) {
                     stdout.line(&line);
@@ -79,10 +80,11 @@ pub(super) fn lines(changes: &[AuditEntry], stdout: &Output) -> Vec<String> {
     if changes.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new(&["WHEN (UTC)", "WHO", "WHAT", "POLICY", ""]);
+    let times = local_time::Column::of(changes.iter().map(|change| change.at));
+    let mut table = Table::new(&[&times.title("WHEN"), "WHO", "WHAT", "POLICY", ""]);
     for change in changes {
         table.row(vec![
-            Cell::new(change.at.strftime("%Y-%m-%d %H:%M:%S").to_string()),
+            Cell::new(times.cell(change.at)),
             Cell::new(&change.by),
             Cell::new(&change.what),
             Cell::new(change.policy.as_deref().unwrap_or("(all)")),

@@ -6,21 +6,21 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::time;
 
-/// Tell what a policy would have done to the errors of a span of time, each judged as it stood then.
+/// Show which past errors a policy would have matched, each judged as it stood then.
 ///
-/// It does not guess what would have followed. Nothing is changed.
+/// It does not guess what would have happened next. Changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A policy file, `-` for stdin; or the name or id of a policy that is loaded.
+    /// A policy file (`-` for stdin), or the name or id of a loaded policy.
     #[arg(value_name = "FILE|NAME", value_hint = clap::ValueHint::FilePath)]
     policy: String,
 
-    /// From then on: so long ago, such as `7d`, or an instant, such as `2030-01-31T08:30:00Z`.
+    /// The start: a duration ago such as `7d`, or an instant such as `2030-01-31T08:30:00Z`.
     #[arg(long, value_name = "WHEN")]
     since: String,
 
-    /// Up to then; without it, up to now.
+    /// The end, in the same form. [default: now]
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 

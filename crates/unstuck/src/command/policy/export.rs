@@ -11,11 +11,11 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use unstuck_service::request::Query;
 
-/// Write policies as a file that `unstuck policy load` takes: YAML, or JSON with `-o json`.
+/// Print policies as a file for `unstuck policy load`: YAML, or JSON with `-o json`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The names or ids of policies; without any, all of them.
+    /// Names or ids of policies. [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 

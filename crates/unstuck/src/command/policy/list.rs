@@ -1,6 +1,7 @@
 //! `unstuck policy list`: the policies, in the order in which they match.
 
 use std::process::ExitCode;
+use unstuck_service::status::StatusView;
 
 use unstuck_core::time::Time;
 
@@ -15,10 +16,10 @@ use crate::view::table::{Cell, Table};
 use unstuck_service::policies::PolicyView;
 use unstuck_service::request::Query;
 
-/// List the policies in the order in which they match, with what they have done.
+/// List the policies in the order in which they are checked, and what they have done.
 ///
-/// An error is given to the first that matches and is not spent on its step. A policy that can never match is told, with the
-/// earlier one that takes whatever it would.
+/// The first policy that matches an error and is not used up on its step applies. A policy that can never match is
+/// marked, with the one that matches first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -41,12 +42,12 @@ impl Arguments {
             Format::Text => {
                 let lines: Vec<PolicyView> = answer.read()?;
                 show(&lines, &mut stdout);
-                let first = lines.first();
-                paused_policies::tell(
-                    first.and_then(|line| line.policies_paused.as_ref()),
-                    &mut stdout,
-                    &place.option,
-                );
+                let paused = match lines.first() {
+                    Some(line) => line.policies_paused.clone(),
+                    // Without a policy there is no line that could say so.
+                    None => place.read(Query::Status)?.read::<StatusView>()?.policies_paused,
+                };
+                paused_policies::tell(paused.as_ref(), &mut stdout, &place.option);
             }
         }
         stdout.finish()?;
@@ -56,11 +57,11 @@ impl Arguments {
 
 fn show(lines: &[PolicyView], stdout: &mut Output) {
     if lines.is_empty() {
-        return stdout.line("There is no policy yet. `unstuck policy load FILE` adds some.");
+        return stdout.line("No policies yet. To load some: unstuck policy load FILE");
     }
     let mut table = Table::new(&[
-        "PRIORITY",
         "POLICY",
+        "PRIORITY",
         "MATCHES",
         "RESUMES",
         "UP TO",
@@ -77,13 +78,13 @@ fn show(lines: &[PolicyView], stdout: &mut Output) {
         });
         let note = match (&line.shadowed_by, is_off) {
             (_, true) => "disabled".to_owned(),
-            (Some(by), false) => format!("never matches: `{by}` takes whatever it would"),
+            (Some(by), false) => format!("never matches: `{by}` matches the same errors first"),
             (None, false) => String::new(),
         };
         let cell = |text: String| Cell::styled(text, plain);
         table.row(vec![
-            cell(line.policy.priority.unwrap_or_default().to_string()),
             cell(line.policy.name.clone()),
+            cell(line.policy.priority.unwrap_or_default().to_string()),
             cell(words::matches(&line.policy)),
             cell(words::resumes(&line.policy)),
             cell(format!("{} rounds", line.policy.max_attempts)),

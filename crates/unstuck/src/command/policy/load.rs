@@ -19,9 +19,9 @@ use unstuck_service::request::PolicyOperation;
 
 /// Load policies from files: all of them or none.
 ///
-/// A file is YAML or JSON with one policy, a list of them, or several documents. What is wrong is told with its place, and
-/// nothing is changed. Errors from now on are matched with them; what is in error already stays as it is until
-/// `unstuck policy apply`.
+/// A file is YAML or JSON with one policy, a list of policies, or several documents. If anything is wrong, every
+/// problem is shown with its place, and nothing is changed. Loaded policies apply to new errors; `unstuck policy apply`
+/// applies them to existing ones.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<String>,
 
-    /// A policy whose id or name is there already takes its place.
+    /// Replace existing policies with the same id or name.
     #[arg(long)]
     replace: bool,
 
@@ -65,10 +65,10 @@ impl Arguments {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
                 tell(&ordered, &mut stdout);
-                let word = if ordered.changes.len() == 1 { "it" } else { "them" };
+                let word = if ordered.changes.len() == 1 { "Applies" } else { "Apply" };
                 if !ordered.changes.is_empty() {
                     stdout.line(&format!(
-                        "Errors from now on are matched with {word}; what is in error already is by: unstuck policy apply{}",
+                        "{word} to new errors. To include existing ones: unstuck policy apply{}",
                         place.option
                     ));
                 }
@@ -87,26 +87,24 @@ pub(super) fn tell(ordered: &PolicyChangesView, stdout: &mut Output) {
             Some(_) | None => String::new(),
         };
         let name = stdout.look.paint(style::BOLD, format!("`{}`", change.policy));
-        stdout.line(&format!("{name} is {}{version}.", change.what));
+        stdout.line(&format!("{} {name}{version}.", text::capitalised(&change.what)));
     }
     for new in &ordered.not_replaced {
         let warning = stdout.look.paint(style::LATER, "warning:");
         let had = match &new.id {
-            Some(id) => format!("no policy had the id {id} or the name `{}`", new.policy),
-            None => format!("no policy had the name `{}`", new.policy),
+            Some(id) => format!("no policy has the id {id} or the name `{}`", new.policy),
+            None => format!("no policy has the name `{}`", new.policy),
         };
-        let what = format!("{had}: it is new, and nothing was replaced");
+        let what = format!("{had} yet: it was added, and nothing was replaced");
         stdout.line(&format!("{warning} {}", text::visible(&what)));
     }
     for name in &ordered.unchanged {
-        stdout.line(&text::visible(&format!("`{name}` is as it was.")));
+        stdout.line(&text::visible(&format!("`{name}` is unchanged.")));
     }
     for shadowed in &ordered.shadowed {
         let warning = stdout.look.paint(style::LATER, "warning:");
-        let what = format!(
-            "`{}` can never match: `{}` comes before it and takes whatever it would",
-            shadowed.policy, shadowed.by
-        );
+        let what =
+            format!("`{}` can never match: `{}` matches the same errors first", shadowed.policy, shadowed.by);
         stdout.line(&format!("{warning} {}", text::visible(&what)));
     }
 }
@@ -114,7 +112,7 @@ pub(super) fn tell(ordered: &PolicyChangesView, stdout: &mut Output) {
 /// The policies of files; what is wrong with them is a failure, what is only suspicious is told.
 pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
     if files.iter().filter(|file| *file == STDIN).count() > 1 {
-        return Err(CommandError::new("stdin can be read once only; name `-` once"));
+        return Err(CommandError::new("stdin can be read only once; name `-` once"));
     }
     let (mut read, mut refused) = (Vec::new(), Vec::new());
     let mut stderr = Output::stderr();

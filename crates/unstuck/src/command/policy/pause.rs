@@ -18,12 +18,12 @@ use unstuck_service::request::PolicyOperation;
 
 /// Pause all automatic resumes.
 ///
-/// What comes due waits in error, and is shown as due. New errors are matched with the policies as ever, and get the time of
-/// their next resume. A manual resume works all the time. `unstuck policy unpause` lets policies resume again.
+/// Steps that come due stay in error and are shown as due. New errors are still matched and scheduled. Manual resumes
+/// still work. `unstuck policy unpause` ends the pause.
 #[derive(clap::Args)]
 #[command(after_help = PAUSE_EXAMPLES)]
 pub(crate) struct Pause {
-    /// Why, for all who see that automatic resumes are paused.
+    /// Why, shown with every scheduled resume.
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
@@ -37,11 +37,11 @@ Examples:
 
 /// Unpause automatic resumes.
 ///
-/// What came due meanwhile resumes from now on at a rate, and not all at once.
+/// Steps that came due in the meantime resume at a limited rate, not all at once.
 #[derive(clap::Args)]
 #[command(after_help = UNPAUSE_EXAMPLES)]
 pub(crate) struct Unpause {
-    /// At most so many steps a second resume, of those that are due already.
+    /// Resume at most this many overdue steps a second.
     #[arg(long, alias = "pace", value_name = "N", default_value_t = DEFAULT_RATE, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
 
@@ -58,7 +58,7 @@ impl Pause {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         if self.reason.trim().is_empty() {
             return Err(CommandError::new(
-                "a pause needs a reason, which everybody sees who looks at a resume; give it with --reason",
+                "a pause needs a reason, which is shown with every scheduled resume; give it with --reason",
             ));
         }
         let place = self.store.place()?;
@@ -71,7 +71,7 @@ impl Pause {
                 if let Some(since) = policies_paused.filter(|_| already) {
                     paused_policies::tell_already(&since, &mut stdout);
                 } else {
-                    stdout.line("Automatic resumes are paused. What comes due waits in error.");
+                    stdout.line("Automatic resumes are paused. Steps that come due wait in error.");
                     stdout.line(&format!("To unpause them: unstuck policy unpause{}", place.option));
                 }
             }
@@ -94,13 +94,13 @@ impl Unpause {
                 } else {
                     let was = was.map_or_else(String::new, |was| {
                         let span = unstuck_service::service::now().since(Time(was.since.as_millisecond()));
-                        format!(" {} had paused them for {span}.", text::visible(&was.by))
+                        format!(" They were paused for {span} by {}.", text::visible(&was.by))
                     });
-                    stdout.line(&format!("Automatic resumes are unpaused.{was}"));
+                    stdout.line(&format!("Automatic resumes are on again.{was}"));
                 }
                 if due > 0 && !already {
                     let steps = count(due, "step is", "steps are");
-                    stdout.line(&format!("{steps} due; at most {} a second resume.", self.rate));
+                    stdout.line(&format!("{steps} due and will resume, at most {} a second.", self.rate));
                 }
             }
         }

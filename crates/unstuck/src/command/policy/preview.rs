@@ -5,12 +5,12 @@ use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 
-/// Tell what a policy would do to what is in error now: which steps it would take, from which policy, and when each would
-/// resume. Nothing is changed.
+/// Show which steps in error a policy would match now, from which policy it would take them, and when each would
+/// resume. Changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A policy file, `-` for stdin; or the name or id of a policy that is loaded.
+    /// A policy file (`-` for stdin), or the name or id of a loaded policy.
     #[arg(value_name = "FILE|NAME", value_hint = clap::ValueHint::FilePath)]
     policy: String,
 

@@ -15,11 +15,11 @@ use crate::view::text;
 use unstuck_service::policies::PolicyDetails;
 use unstuck_service::request::Query;
 
-/// Show one policy: what it says, what it has done, and who changed it.
+/// Show one policy: its rules, what it has done, and who changed it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The name or the id of the policy.
+    /// The name or id of the policy.
     name: String,
 
     #[command(flatten)]
@@ -48,8 +48,13 @@ fn show(page: &PolicyDetails, stdout: &mut Output) {
     let policy = &line.policy;
     let is_on = policy.enabled != Some(false);
     let name = stdout.look.paint(style::BOLD, format!("`{}`", policy.name));
-    let state = if is_on { "is asked" } else { "is disabled, and would be asked" };
-    stdout.line(&format!("{name} {state} as number {place} of {of}"));
+    let state = if is_on { "is checked" } else { "is disabled; if enabled, it is checked" };
+    let order = match *place {
+        1 => "first".to_owned(),
+        place if place == *of => "last".to_owned(),
+        place => format!("after {}", words::count(place as u64 - 1, "other", "others")),
+    };
+    stdout.line(&format!("{name} {state} {order} ({place} of {of})"));
     let last = line.last_hit.map_or_else(String::new, |at| {
         format!(", the last {} ago", unstuck_service::service::now().since(Time(at.as_millisecond())))
     });
@@ -57,19 +62,21 @@ fn show(page: &PolicyDetails, stdout: &mut Output) {
         0 => "nothing".to_owned(),
         n => words::count(n, "run", "runs"),
     };
-    let fatal = if policy.include_fatal == Some(true) { ", fatal errors too" } else { "" };
+    let fatal = if policy.include_fatal == Some(true) { ", including fatal errors" } else { "" };
     let mut fields = vec![
         ("id", policy.id.clone().unwrap_or_default()),
         ("version", line.version.to_string()),
         ("matches", format!("{}{fatal}", words::matches(policy))),
-        ("resumes", format!("{}, up to {} rounds", words::resumes(policy), policy.max_attempts)),
+        ("resumes", format!("{}; up to {} rounds", words::resumes(policy), policy.max_attempts)),
         ("priority", policy.priority.unwrap_or_default().to_string()),
         ("hits", format!("{}{last}", line.hits)),
         ("scheduled", scheduled),
     ];
-    fields.extend(line.shadowed_by.as_ref().map(|by| {
-        ("warning", format!("it can never match: `{by}` comes before it and takes whatever it would"))
-    }));
+    fields.extend(
+        line.shadowed_by
+            .as_ref()
+            .map(|by| ("warning", format!("it can never match: `{by}` matches the same errors first"))),
+    );
     fields.extend(line.policies_paused.as_ref().map(|paused| ("paused", paused_policies::words(paused))));
     for (name, value) in fields {
         let name = stdout.look.paint(style::DIM, format!("{name:9}"));

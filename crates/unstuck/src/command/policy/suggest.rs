@@ -1,6 +1,7 @@
 //! `unstuck policy suggest`: a policy for a group of errors, as a file.
 
 use std::process::ExitCode;
+use unstuck_service::local_time;
 
 use serde::Serialize;
 use unstuck_core::policy::{PolicyDraft, PolicyProblem};
@@ -20,14 +21,14 @@ use unstuck_service::policies::PolicyView;
 use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
 use unstuck_service::try_policies::TrialView;
 
-/// Write a policy for a group of errors: a file to look at, change and load.
+/// Write a policy for a group of errors: a file to review, change and load.
 ///
-/// The file goes to stdout, what the policy would do to what is in error now to stderr. Nothing is changed. Where retrying
-/// cannot help (fatal errors, bad input, mistakes in a program such as a `TypeError`), none is suggested, and it says why.
+/// The file goes to stdout; what the policy would match now goes to stderr. Changes nothing. For errors that a retry
+/// cannot fix (fatal errors, bad input, program errors such as a `TypeError`) no policy is suggested.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The group of errors, as `unstuck errors` shows it, or the beginning of its name.
+    /// The group of errors as `unstuck errors` shows it, or the start of its name.
     group: String,
 
     #[command(flatten)]
@@ -54,7 +55,7 @@ impl Arguments {
         let names: Vec<&str> = known.iter().map(|line| line.policy.name.as_str()).collect();
         let draft = page.line.policy(&names).map_err(|why| {
             let group = &page.line.group;
-            CommandError::new(format!("no policy is suggested for {group}: {why}"))
+            CommandError::new(format!("no policy would help with {group}: {why}"))
         })?;
         let policy = document(&draft)?;
         let of = TrialQuery { policies: PolicyToTry::Drafts(vec![draft]), past: None };
@@ -87,10 +88,10 @@ fn comment(group: &ErrorGroupView) -> String {
     let text = [
         format!("{}: {}", group.group, group.pattern),
         format!(
-            "{} ({}), the last at {:.0}",
+            "{} ({}), the last at {}",
             count(group.count, "error", "errors"),
             flows.join(", "),
-            group.last
+            local_time::full(group.last)
         ),
     ];
     let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();

@@ -12,7 +12,7 @@ use unstuck_service::request::PolicyOperation;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The names or ids of policies.
+    /// Names or ids of policies.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use unstuck_service::local_time;
 
 use unstuck_core::time::Time;
 
@@ -88,24 +89,27 @@ pub(super) fn show(trial: &TrialView, when: When, output: &mut Output) {
         output.line(&format!("{name} is disabled. If it were enabled:"));
     }
     output.line(&match when {
-        When::Now => format!("{name} would take {steps} of those that are in error now."),
+        When::Now => format!("{name} would match {steps} in error now."),
         When::Past { since, until } => {
-            let until = until.map_or_else(String::new, |until| format!(" until {}", until.timestamp()));
-            format!("{name} would have taken {errors} since {}{until}.", since.timestamp())
+            let until = until
+                .map_or_else(String::new, |until| format!(" until {}", local_time::full(until.timestamp())));
+            format!(
+                "{name} would have matched {errors} since {}{until}.",
+                local_time::full(since.timestamp())
+            )
         }
     });
     table(trial, when, output);
     let would = match when {
-        When::Now => "would be taken",
-        When::Past { .. } => "would have been taken",
+        When::Now => "would go",
+        When::Past { .. } => "would have gone",
     };
     for (by, n) in &trial.shadowed_by {
-        let note =
-            format!("{} it matches {would} by `{by}`, which comes before it.", more(*n, trial.matched));
+        let note = format!("{} it matches {would} to `{by}`, which comes first.", more(*n, trial.matched));
         output.line(&text::visible(&note));
     }
     if trial.exhausted > 0 {
-        output.line(&format!("{} it matches had its rounds already.", more(trial.exhausted, trial.matched)));
+        output.line(&format!("{} it matches used up its rounds.", more(trial.exhausted, trial.matched)));
     }
     paused_policies::tell(trial.policies_paused.as_ref(), output, "");
 }
@@ -120,15 +124,15 @@ fn table(trial: &TrialView, when: When, output: &mut Output) {
         return;
     }
     let title = match when {
-        When::Now => "RESUMES (UTC)",
-        When::Past { .. } => "WOULD HAVE RESUMED (UTC)",
+        When::Now => "RESUMES",
+        When::Past { .. } => "WOULD HAVE RESUMED",
     };
-    let mut table = Table::new(&["RUN", "STEP", "ROUND", title, "TAKEN FROM", "CAUSE"]);
+    let times = local_time::Column::of(trial.runs.iter().take(SHOWN).map(|run| run.resume_at));
+    let mut table = Table::new(&["RUN", "STEP", "ROUND", &times.title(title), "TAKEN FROM", "CAUSE"]);
     for run in trial.runs.iter().take(SHOWN) {
-        let clock = |at: &jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        let resumes = match &run.resume_by {
-            None => clock(&run.resume_at),
-            Some(by) => format!("{} to {}", clock(&run.resume_at), by.strftime("%H:%M:%S")),
+        let resumes = match run.resume_by {
+            None => times.cell(run.resume_at),
+            Some(by) => format!("{} to {}", times.cell(run.resume_at), times.time_of_day(by)),
         };
         table.row(vec![
             Cell::new(&run.run),

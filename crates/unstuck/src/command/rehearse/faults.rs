@@ -50,7 +50,10 @@ fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
     let (fault, step) = word.split_once('@').map_or((word, None), |(fault, step)| (fault, Some(step)));
     let spot = step.map(|step| {
         find(step, rehearsal).unwrap_or_else(|| {
-            refuse(format!("--must-survive {word}: flow `{}` has no executed step `{step}`", rehearsal.flow))
+            refuse(format!(
+                "--must-survive {word}: flow `{}` has no step `{step}` that a worker or a process executes",
+                rehearsal.flow
+            ))
         })
     });
     if word == "pairs" {
@@ -62,7 +65,7 @@ fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
     if kinds.is_empty() {
         let words: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.word()).collect();
         refuse(format!(
-            "--must-survive {word}: there is no fault `{fault}`; there are {}, each also as `always-...` and with `@STEP`, and all and pairs",
+            "--must-survive {word}: there is no fault `{fault}`; use {}, all or pairs, also as `always-...` and with `@STEP`",
             words.join(", ")
         ));
     }
@@ -89,7 +92,7 @@ fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
     if found.without_fault.end != EndKind::Completed {
         let why = found.without_fault.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         let said = format!(
-            "Even without a fault the run is {}{why}: no fault was tried.",
+            "Without any fault the run is {}{why}, so no fault was tried.",
             found.without_fault.end.word()
         );
         stdout.line(&look.paint(style::BAD, said));
@@ -97,7 +100,7 @@ fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
             outputs::missing(missing, arguments, stdout);
         }
     } else if found.weak_points.is_empty() {
-        stdout.line(&look.paint(style::GOOD, "No weak point was found: every run was completed."));
+        stdout.line(&look.paint(style::GOOD, "No weak points found: every run completed."));
     }
     for (place, points) in alike(&found.weak_points).iter().enumerate() {
         stdout.line("");
@@ -110,7 +113,7 @@ fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
         show::list("NOT SURVIVED", &sentences, style::BAD, stdout);
         if sentences.is_empty() {
             stdout.line("");
-            stdout.line(&look.paint(style::GOOD, "All that must be survived is survived."));
+            stdout.line(&look.paint(style::GOOD, "Every required fault is survived."));
         }
     }
 }
@@ -163,7 +166,7 @@ fn weak_point(place: usize, points: &[&WeakPoint], stdout: &mut Output) {
         wrapped("   always         ", &always, stdout);
     }
     for help in &point.helps {
-        wrapped("   helps: ", help, stdout);
+        wrapped("   fix: ", help, stdout);
     }
 }
 
@@ -197,7 +200,7 @@ fn tell(bad: &BadEnd, stdout: &mut Output) {
 
 fn wrapped(start: &str, said: &str, stdout: &mut Output) {
     let indent = text::columns(start);
-    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(indent);
+    let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(indent);
     for (place, row) in text::wrap(&text::visible(said), room).iter().enumerate() {
         let before = if place == 0 { start.to_owned() } else { " ".repeat(indent) };
         stdout.line(&format!("{before}{row}"));

@@ -30,7 +30,7 @@ pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, CommandError> {
         .chain(&arguments.outputs)
         .filter(|name| *name == STDIN);
     if named.count() > 1 {
-        return Err(CommandError::new("stdin can be read once only; name `-` once"));
+        return Err(CommandError::new("stdin can be read only once; name `-` once"));
     }
     let flows = flows(arguments)?;
     let flow = wanted(arguments, &flows)?;
@@ -111,7 +111,8 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
         let lines: Vec<PolicyView> = place.read(Query::Policies)?.read()?;
         if let Some(since) = lines.first().and_then(|line| line.policies_paused.as_ref()) {
             let words = paused_policies::words(since);
-            let note = format!("automatic resumes are paused in this store, {words}; here they are not");
+            let note =
+                format!("automatic resumes are paused in this store {words}. The rehearsal ignores that");
             Output::stderr().line(&format!("note: {}", text::visible(&note)));
         }
     }
@@ -122,8 +123,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
     let drafts: Vec<PolicyDraft> =
         files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
     let order = PolicyCommand::Load { drafts, replace: true, by: Actor::Engine };
-    let known =
-        Policies::new(kept).map_err(|_| CommandError::new("the policies of the store do not go together"))?;
+    let known = Policies::new(kept).map_err(|_| CommandError::new("the policies of the store conflict"))?;
     let mut number = 0;
     let fresh_id = || {
         number += 1;

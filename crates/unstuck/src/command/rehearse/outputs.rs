@@ -86,8 +86,7 @@ fn of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Example>, Comma
     if examples.is_empty() && could_have {
         let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
         return Err(CommandError::new(format!(
-            "--outputs-from-store: no step of {} has put anything out in the last {LAST_RUNS} runs of the store at {}; \
-             run the flow first, or give examples with --outputs FILE",
+            "--outputs-from-store: no step of {} has an output in the last {LAST_RUNS} runs of the store at {}. Run the flow first, or give examples with --outputs FILE",
             names.join(", "),
             place.directory.display()
         )));
@@ -131,15 +130,12 @@ pub(super) fn found(outputs: &[ExampleFrom], stdout: &mut Output) {
 pub(super) fn missing(missing: &Missing, arguments: &Arguments, stdout: &mut Output) {
     let unfit = missing.unfit.iter().map(|unfit| {
         format!(
-            "{} reads the output of `{}`, and the example from {} does not fit: {}",
+            "{} reads the output of `{}`, but the example from {} does not fit: {}",
             unfit.read_by, unfit.step, unfit.from, unfit.why
         )
     });
     let needed = missing.steps.iter().map(|needed| {
-        format!(
-            "{} reads the output of `{}`: a rehearsal needs an example of it",
-            needed.read_by, needed.step
-        )
+        format!("{} reads the output of `{}`, so the rehearsal needs an example", needed.read_by, needed.step)
     });
     let lines: Vec<String> = unfit.chain(needed).collect();
     show::list("EXAMPLES NEEDED", &lines, style::BAD, stdout);
@@ -147,9 +143,9 @@ pub(super) fn missing(missing: &Missing, arguments: &Arguments, stdout: &mut Out
         return;
     }
     let enough = if missing.is_enough {
-        "With these examples the run is completed; put in what the real steps put out:"
+        "With these examples the run completes. Replace them with real outputs:"
     } else {
-        "These examples have what is read, but the run is not completed with them yet; put in what the real steps put out:"
+        "These examples have every field that is read, but the run does not complete with them yet. Replace them with real outputs:"
     };
     stdout.line("");
     stdout.line(enough);

@@ -14,7 +14,7 @@ use crate::view::text;
 /// Shows it all.
 pub(super) fn rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Output) {
     stdout.line(&format!(
-        "A rehearsal of flow {}: {}, {}, seed {}; the clock starts at {}.",
+        "Rehearsal of flow {}: {}, {}, seed {}; the clock starts at {}.",
         stdout.look.paint(style::BOLD, format!("`{}`", report.flow)),
         number_of(report.runs as usize, "run"),
         number_of(report.workers as usize, "worker"),
@@ -54,7 +54,7 @@ fn rows(line: &TimelineLine, stdout: &Output, told: &mut BTreeSet<String>) -> Ve
     let look = stdout.look;
     let time = format!("+{}", offset(line.after_ms));
     let indent = text::columns(&time) + 2;
-    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(indent);
+    let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(indent);
     let path = if line.path.is_empty() { String::new() } else { format!("{} > ", line.path) };
     let mut rows: Vec<String> = Vec::new();
     for (place, row) in text::wrap(&text::visible(&format!("{path}{}", line.what)), room).iter().enumerate() {
@@ -106,13 +106,13 @@ fn summary(report: &Report, stdout: &mut Output) {
     if let Some(times) = &report.recovery {
         let whose = if times.count == 1 { "its" } else { "their" };
         let steps = number_of(usize::try_from(times.count).unwrap_or(usize::MAX), "step");
-        row("recovery", Cell::new(format!("{steps} got well after {whose} first error: {}", spread(times))));
+        row("recovery", Cell::new(format!("{steps} recovered after {whose} first error: {}", spread(times))));
     }
     if report.worker_deaths > 0 {
         row("workers", Cell::new(format!("{} died", report.worker_deaths)));
     }
     row("virtual time", Cell::new(took(report)));
-    for line in table.lines(None, look) {
+    for line in table.lines(stdout.width(), look) {
         stdout.line(&line);
     }
     rungs(report, stdout);
@@ -125,9 +125,11 @@ fn summary(report: &Report, stdout: &mut Output) {
 fn took(report: &Report) -> String {
     let took = report.took_ms.to_string();
     match report.broken {
-        None => format!("{took}; nothing more happens by itself"),
-        Some(Broken::Until(_)) => format!("{took}; broken off there (--until)"),
-        Some(Broken::Events(most)) => format!("{took}; broken off after {most} events: it goes in circles"),
+        None => format!("{took}; nothing more would happen"),
+        Some(Broken::Until(_)) => format!("{took}; stopped there (--until)"),
+        Some(Broken::Events(most)) => {
+            format!("{took}; stopped after {most} events: probably an endless loop")
+        }
     }
 }
 
@@ -166,7 +168,7 @@ fn rungs(report: &Report, stdout: &mut Output) {
         return;
     }
     stdout.line("");
-    let mut table = Table::new(&["STEP", "WHAT DECIDED, AND HOW OFTEN"]);
+    let mut table = Table::new(&["STEP", "DECISIONS"]);
     let mut steps: Vec<(&str, Vec<String>)> = Vec::new();
     for rung in &report.rungs {
         let said = format!("{} {} ({})", rung.times, rung.what, rung.rung);
@@ -216,7 +218,7 @@ pub(super) fn list(title: &str, entries: &[String], style: anstyle::Style, stdou
     }
     stdout.line("");
     stdout.line(&head(title, stdout.look));
-    let room = stdout.width().map_or(110, |width| width.max(60)).saturating_sub(4);
+    let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(4);
     for entry in entries {
         for (place, row) in text::wrap(&text::visible(entry), room).iter().enumerate() {
             let start = if place == 0 { "  - " } else { "    " };

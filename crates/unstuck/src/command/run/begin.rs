@@ -34,6 +34,7 @@ use crate::view::paused_policies;
 use crate::view::problems;
 use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::KeyView;
+use unstuck_service::owner::state_phrase;
 use unstuck_service::request::{Query, Request};
 use unstuck_service::{Service, family, payload_of, run_name};
 
@@ -111,7 +112,7 @@ pub(super) fn start(
     };
     let runtime = start_engine(store, home.clone(), processes, teller)?;
     let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
-    notes.insert(0, format!("{run} is kept in {}", place.directory.display()));
+    notes.insert(0, format!("{run} is stored in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
     let service = Service { home, run: Some(run), option: place.option.clone(), silent: None };
     Ok(Begun { runtime, service, tree, notes })
@@ -123,7 +124,7 @@ fn policies_paused(store: &mut SqliteStore, place: &StoreLocation) -> Result<Vec
     let Some(since) = switch.paused() else { return Ok(Vec::new()) };
     let words = paused_policies::words(&unstuck_engine::document::policies_paused(since));
     Ok(vec![
-        format!("automatic resumes are paused, {words}"),
+        format!("automatic resumes are paused {words}"),
         format!("to unpause them: unstuck policy unpause{}", place.option),
     ])
 }
@@ -163,16 +164,16 @@ pub(super) fn go_on(
         Some(wanted) => named(&mut store, wanted)?,
         None => interrupted(&mut store)?.ok_or_else(|| {
             CommandError::new(format!(
-                "there is no interrupted run in {}; `unstuck runs` lists all of them",
+                "there is no interrupted run in {}; `unstuck runs` lists all runs",
                 place.directory.display()
             ))
         })?,
     };
-    let mut notes = vec![format!("{} is kept in {}", run.id, place.directory.display())];
+    let mut notes = vec![format!("{} is stored in {}", run.id, place.directory.display())];
     if !run.is_final() {
         notes.push(match run.paused {
-            Some(_) => format!("it is paused, and goes on after: unstuck unpause {}{}", run.id, place.option),
-            None => "it goes on from where it stood".to_owned(),
+            Some(_) => format!("it is paused; to continue it: unstuck unpause {}{}", run.id, place.option),
+            None => "continuing from the last completed step".to_owned(),
         });
     }
     notes.extend(policies_paused(&mut store, place)?);
@@ -184,14 +185,14 @@ pub(super) fn go_on(
 }
 
 fn known_key(order: &Order<'_>, run: &Run) -> String {
-    let (key, state) = (order.key.unwrap_or_default(), run.state().word());
+    let (key, state) = (order.key.unwrap_or_default(), state_phrase(run.state().word()));
     if order.restarts(run) {
-        return format!("key `{key}` has this run already: it is {state}, and its next generation starts");
+        return format!("key `{key}` already has this run ({state}); starting its next generation");
     }
     if run.is_final() {
-        return format!("key `{key}` has this run already: it is {state}, and nothing is run again");
+        return format!("key `{key}` already has this run ({state}); nothing was started");
     }
-    format!("key `{key}` has this run already: it is {state}, and goes on")
+    format!("key `{key}` already has this run ({state}); continuing it")
 }
 
 /// The run of this name, or the one that it is a part of.
@@ -313,7 +314,7 @@ fn start_run(
     match handle.start(start) {
         Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
         Ok(Answer::Done | Answer::Already) => {
-            Err(CommandError::new("the engine did not say which run it started"))
+            Err(CommandError::new("the engine did not name the run it started; please report this"))
         }
         Err(error) => Err(error.into()),
     }

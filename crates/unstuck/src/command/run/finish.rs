@@ -17,6 +17,7 @@ use crate::view::output::Output;
 use crate::view::style::style_of_word;
 use crate::view::text;
 use unstuck_service::explain::{self, ExplainedRun};
+use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, payload_of, show};
 
 /// What a run has come to, read from the engine while it is still there.
@@ -55,7 +56,10 @@ impl Finished {
         let state = self.run.state().word();
         let took = self.run.updated_at.since(self.run.created_at);
         output.line("");
-        output.line(&format!("{} after {took}", output.look.paint(style_of_word(state).bold(), state)));
+        output.line(&format!(
+            "{} after {took}",
+            output.look.paint(style_of_word(state).bold(), state_phrase(state))
+        ));
         if let Some(json) = self.output.as_ref().filter(|json| !json.is_null()) {
             let pretty = json_text::pretty(json.text());
             output.line(&pretty.lines().map(text::visible).collect::<Vec<_>>().join("\n"));
@@ -68,14 +72,14 @@ impl Finished {
         }
         if self.rest == Some(Rest::Blocked) {
             let run = self.run.id;
-            output.line("\nThis run waits for a slot, and whoever has it is not going on. When it has, continue this run:");
+            output.line(
+                "\nThis run waits for a slot that an idle run holds. Continue that run first, then this one:",
+            );
             output.line(&text::visible(&format!("  unstuck run --continue {run}{}", self.option)));
         }
         if self.rest == Some(Rest::NoWorker) {
-            let note = format!(
-                "There are no workers here to take {}, and no queueTimeout ends the wait.",
-                self.wanted.join(", ")
-            );
+            let note =
+                format!("No worker offers {}, and no queueTimeout ends the wait.", self.wanted.join(", "));
             output.line(&format!("\n{}", text::visible(&note)));
         }
     }

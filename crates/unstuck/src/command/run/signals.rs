@@ -20,7 +20,7 @@ impl Signal {
         match self.0 {
             SIGINT => "Ctrl-C",
             SIGHUP => "its terminal was closed",
-            _ => "`unstuck run` was asked to end",
+            _ => "SIGTERM",
         }
     }
 

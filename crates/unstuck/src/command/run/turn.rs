@@ -19,6 +19,7 @@ use crate::view::changed;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
+use unstuck_service::owner::state_phrase;
 use unstuck_service::owner::{KeyView, OwnerView};
 use unstuck_service::request::{Query, Request};
 
@@ -62,7 +63,7 @@ pub(super) fn own(
         match SqliteStore::open(&place.directory) {
             Ok(store) => {
                 if has_waited {
-                    Output::stderr().line("The store is free now.");
+                    Output::stderr().line("The store is free.");
                 }
                 return Ok(store);
             }
@@ -82,7 +83,8 @@ pub(super) fn own(
             None if told.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
                 has_waited = true;
                 let directory = place.directory.display();
-                let what = format!("Another process has the store {directory} open. Waiting until it ends.");
+                let what =
+                    format!("Another process has the store {directory} open. Waiting for it to finish.");
                 Output::stderr().line(&text::visible(&what));
             }
             Some(_) | None => {}
@@ -111,7 +113,7 @@ fn tell(place: &StoreLocation, driven: &OwnerView) {
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));
-    stderr.line("Waiting until it ends. Ctrl-C stops waiting; --store PATH uses another store.");
+    stderr.line("Waiting for it to finish. Ctrl-C stops waiting; --store PATH uses another store.");
 }
 
 impl NotBegun {
@@ -137,11 +139,12 @@ fn known(keyed: &KeyView, format: Format, key: &str) -> CommandResult {
         Format::Text => {
             let elsewhere = if keyed.is_driven { ", and another process is executing it" } else { "" };
             let what = format!(
-                "Key `{key}` has {} already: it is {}{elsewhere}. Nothing was started.",
-                keyed.run, keyed.state
+                "Key `{key}` already has {}, which is {}{elsewhere}. Nothing was started.",
+                keyed.run,
+                state_phrase(&keyed.state)
             );
             changed::wrapped(&mut stdout, &what);
-            changed::wrapped(&mut stdout, &format!("{}.", keyed.headline));
+            changed::wrapped(&mut stdout, &text::sentence(&keyed.headline));
         }
     }
     stdout.finish()?;

@@ -169,17 +169,17 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
         }
         UnitState::Active(live) => active(step, live, now),
         UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
-        UnitState::Held { .. } => format!("an operator chooses ({})", last_cause(unit)),
+        UnitState::Held { .. } => format!("waits for an operator ({})", last_cause(unit)),
         UnitState::Error { resume: Some(resume), .. } if resume.due < now => {
             let late = seconds(now.since(resume.due));
-            format!("due for policy {} since {late} ({})", resume.policy.name, last_cause(unit))
+            format!("policy {} was due {late} ago ({})", resume.policy.name, last_cause(unit))
         }
         UnitState::Error { resume: Some(resume), .. } => {
             let due = seconds(resume.due.since(now));
             format!("policy {} resumes it in {due} ({})", resume.policy.name, last_cause(unit))
         }
         UnitState::Error { resume: None, .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
-        UnitState::Failed { goes_on: true, .. } => format!("{}; the flow goes on", last_cause(unit)),
+        UnitState::Failed { goes_on: true, .. } => format!("{}; the flow continues", last_cause(unit)),
     };
     format!(": {detail}")
 }
@@ -202,8 +202,8 @@ fn active(step: &Step, live: &LiveAttempt, now: Time) -> String {
     let limit = first_limit(step, live, None).filter(|(due, _)| *due > now && due.since(now) <= SOON);
     if let Some((due, limit)) = limit {
         let unless = match limit {
-            StuckLimit::Heartbeat(_) => "if it stays silent",
-            StuckLimit::Start(_) | StuckLimit::Total(_) | StuckLimit::Gone => "if it is not done",
+            StuckLimit::Heartbeat(_) => "without a heartbeat",
+            StuckLimit::Start(_) | StuckLimit::Total(_) | StuckLimit::Gone => "unless it ends",
         };
         parts.push(format!("stuck in {} {unless}", seconds(due.since(now))));
     }
@@ -214,12 +214,12 @@ fn waits(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
     let due_in = |due: Time| seconds(due.since(now));
     match waiting {
         Waiting::Again { due, by, .. } => {
-            format!("tried again in {} ({})", due_in(*due), why_again(step, unit, *by))
+            format!("retrying in {} ({})", due_in(*due), why_again(step, unit, *by))
         }
-        Waiting::Timer { due, .. } => format!("goes on in {}", due_in(*due)),
+        Waiting::Timer { due, .. } => format!("continues in {}", due_in(*due)),
         Waiting::Signal { name, until: None, .. } => format!("for signal {name}"),
         Waiting::Signal { name, until: Some(until), .. } => {
-            format!("for signal {name}, {} at most", due_in(*until))
+            format!("for signal {name}, at most {}", due_in(*until))
         }
     }
 }
@@ -329,7 +329,7 @@ mod tests {
             depth: 2,
             id: "a-step-with-a-rather-long-name".to_owned(),
             mark: mark("waiting"),
-            detail: ": tried again in 1.4s (deferred: the archive is full \u{1b}[2J and \u{6f22}\u{5b57})"
+            detail: ": retrying in 1.4s (deferred: the archive is full \u{1b}[2J and \u{6f22}\u{5b57})"
                 .to_owned(),
         };
         for unicode in [true, false] {

@@ -113,8 +113,7 @@ impl Watch {
         match Server::start(&self.place.directory, self.service.clone(), self.handle()) {
             Ok(server) => Some(server),
             Err(error) => {
-                let what =
-                    format!("warning: no command will reach this run from elsewhere: {}", plain(&error));
+                let what = format!("warning: other commands cannot reach this run: {}", plain(&error));
                 Output::stderr().line(&text::visible(&what));
                 None
             }
@@ -167,7 +166,7 @@ impl Watch {
             let idle: Vec<String> =
                 holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::told).collect();
             if !idle.is_empty() {
-                let text = format!("no slot of limit `{name}`: {} has it", idle.join(", "));
+                let text = format!("limit `{name}` has no free slot: held by {}", idle.join(", "));
                 self.show.log(vec![Line::note(
                     unstuck_service::service::now(),
                     self.began(),
@@ -188,7 +187,7 @@ impl Watch {
         }
         let (text, style) = match &trouble {
             Some(trouble) => (trouble.clone(), style::BAD),
-            None => ("the store is well again; the run continues".to_owned(), style::GOOD),
+            None => ("The store works again. The run continues".to_owned(), style::GOOD),
         };
         self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style)]);
         self.trouble = trouble;
@@ -220,7 +219,7 @@ impl Watch {
         let read = read.and_then(|found| found).map_err(engine_failed)?;
         self.tree.replace(read);
         let text = format!(
-            "{left_out} events came too fast to be shown; all of them: unstuck history {root}{}",
+            "{left_out} events were too many to show; to see all: unstuck history {root}{}",
             self.place.option
         );
         self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style::DIM)]);
@@ -298,11 +297,10 @@ impl Watch {
             Format::Text => {
                 let option = &self.place.option;
                 let what = output.look.paint(style::LATER.bold(), "interrupted");
-                output.line(&format!("\n{what} ({}); the run stays in the store", signal.reason()));
-                output.line(&text::visible(&format!(
-                    "  go on with it:  unstuck run --continue {root}{option}"
-                )));
-                output.line(&text::visible(&format!("  end it:         unstuck cancel {root}{option}")));
+                output.line(&format!("\n{what} ({}); the run is kept in the store", signal.reason()));
+                output
+                    .line(&text::visible(&format!("  continue it:  unstuck run --continue {root}{option}")));
+                output.line(&text::visible(&format!("  cancel it:    unstuck cancel {root}{option}")));
             }
             Format::Json => {
                 output = Output::stdout();
@@ -336,7 +334,7 @@ fn stop(runtime: Runtime) -> Stopped {
         Err(RecvTimeoutError::Timeout) => {}
     }
     let waits_for = match handle.trouble() {
-        Some(trouble) => format!("trying for a few seconds to record what processes did: {trouble}"),
+        Some(trouble) => format!("trying for a few seconds to record the results of processes: {trouble}"),
         None => "waiting for processes to end; Ctrl-C again ends them at once".to_owned(),
     };
     Output::stderr().line(&text::visible(&waits_for));
@@ -367,7 +365,7 @@ fn waits_for(trouble: &StoreError) -> String {
 
 fn engine_gone() -> CommandError {
     CommandError::Unknown(
-        "the engine has stopped because of a fault of its own; please report what stands above".to_owned(),
+        "the engine stopped because of a bug in Unstuck; please report the message above".to_owned(),
     )
 }
 

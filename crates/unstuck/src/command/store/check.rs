@@ -17,9 +17,9 @@ use crate::view::text;
 use unstuck_service::clock::Clock;
 use unstuck_service::flows::compile_flow;
 
-/// Check every promise that can be checked from the data alone.
+/// Check the store: every promise that the data alone can prove.
 ///
-/// It changes nothing, and a run may go on meanwhile. The exit code is 1 if something is not as promised.
+/// It changes nothing and can run while a run is in progress. The exit code is 1 if it finds a problem.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -88,18 +88,18 @@ fn show(report: &CheckReport, stdout: &mut Output) {
         stdout.line(&format!("{word} {}", text::visible(&finding.to_string())));
     }
     if report.more > 0 {
-        stdout.line(&format!("and {} more of the same", report.more));
+        stdout.line(&format!("and {} more", report.more));
     }
     let CheckReport { runs, events, payloads, flows, .. } = report;
     let counts = [(runs, "run"), (events, "event"), (payloads, "payload"), (flows, "flow version")];
     let counts = counts.map(|(n, word)| number_of(usize::try_from(*n).unwrap_or(usize::MAX), word));
     let read = counts.join(", ");
     if report.is_clean() {
-        return stdout.line(&format!("{} ({read})", look.paint(style::GOOD, "All is as promised.")));
+        return stdout.line(&format!("{} ({read})", look.paint(style::GOOD, "No problems found.")));
     }
     let count = report.findings.len() as u64 + report.more;
-    let places = if count == 1 { "1 place is".to_owned() } else { format!("{count} places are") };
-    stdout.line(&format!("\n{} ({read})", look.paint(style::BAD, format!("{places} not as promised."))));
+    let places = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
+    stdout.line(&format!("\n{} ({read})", look.paint(style::BAD, format!("{places} found."))));
 }
 
 /// How far it is, on a terminal.

@@ -11,14 +11,14 @@ use crate::access::location::StoreArgument;
 use crate::view::json_text;
 use crate::view::output::Output;
 
-/// Copy the store to another folder, for safe keeping.
+/// Copy the store to another folder, as a backup.
 ///
-/// The copy is what was durable at one moment, and whole; a run may go on meanwhile. To go back to it, give its folder as
-/// the store, or put it in the place of the old one.
+/// The copy is consistent and durable; runs can continue meanwhile. To restore it, pass its folder as the store, or put
+/// it in the place of the old one.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The folder of the copy, which must be empty or not there.
+    /// The folder of the copy; it must be empty or not exist.
     #[arg(value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
     to: PathBuf,
 

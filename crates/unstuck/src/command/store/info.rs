@@ -1,6 +1,7 @@
 //! `unstuck store info`: where the store is, who has it open, and what it holds.
 
 use std::process::ExitCode;
+use unstuck_service::owner::state_phrase;
 
 use serde::Serialize;
 use unstuck_core::id::RunId;
@@ -18,9 +19,9 @@ use crate::view::text;
 use unstuck_service::clock::Clock;
 use unstuck_service::request::{Query, Request};
 
-/// Tell where the store is, which process has it open, and what it holds.
+/// Show where the store is, which process has it open, and what it contains.
 ///
-/// It changes nothing, and can be asked while a run is in progress.
+/// It changes nothing and can run while a run is in progress.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -128,10 +129,11 @@ impl About {
     fn show(&self, stdout: &mut Output) {
         let files: Vec<String> =
             self.files.iter().map(|file| format!("{} {}", file.name, size(file.bytes))).collect();
-        let runs: Vec<String> = self.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let runs: Vec<String> =
+            self.runs.iter().map(|(state, count)| format!("{count} {}", state_phrase(state))).collect();
         let owner = match self.owner {
             Some(process) => format!("process {process}"),
-            None => "nobody".to_owned(),
+            None => "none".to_owned(),
         };
         let mut fields = vec![
             ("path", self.path.clone()),
