@@ -109,15 +109,19 @@ fn follow(plan: &Plan, flow: &Flow) {
     for (step, item) in flow.steps.iter().zip([None, Some(0), None, Some(u32::MAX), None]) {
         if let Some(rule) = plan.rule(&flow.name, step, item) {
             for attempt in [1, 2, 3, u32::MAX] {
-                let turn = rule.turn(attempt, &mut Random::new(7));
-                assert_eq!(rule.turn(attempt, &mut Random::new(7)), turn, "the same seed, the same turn");
+                let turn = rule.to_attempt(attempt, &mut Random::new(7));
+                assert_eq!(
+                    rule.to_attempt(attempt, &mut Random::new(7)),
+                    turn,
+                    "the same seed, the same turn"
+                );
             }
         }
         if let Some(example) = plan.example(&flow.name, step, item) {
             assert!(example.target.takes(&flow.name, step, item), "{example:?} is of another step");
         }
         for outage in plan.outages.iter().filter(|outage| outage.strikes(&flow.name, step, item)) {
-            outage.turn(&mut Random::new(7));
+            outage.to_attempt(&mut Random::new(7));
             for at in later {
                 if let Some(window) = outage.window(plan.start, at) {
                     assert!(window.from <= window.to && window.to >= at, "{window:?} at {at:?}");

@@ -3,20 +3,21 @@
 use unstuck_core::model::flow::ProcessCommand;
 
 use crate::problem::Problems;
-use crate::read::Spot;
+use crate::read::LocatedNode;
 use crate::tree::{Content, Node};
 
 /// What expressions can refer to.
 const ROOTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
 
 /// Reads the command of a step.
-pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
+pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
     match &spot.node.content {
         Content::Text(_) => {
             let line = spot.text(problems)?;
-            check(spot.node, line, &spot.path, problems).then(|| ProcessCommand::Shell(line.to_owned()))
+            check_argument(spot.node, line, &spot.path, problems)
+                .then(|| ProcessCommand::Shell(line.to_owned()))
         }
-        Content::List(nodes) => argv(nodes, spot, problems).map(ProcessCommand::Argv),
+        Content::List(nodes) => read_arguments(nodes, spot, problems).map(ProcessCommand::Argv),
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
             spot.expected(problems, "a list of a program and its arguments, or a shell line");
             None
@@ -24,16 +25,20 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Proce
     }
 }
 
-fn argv(nodes: &[Node], spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<String>> {
+fn read_arguments(
+    nodes: &[Node],
+    spot: &LocatedNode<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<String>> {
     let mut argv = Vec::with_capacity(nodes.len());
     for (place, node) in nodes.iter().enumerate() {
-        let spot = Spot { node, path: format!("{}[{place}]", spot.path) };
+        let spot = LocatedNode { node, path: format!("{}[{place}]", spot.path) };
         match node.spelling(problems.text) {
             Some(text) if place == 0 && text.trim().is_empty() => {
                 spot.refuse(problems, "the name of the program is empty");
             }
             Some(text) => {
-                if check(node, &text, &spot.path, problems) {
+                if check_argument(node, &text, &spot.path, problems) {
                     argv.push(text);
                 }
             }
@@ -46,12 +51,12 @@ fn argv(nodes: &[Node], spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<
     (argv.len() == nodes.len() && !argv.is_empty()).then_some(argv)
 }
 
-fn check(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bool {
+fn check_argument(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bool {
     if let Some(offset) = text.find('\0') {
         problems.error_inside(node, offset, path, "a command cannot contain a NUL character");
         return false;
     }
-    let Some(offset) = expression(text) else { return true };
+    let Some(offset) = find_expression(text) else { return true };
     problems.error_inside(node, offset, path, "expressions are not allowed in a command").hint(
         "pass the value in `with`: the process gets it as JSON on stdin and in $UNSTUCK_INPUT, and each field as $INPUT_<NAME>",
     );
@@ -60,7 +65,7 @@ fn check(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bo
 
 /// Where a text has a `${` that refers to what expressions know. The shell's own `${VAR}` is none of our
 /// business.
-fn expression(text: &str) -> Option<usize> {
+fn find_expression(text: &str) -> Option<usize> {
     text.match_indices("${").map(|(place, _)| place).find(|place| is_expression(text, place + 2))
 }
 
@@ -123,7 +128,7 @@ mod tests {
             ("echo ${", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(expression(line), expected, "{line}");
+            assert_eq!(find_expression(line), expected, "{line}");
         }
     }
 }

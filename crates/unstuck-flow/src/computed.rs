@@ -9,7 +9,7 @@ use crate::expression::{ExpressionError, Names};
 use crate::graph::Ancestors;
 use crate::parse::join;
 use crate::problem::Problems;
-use crate::read::Spot;
+use crate::read::LocatedNode;
 use crate::template;
 use crate::tree::{Content, Node};
 
@@ -37,7 +37,11 @@ pub(crate) enum Done<'a> {
 }
 
 /// A value that may have expressions in it.
-pub(crate) fn template(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Template> {
+pub(crate) fn compile_template(
+    spot: &LocatedNode<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Template> {
     let lookup = |id: &str| scope.steps.get(id).copied();
     let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
     match template::compile(&spot.node.value(), &names) {
@@ -48,7 +52,7 @@ pub(crate) fn template(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Proble
         Err(errors) => {
             for wrong in errors {
                 let node = spot.node.at_pointer(&wrong.pointer);
-                let path = pointed(&spot.path, spot.node, &wrong.pointer);
+                let path = path_of_pointer(&spot.path, spot.node, &wrong.pointer);
                 refuse(node, path, wrong.error, problems);
             }
             None
@@ -57,8 +61,8 @@ pub(crate) fn template(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Proble
 }
 
 /// A text that is one expression.
-pub(crate) fn expression(
-    spot: &Spot<'_>,
+pub(crate) fn compile_expression(
+    spot: &LocatedNode<'_>,
     scope: &Scope<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Expression> {
@@ -75,7 +79,7 @@ pub(crate) fn expression(
 }
 
 /// Refuses a value that has an expression in it where none is evaluated.
-pub(crate) fn fixed(spot: &Spot<'_>, problems: &mut Problems<'_>) -> bool {
+pub(crate) fn refuse_expressions(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> bool {
     let mut computed = None;
     each_text(spot.node, &mut |node, text| {
         if let Some(offset) = text.find("${") {
@@ -94,7 +98,12 @@ fn refuse(node: &Node, path: String, error: ExpressionError, problems: &mut Prob
 }
 
 /// Whether everything that is read can be there by then; reports what cannot.
-fn check_reads(reads: &Reads, spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> bool {
+fn check_reads(
+    reads: &Reads,
+    spot: &LocatedNode<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> bool {
     let mut possible = true;
     for read in &reads.steps {
         let id = scope.ids.get(usize::from(read.0)).copied().unwrap_or_default();
@@ -119,14 +128,14 @@ fn check_reads(reads: &Reads, spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut
             }
         };
         possible = false;
-        let (node, offset) = mention(spot.node, id);
+        let (node, offset) = find_mention(spot.node, id);
         problems.error_inside(node, offset, &spot.path, message).maybe_hint(hint);
     }
     possible
 }
 
 /// Where a value mentions a step: the text, and the offset in it.
-fn mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
+fn find_mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
     let ways = [format!("steps.{id}"), format!("steps['{id}']"), format!("steps[\"{id}\"]")];
     let mut found = None;
     each_text(node, &mut |node, text| {
@@ -155,7 +164,7 @@ fn each_text<'a>(node: &'a Node, visit: &mut dyn FnMut(&'a Node, &'a str)) {
 }
 
 /// The path of the field that a JSON pointer leads to.
-pub(crate) fn pointed(path: &str, node: &Node, pointer: &str) -> String {
+pub(crate) fn path_of_pointer(path: &str, node: &Node, pointer: &str) -> String {
     let mut path = path.to_owned();
     let mut node = node;
     for part in pointer.split('/').skip(1) {

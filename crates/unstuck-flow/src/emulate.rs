@@ -6,9 +6,9 @@ use unstuck_core::time::Millis;
 
 use crate::computed;
 use crate::fields;
-use crate::moment::{self, Moment};
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
+use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
 
 /// How long an attempt drags where nothing else is said: longer than a worker's lease, so that it is seen to be
@@ -28,7 +28,7 @@ pub(crate) const WORDS: [(&str, Behaviour); 7] = [
 ];
 
 /// Reads a behaviour, or a plan of them.
-pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
+pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
     let once = |behaviour| Emulation {
         plan: EmulationPlan::Sequence(vec![behaviour]),
         duration: Millis::ZERO,
@@ -37,16 +37,16 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emula
         output: None,
     };
     if !matches!(spot.node.content, Content::Map(_)) {
-        return behaviour(spot, problems).map(once);
+        return read_behaviour(spot, problems).map(once);
     }
     let object = Object::read(spot, fields::EMULATE, "`emulate`", problems)?;
     let duration = object.spot("duration").and_then(|spot| spot.duration(problems));
     let drag = object.spot("drag").and_then(|spot| spot.duration(problems));
-    let cause = object.spot("cause").filter(|spot| computed::fixed(spot, problems));
+    let cause = object.spot("cause").filter(|spot| computed::refuse_expressions(spot, problems));
     let cause = cause.and_then(|spot| spot.text(problems));
-    let output = object.spot("output").filter(|spot| computed::fixed(spot, problems));
+    let output = object.spot("output").filter(|spot| computed::refuse_expressions(spot, problems));
     Some(Emulation {
-        plan: plan(&object, problems)?,
+        plan: read_plan(&object, problems)?,
         duration: duration.unwrap_or(Millis::ZERO),
         drag: drag.unwrap_or(DRAG),
         cause: cause.map(str::to_owned),
@@ -54,21 +54,23 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Emula
     })
 }
 
-fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPlan> {
+fn read_plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPlan> {
     let seed = object.spot("seed");
     if let Some(spot) = seed.as_ref().filter(|_| object.get("odds").is_none()) {
         spot.refuse(problems, "`seed` works only with `odds`").hint("remove it: nothing here is random");
     }
     match (object.spot("sequence"), object.spot("odds"), object.spot("wait")) {
-        (Some(spot), None, None) => sequence(&spot, problems).map(EmulationPlan::Sequence),
+        (Some(spot), None, None) => read_sequence(&spot, problems).map(EmulationPlan::Sequence),
         (None, Some(spot), None) => {
             let seed = match seed {
                 Some(spot) => Some(spot.whole(0, "a whole number of at least 0", problems)?),
                 None => None,
             };
-            Some(EmulationPlan::Odds { odds: odds(&spot, problems)?, seed })
+            Some(EmulationPlan::Odds { odds: read_odds(&spot, problems)?, seed })
         }
-        (None, None, Some(spot)) => wait(&spot, problems).map(|wait| EmulationPlan::Sequence(vec![wait])),
+        (None, None, Some(spot)) => {
+            read_wait(&spot, problems).map(|wait| EmulationPlan::Sequence(vec![wait]))
+        }
         (None, None, None) => {
             problems
                 .error(object.at, &object.path, "the emulation has no behaviour")
@@ -84,7 +86,7 @@ fn plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPla
     }
 }
 
-fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviour>> {
+fn read_sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviour>> {
     let Content::List(nodes) = &spot.node.content else {
         spot.expected(problems, "a list such as `[stall, pass]`");
         return None;
@@ -97,12 +99,14 @@ fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviou
     let behaviours: Vec<Option<Behaviour>> = nodes
         .iter()
         .enumerate()
-        .map(|(place, node)| behaviour(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .map(|(place, node)| {
+            read_behaviour(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems)
+        })
         .collect();
     behaviours.into_iter().collect()
 }
 
-fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
+fn read_behaviour(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
     if let Content::Map(_) = spot.node.content {
         let wait_only: Vec<_> =
             fields::EMULATE.iter().copied().filter(|field| field.name == "wait").collect();
@@ -111,7 +115,7 @@ fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> 
             spot.expected(problems, "a behaviour such as `pass` or `{wait: 5s}`");
             return None;
         };
-        return wait(&until, problems);
+        return read_wait(&until, problems);
     }
     if spot.node.text() == Some("wait") {
         spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5s}`");
@@ -121,16 +125,19 @@ fn behaviour(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> 
 }
 
 /// How long a `wait` blocks.
-pub(crate) fn wait(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
-    let until = match moment::read(spot, problems)? {
-        Moment::After(span) => WaitUntil::After(span),
-        Moment::At(time) => WaitUntil::At(time),
+pub(crate) fn read_wait(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
+    let until = match time_value::read(spot, problems)? {
+        TimeValue::After(span) => WaitUntil::After(span),
+        TimeValue::At(time) => WaitUntil::At(time),
     };
     Some(Behaviour::Wait { until })
 }
 
 /// Weights of behaviours.
-pub(crate) fn odds(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<(Behaviour, f64)>> {
+pub(crate) fn read_odds(
+    spot: &LocatedNode<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<(Behaviour, f64)>> {
     let Content::Map(entries) = &spot.node.content else {
         spot.expected(problems, "a map such as `{stall: 0.1, pass: 0.9}`");
         return None;
@@ -149,7 +156,7 @@ pub(crate) fn odds(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<(
             right = false;
             continue;
         };
-        weights[place] = Spot { node: &entry.node, path }.number(0.0, problems);
+        weights[place] = LocatedNode { node: &entry.node, path }.number(0.0, problems);
         right &= weights[place].is_some();
     }
     if !right {

@@ -18,7 +18,6 @@ mod evaluate;
 mod function;
 mod list;
 mod meter;
-mod moment;
 mod parse;
 mod pattern;
 mod program;
@@ -26,6 +25,7 @@ mod resolve;
 mod sentence;
 mod syntax;
 mod text;
+mod time_functions;
 mod token;
 mod value;
 

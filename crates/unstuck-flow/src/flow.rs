@@ -10,14 +10,14 @@ use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::time::Millis;
 
 use crate::computed::{self, Done, Scope};
-use crate::given::Given;
-use crate::moment::{self, Moment};
 use crate::outline::Outline;
 use crate::parse::MAX_BYTES;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::references::Reference;
 use crate::step::Compiler;
+use crate::step_fields::StepFields;
+use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
 use crate::{canonical, fields, input, recovery, step, warnings};
 
@@ -50,7 +50,7 @@ pub(crate) fn compile(
         (0..outline.steps.len()).map(|place| compiler.step(place, problems)).collect();
     let references = compiler.references;
     let scope = |done| Scope { steps: &places, ids: &ids, done, item: false };
-    let head = head(object, &scope(Done::Nothing), &scope(Done::Everything), problems);
+    let head = read_header(object, &scope(Done::Nothing), &scope(Done::Everything), problems);
     let steps: Option<Vec<Step>> = steps.into_iter().collect();
     let (Some(steps), Some(name)) = (steps, outline.name) else { return (None, references) };
     if let Some(defaults) = &defaults {
@@ -84,7 +84,7 @@ pub(crate) fn compile(
 }
 
 /// Everything of a flow but its steps.
-struct Head {
+struct FlowHeader {
     version: String,
     description: Option<String>,
     input: Option<Arc<dyn CheckInput>>,
@@ -94,22 +94,27 @@ struct Head {
     labels: BTreeMap<String, String>,
 }
 
-fn head(object: &Object<'_>, before: &Scope<'_>, after: &Scope<'_>, problems: &mut Problems<'_>) -> Head {
-    let version = object.spot("version").and_then(|spot| version(&spot, problems));
+fn read_header(
+    object: &Object<'_>,
+    before: &Scope<'_>,
+    after: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> FlowHeader {
+    let version = object.spot("version").and_then(|spot| read_version(&spot, problems));
     let description = object.spot("description").and_then(|spot| spot.text(problems));
     let input = object.spot("input").and_then(|spot| input::read(&spot, problems));
-    Head {
+    FlowHeader {
         version: version.unwrap_or_default(),
         description: description.map(str::to_owned),
         input: input.map(|schema| Arc::new(schema) as Arc<dyn CheckInput>),
-        output: object.spot("output").and_then(|spot| computed::template(&spot, after, problems)),
-        deadline: object.spot("deadline").and_then(|spot| deadline(&spot, problems)),
-        concurrency: object.spot("concurrency").and_then(|spot| concurrency(&spot, before, problems)),
-        labels: object.spot("labels").map(|spot| labels(&spot, problems)).unwrap_or_default(),
+        output: object.spot("output").and_then(|spot| computed::compile_template(&spot, after, problems)),
+        deadline: object.spot("deadline").and_then(|spot| read_deadline(&spot, problems)),
+        concurrency: object.spot("concurrency").and_then(|spot| read_concurrency(&spot, before, problems)),
+        labels: object.spot("labels").map(|spot| read_labels(&spot, problems)).unwrap_or_default(),
     }
 }
 
-fn version(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<String> {
+fn read_version(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let version = match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text),
         Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => None,
@@ -127,25 +132,29 @@ fn version(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<String> {
     }
 }
 
-fn deadline(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Deadline> {
-    match moment::read(spot, problems)? {
-        Moment::After(Millis::ZERO) => {
+fn read_deadline(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Deadline> {
+    match time_value::read(spot, problems)? {
+        TimeValue::After(Millis::ZERO) => {
             spot.refuse(problems, "must be longer than zero").hint("remove it for no deadline");
             None
         }
-        Moment::After(span) => Some(Deadline::After(span)),
-        Moment::At(time) => Some(Deadline::At(time)),
+        TimeValue::After(span) => Some(Deadline::After(span)),
+        TimeValue::At(time) => Some(Deadline::At(time)),
     }
 }
 
-fn concurrency(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Concurrency> {
+fn read_concurrency(
+    spot: &LocatedNode<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Concurrency> {
     let what = "a whole number of at least 1";
     if !matches!(spot.node.content, Content::Map(_)) {
         let limit = spot.whole(1, what, problems)?;
         return Some(Concurrency { limit, key: None, strict: false });
     }
     let object = Object::read(spot, fields::CONCURRENCY, "`concurrency`", problems)?;
-    let key = object.spot("key").and_then(|spot| computed::expression(&spot, scope, problems));
+    let key = object.spot("key").and_then(|spot| computed::compile_expression(&spot, scope, problems));
     let strict = object.spot("strict").and_then(|spot| spot.boolean(problems)).unwrap_or(false);
     let Some(limit) = object.spot("limit") else {
         spot.refuse(problems, "`concurrency` has no `limit`").hint("for example `limit: 1`");
@@ -159,7 +168,7 @@ const MAX_LABEL_BYTES: usize = 512;
 /// So many labels a flow may have.
 const MAX_LABELS: usize = 64;
 
-fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
+fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Content::Map(entries) = &spot.node.content else {
         spot.expected(problems, "a map such as `{team: media}`");
@@ -171,7 +180,7 @@ fn labels(spot: &Spot<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, Stri
     }
     for entry in entries {
         let name: String = entry.key.chars().take(60).collect();
-        let spot = Spot { node: &entry.node, path: format!("{}.{name}", spot.path) };
+        let spot = LocatedNode { node: &entry.node, path: format!("{}.{name}", spot.path) };
         if entry.key.is_empty() || entry.key.len() > MAX_NAME_BYTES {
             spot.refuse(problems, format!("the name of a label must have 1 to {MAX_NAME_BYTES} bytes"));
             continue;
@@ -203,7 +212,7 @@ fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
 /// Defaults are held to the same rules as the steps that may or may not take them over.
 fn check_defaults(defaults: &Object<'_>, problems: &mut Problems<'_>) {
     let nothing = Object::empty(defaults.at, &defaults.path);
-    let given = Given { own: &nothing, defaults: Some(defaults), kind: "action" };
+    let given = StepFields { own: &nothing, defaults: Some(defaults), kind: "action" };
     recovery::limits(&given, problems);
     recovery::defer(&given, problems);
     recovery::retry(&given, problems);

@@ -7,7 +7,7 @@ use unstuck_core::model::flow::StepIndex;
 
 /// Steps in an order in which each comes after what it needs.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct SortedSteps {
     /// For each place in the order, the place in the file.
     pub(crate) file_places: Vec<usize>,
     /// For each place in the file, the place in the order.
@@ -23,7 +23,7 @@ pub(crate) struct Ancestors {
 
 /// Sorts steps, given for each the places in the file that it needs. The order of the file is kept where it
 /// can be. Where steps go in circles, the circles are returned: each step in one needs the next.
-pub(crate) fn order(needs: &[Vec<usize>]) -> Result<Order, Vec<Vec<usize>>> {
+pub(crate) fn sort_by_needs(needs: &[Vec<usize>]) -> Result<SortedSteps, Vec<Vec<usize>>> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependents = vec![Vec::new(); needs.len()];
     for (step, needed) in needs.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(crate) fn order(needs: &[Vec<usize>]) -> Result<Order, Vec<Vec<usize>>> {
     while file_places.len() < needs.len() {
         let Some(Reverse(step)) = ready.pop() else {
             // Nobody can go first. One circle is taken as it is, to see whether there are others.
-            let circle = circle(needs, &done);
+            let circle = find_circle(needs, &done);
             ready.extend(circle.iter().map(|step| Reverse(*step)));
             circles.push(circle);
             continue;
@@ -55,26 +55,26 @@ pub(crate) fn order(needs: &[Vec<usize>]) -> Result<Order, Vec<Vec<usize>>> {
             }
         }
     }
-    if circles.is_empty() { Ok(Order::from_file_places(file_places)) } else { Err(circles) }
+    if circles.is_empty() { Ok(SortedSteps::from_file_places(file_places)) } else { Err(circles) }
 }
 
-impl Order {
+impl SortedSteps {
     /// The order of the file as it is.
-    pub(crate) fn as_written(steps: usize) -> Order {
-        Order::from_file_places((0..steps).collect())
+    pub(crate) fn as_written(steps: usize) -> SortedSteps {
+        SortedSteps::from_file_places((0..steps).collect())
     }
 
-    fn from_file_places(file_places: Vec<usize>) -> Order {
+    fn from_file_places(file_places: Vec<usize>) -> SortedSteps {
         let mut places = vec![StepIndex(0); file_places.len()];
         for (place, file_place) in file_places.iter().enumerate() {
             places[*file_place] = StepIndex(u16::try_from(place).unwrap_or(u16::MAX));
         }
-        Order { file_places, places }
+        SortedSteps { file_places, places }
     }
 }
 
 /// One circle among the steps that are not done: from any of them, going to what it needs must come back.
-fn circle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
+fn find_circle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
     let Some(mut step) = done.iter().position(|done| !done) else { return Vec::new() };
     let mut way = Vec::new();
     loop {
@@ -137,17 +137,17 @@ mod tests {
         ];
         for (needs, expected) in cases {
             let needs: Vec<Vec<usize>> = needs.iter().map(|needs| needs.to_vec()).collect();
-            assert_eq!(order(&needs).expect("no circle").file_places, expected, "{needs:?}");
+            assert_eq!(sort_by_needs(&needs).expect("no circle").file_places, expected, "{needs:?}");
         }
     }
 
     #[test]
     fn a_circle_is_named_without_what_hangs_on_it() {
         let needs = [vec![], vec![0, 3], vec![1], vec![2], vec![3]];
-        assert_eq!(order(&needs).map(|order| order.file_places), Err(vec![vec![1, 3, 2]]));
-        assert_eq!(order(&[vec![0]]).map(|order| order.file_places), Err(vec![vec![0]]));
+        assert_eq!(sort_by_needs(&needs).map(|order| order.file_places), Err(vec![vec![1, 3, 2]]));
+        assert_eq!(sort_by_needs(&[vec![0]]).map(|order| order.file_places), Err(vec![vec![0]]));
         let two = [vec![1], vec![0], vec![1], vec![4], vec![3]];
-        assert_eq!(order(&two).map(|order| order.file_places), Err(vec![vec![0, 1], vec![3, 4]]));
+        assert_eq!(sort_by_needs(&two).map(|order| order.file_places), Err(vec![vec![0, 1], vec![3, 4]]));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use unstuck_core::model::flow::{CheckInput, Flow};
 
-use crate::computed::pointed;
+use crate::computed::path_of_pointer;
 use crate::problem::Problems;
-use crate::read::Spot;
+use crate::read::LocatedNode;
 use crate::schema_cost::{MAX_STEPS, MAX_SUBSCHEMAS, MAX_TOLD_STEPS, SchemaGraph, TooMuch};
 use crate::tree::Content;
 
@@ -64,7 +64,7 @@ fn too_much_to_check(too_much: TooMuch) -> String {
 }
 
 /// Compiles a schema. Nothing is ever fetched for it, and patterns take linear time.
-pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
+pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
     if !matches!(spot.node.content, Content::Map(_) | Content::Bool(_)) {
         spot.expected(problems, "a JSON Schema (a map)");
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Input
         match node.text().filter(|_| pointer.ends_with("/type")) {
             Some(word) => {
                 let hint = crate::suggest::hint(word, TYPES);
-                let path = pointed(&spot.path, spot.node, &pointer);
+                let path = path_of_pointer(&spot.path, spot.node, &pointer);
                 problems.error(node.at, path, format!("JSON has no type `{word}`")).maybe_hint(hint);
             }
             None => refuse(spot, &pointer, &message, problems),
@@ -119,9 +119,9 @@ fn on_a_large_stack<T: Send>(
     })
 }
 
-fn refuse(spot: &Spot<'_>, pointer: &str, message: &str, problems: &mut Problems<'_>) {
+fn refuse(spot: &LocatedNode<'_>, pointer: &str, message: &str, problems: &mut Problems<'_>) {
     let node = spot.node.at_pointer(pointer);
-    let path = pointed(&spot.path, spot.node, pointer);
+    let path = path_of_pointer(&spot.path, spot.node, pointer);
     let hint = if message.contains("://") {
         "schemas are not downloaded: put this one under `$defs`"
     } else if message.contains("regex") {

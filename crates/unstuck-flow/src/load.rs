@@ -6,7 +6,7 @@ use unstuck_core::time::Time;
 use crate::outline::{self, Outline};
 use crate::problem::{Problem, Problems};
 use crate::references::{Neighbours, Reference};
-use crate::tree::Place;
+use crate::tree::Position;
 use crate::{flow, parse};
 
 /// What a file gave.
@@ -45,7 +45,7 @@ pub fn load(
     let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
         problems
-            .error(Place::START, "", "the file contains no flow")
+            .error(Position::START, "", "the file contains no flow")
             .hint("start with `flow: <name>` and `steps:`");
     }
     let outlines: Vec<Outline<'_>> =

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::fields;
-use crate::graph::{self, Ancestors, Order};
+use crate::graph::{self, Ancestors, SortedSteps};
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::suggest;
 use crate::tree::{Content, Node};
 
@@ -20,7 +20,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) name: Option<&'a str>,
     /// In the order of the file.
     pub(crate) steps: Vec<StepOutline<'a>>,
-    pub(crate) order: Order,
+    pub(crate) order: SortedSteps,
     pub(crate) ancestors: Ancestors,
 }
 
@@ -43,19 +43,19 @@ pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Ou
             .hint("load policies with `unstuck policy load`");
         return None;
     }
-    let object = Object::read(&Spot::root(node), fields::FLOW, "a flow", problems)?;
+    let object = Object::read(&LocatedNode::root(node), fields::FLOW, "a flow", problems)?;
     let name = object.spot("flow").and_then(|spot| spot.name("flow name", problems));
     if object.get("flow").is_none() {
         problems.error(object.at, "flow", "the flow has no name").hint("write `flow: <name>`");
     }
     let nodes = step_nodes(&object, problems);
     let mut steps: Vec<StepOutline<'a>> =
-        nodes.iter().enumerate().filter_map(|(place, node)| step(node, place, problems)).collect();
+        nodes.iter().enumerate().filter_map(|(place, node)| read_step(node, place, problems)).collect();
     let ids = unique_ids(&steps, problems);
     for place in 0..steps.len() {
-        steps[place].needs = needs(place, &steps, &ids, problems);
+        steps[place].needs = read_needs(place, &steps, &ids, problems);
     }
-    let (order, ancestors) = arrange(&steps, problems);
+    let (order, ancestors) = sort_steps(&steps, problems);
     Some(Outline { node, object, name, steps, order, ancestors })
 }
 
@@ -81,28 +81,30 @@ fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node
     nodes
 }
 
-fn step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> Option<StepOutline<'a>> {
+fn read_step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> Option<StepOutline<'a>> {
     let by_place = format!("steps[{place}]");
     let id = match node.entry("id") {
-        Some(entry) => Spot { node: &entry.node, path: format!("{by_place}.id") }.name("step id", problems),
+        Some(entry) => {
+            LocatedNode { node: &entry.node, path: format!("{by_place}.id") }.name("step id", problems)
+        }
         None => None,
     };
     let path = id.map_or(by_place, |id| format!("steps.{id}"));
-    let spot = Spot { node, path };
+    let spot = LocatedNode { node, path };
     let object = Object::read(&spot, fields::STEP, "a step", problems)?;
     if object.get("id").is_none() {
         problems
             .error(object.at, format!("{}.id", object.path), "the step has no id")
             .hint("write `id: <name>`");
     }
-    let kind = kind(&object, problems);
+    let kind = read_kind(&object, problems);
     if let Some(kind) = kind {
         refuse_meaningless(&object, kind, problems);
     }
     Some(StepOutline { object, id, kind, needs: Vec::new() })
 }
 
-fn kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'static str> {
+fn read_kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'static str> {
     let given: Vec<&'static str> =
         fields::KINDS.iter().copied().filter(|kind| object.get(kind).is_some()).collect();
     match given.as_slice() {
@@ -176,7 +178,7 @@ fn unique_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> Has
     ids
 }
 
-fn needs(
+fn read_needs(
     place: usize,
     steps: &[StepOutline<'_>],
     ids: &HashMap<&str, usize>,
@@ -195,7 +197,7 @@ fn needs(
     };
     let mut needs = Vec::new();
     for node in nodes {
-        let spot = Spot { node, path: spot.path.clone() };
+        let spot = LocatedNode { node, path: spot.path.clone() };
         let Some(id) = spot.text(problems) else { continue };
         match ids.get(id) {
             Some(needed) if needs.contains(needed) => {
@@ -212,9 +214,9 @@ fn needs(
     needs
 }
 
-fn arrange(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (Order, Ancestors) {
+fn sort_steps(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (SortedSteps, Ancestors) {
     let needs: Vec<Vec<usize>> = steps.iter().map(|step| step.needs.clone()).collect();
-    match graph::order(&needs) {
+    match graph::sort_by_needs(&needs) {
         Ok(order) => {
             let sorted: Vec<_> = order
                 .file_places
@@ -227,7 +229,7 @@ fn arrange(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (Order, An
             for circle in &circles {
                 report_circle(steps, circle, problems);
             }
-            (Order::as_written(steps.len()), Ancestors::unknown(steps.len()))
+            (SortedSteps::as_written(steps.len()), Ancestors::unknown(steps.len()))
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 use crate::problem::Problems;
-use crate::tree::{Content, Entry, Node, Place};
+use crate::tree::{Content, Entry, Node, Position};
 
 /// The largest file.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -21,7 +21,11 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let text = problems.text;
     if text.len() > MAX_BYTES {
         problems
-            .error(Place::START, "", format!("the file has {} bytes; the limit is {MAX_BYTES}", text.len()))
+            .error(
+                Position::START,
+                "",
+                format!("the file has {} bytes; the limit is {MAX_BYTES}", text.len()),
+            )
             .hint("split it, or move large data to another file");
         return None;
     }
@@ -29,7 +33,7 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let nodes = match parse(text, DuplicateKeyPolicy::LastWins) {
         Ok(nodes) => nodes,
         Err(wrong) => {
-            wrong.tell(problems);
+            wrong.report(problems);
             return None;
         }
     };
@@ -50,14 +54,14 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
 }
 
 /// What the parser could not read.
-struct Wrong {
-    at: Place,
+struct ParseError {
+    at: Position,
     message: String,
     hint: Option<&'static str>,
 }
 
-impl Wrong {
-    fn tell(self, problems: &mut Problems<'_>) {
+impl ParseError {
+    fn report(self, problems: &mut Problems<'_>) {
         let line = problems.text.lines().nth(self.at.line as usize - 1).unwrap_or_default();
         let quotes = "a `${...}` inside `{ }` or `[ ]`, or with `: ` in it, needs quotes: `\"${input.a}\"`";
         let hint = self.hint.or_else(|| line.contains("${").then_some(quotes));
@@ -67,15 +71,15 @@ impl Wrong {
 
 /// The parser recurses with large frames: it gets a stack on which the deepest file that is accepted fits, however
 /// small the caller's is.
-fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, Wrong> {
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, ParseError> {
     let read = || {
         serde_saphyr::from_multiple_with_options(text, options(duplicate_keys)).map_err(|error| {
             let (message, hint) = explain(&error);
-            Wrong { at: error.location().map_or(Place::START, Place::of), message, hint }
+            ParseError { at: error.location().map_or(Position::START, Position::of), message, hint }
         })
     };
-    let failed = |what: &str| Wrong {
-        at: Place::START,
+    let failed = |what: &str| ParseError {
+        at: Position::START,
         message: format!("the file cannot be read: {what}"),
         hint: Some("free some memory and repeat the command"),
     };
@@ -114,7 +118,7 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
         }
         Content::Map(entries) => {
             let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
-            let mut first: std::collections::HashMap<String, Place> = std::collections::HashMap::new();
+            let mut first: std::collections::HashMap<String, Position> = std::collections::HashMap::new();
             for mut entry in entries.drain(..) {
                 let path = join(path, &entry.key);
                 if entry.key.chars().count() > MAX_KEY_CHARS {
@@ -123,7 +127,7 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
                     continue;
                 }
                 if let Some(before) = first.get(&entry.key) {
-                    let Place { line, .. } = *before;
+                    let Position { line, .. } = *before;
                     problems
                         .error(entry.at, path, format!("given twice; the first is on line {line}"))
                         .hint("keep one of the two");
@@ -144,7 +148,7 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
 /// A number that is a key twice never reaches the tree twice: only the strict policy finds it.
 fn numeric_duplicates(problems: &mut Problems<'_>) {
     if let Err(wrong) = parse(problems.text, DuplicateKeyPolicy::Error) {
-        wrong.tell(problems);
+        wrong.report(problems);
     }
 }
 

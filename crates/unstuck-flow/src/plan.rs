@@ -1,13 +1,13 @@
 //! Plans of rehearsals: what each step does on purpose, what is down when, which workers die; read from a file, and checked
 //! against the flows that it is for.
 
-mod act;
 mod outage;
 pub mod outputs;
 mod pattern;
+mod planned_behaviour;
+mod planned_time;
 mod read;
 mod rule;
-mod when;
 mod world;
 
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use unstuck_core::time::{Millis, Time};
 
 use crate::parse;
 use crate::problem::{Problem, Problems};
-use crate::tree::Place;
+use crate::tree::Position;
 
 pub use crate::schema::plan_schema as schema;
-pub use act::{Act, Range};
 pub use outage::{Outage, Window};
 pub use outputs::Example;
 pub use pattern::{Pattern, Target};
-pub use rule::{Order, Rule};
-pub use when::When;
+pub use planned_behaviour::{PlannedBehaviour, Range};
+pub use planned_time::PlannedTime;
+pub use rule::{BehaviourOrder, Rule};
 
 /// Where the virtual clock starts if a plan does not say: always the same, so that the same is printed.
 pub const START: Time = Time(1_767_225_600_000);
@@ -85,7 +85,7 @@ pub struct Death {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     /// At this time; on every day where it is a time of day.
-    At(When),
+    At(PlannedTime),
     /// Every so often.
     Every(Millis),
 }
@@ -185,7 +185,7 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<LoadedPlan, Vec<Pr
     match documents.as_slice() {
         [] => {
             problems
-                .error(Place::START, "", "the file contains no plan")
+                .error(Position::START, "", "the file contains no plan")
                 .hint("start with `steps:`, for example `steps: {fetch: {sequence: [stall, pass]}}`");
         }
         [_] => {}

@@ -10,7 +10,7 @@ use unstuck_core::policy::{Policy, PolicyDraft};
 
 use crate::parse;
 use crate::problem::{Problem, Problems, Severity};
-use crate::tree::Place;
+use crate::tree::Position;
 
 pub use crate::schema::policy_schema as schema;
 pub use export::{BackOffDocument, PolicyDocument, export_json, export_yaml};
@@ -30,8 +30,8 @@ pub struct LoadedPolicy {
     /// As it was written.
     pub draft: PolicyDraft,
     file: Arc<str>,
-    at: Place,
-    fields: BTreeMap<&'static str, Place>,
+    at: Position,
+    fields: BTreeMap<&'static str, Position>,
 }
 
 /// Loads a file with one or more policies: YAML documents, a JSON object, or a list of either.
@@ -42,7 +42,7 @@ pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
     let mut problems = Problems::new(file, text);
     let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
-        problems.error(Place::START, "", "the file contains no policy").hint(
+        problems.error(Position::START, "", "the file contains no policy").hint(
             "start with `name: <name>`, then what it matches (such as `errorSubstring`) and its `backOff`",
         );
     }
@@ -71,7 +71,7 @@ impl LoadedPolicy {
     }
 
     /// Where a field is written, or else what it belongs to.
-    fn place(&self, field: &str) -> Place {
+    fn place(&self, field: &str) -> Position {
         let outer = field.split('.').next().unwrap_or(field);
         *self.fields.get(field).or_else(|| self.fields.get(outer)).unwrap_or(&self.at)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use unstuck_core::time::Time;
 
-use crate::tree::{Node, Place};
+use crate::tree::{Node, Position};
 
 /// One thing that is wrong, or only suspicious, in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -88,7 +88,7 @@ impl<'a> Problems<'a> {
     /// Refuses the file.
     pub(crate) fn error(
         &mut self,
-        at: Place,
+        at: Position,
         field: impl Into<String>,
         message: impl Into<String>,
     ) -> &mut Problem {
@@ -109,7 +109,7 @@ impl<'a> Problems<'a> {
     /// Points at something suspicious.
     pub(crate) fn warning(
         &mut self,
-        at: Place,
+        at: Position,
         field: impl Into<String>,
         message: impl Into<String>,
     ) -> &mut Problem {
@@ -117,9 +117,9 @@ impl<'a> Problems<'a> {
     }
 
     /// Points at something that is suspicious once this time has passed: what is read here knows no clock.
-    pub(crate) fn once_past(&mut self, time: Time, at: Place, field: &str, message: String, hint: &str) {
+    pub(crate) fn once_past(&mut self, time: Time, at: Position, field: &str, message: String, hint: &str) {
         let (file, field) = (self.file.to_owned(), field.to_owned());
-        let Place { line, column } = at;
+        let Position { line, column } = at;
         let (hint, severity) = (Some(hint.to_owned()), Severity::Warning);
         self.passing.push((time, Problem { file, line, column, field, message, hint, severity }));
     }
@@ -144,8 +144,8 @@ impl<'a> Problems<'a> {
         self.found
     }
 
-    fn add(&mut self, severity: Severity, at: Place, field: String, message: String) -> &mut Problem {
-        let Place { line, column } = at;
+    fn add(&mut self, severity: Severity, at: Position, field: String, message: String) -> &mut Problem {
+        let Position { line, column } = at;
         let file = self.file.to_owned();
         self.found.push(Problem { file, line, column, field, message, hint: None, severity });
         self.found.last_mut().expect("one was just added")

@@ -7,14 +7,14 @@ use crate::fields::{self, Field};
 use crate::parse::join;
 use crate::problem::Problems;
 use crate::suggest;
-use crate::tree::{Content, Entry, Node, Place};
+use crate::tree::{Content, Entry, Node, Position};
 
 /// The longest name of a flow, step, action or signal.
 const MAX_NAME: usize = unstuck_core::decide::MAX_NAME_BYTES;
 
 /// A value and the path of its field.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct LocatedNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Spot<'a> {
 /// A map whose keys are all known fields, under their own names.
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) path: String,
     entries: Vec<(&'static str, &'a Entry)>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Object<'a> {
 impl<'a> Object<'a> {
     /// The fields of a map. Unknown ones are reported and left out.
     pub(crate) fn read(
-        spot: &Spot<'a>,
+        spot: &LocatedNode<'a>,
         fields: &[Field],
         what: &str,
         problems: &mut Problems<'_>,
@@ -62,7 +62,7 @@ impl<'a> Object<'a> {
     }
 
     /// No field at all, as if `path` were an empty map.
-    pub(crate) fn empty(at: Place, path: &str) -> Object<'a> {
+    pub(crate) fn empty(at: Position, path: &str) -> Object<'a> {
         Object { at, path: path.to_owned(), entries: Vec::new() }
     }
 
@@ -72,20 +72,20 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a field.
-    pub(crate) fn spot(&self, name: &str) -> Option<Spot<'a>> {
-        self.get(name).map(|entry| Spot { node: &entry.node, path: join(&self.path, name) })
+    pub(crate) fn spot(&self, name: &str) -> Option<LocatedNode<'a>> {
+        self.get(name).map(|entry| LocatedNode { node: &entry.node, path: join(&self.path, name) })
     }
 
     /// The names of the fields that are given, with the places of their keys.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, Place)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, Position)> {
         self.entries.iter().map(|(name, entry)| (*name, entry.at))
     }
 }
 
-impl<'a> Spot<'a> {
+impl<'a> LocatedNode<'a> {
     /// The whole of a document.
-    pub(crate) fn root(node: &'a Node) -> Spot<'a> {
-        Spot { node, path: String::new() }
+    pub(crate) fn root(node: &'a Node) -> LocatedNode<'a> {
+        LocatedNode { node, path: String::new() }
     }
 
     /// Refuses this value.

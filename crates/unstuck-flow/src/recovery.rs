@@ -6,16 +6,16 @@
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 
 use crate::fields;
-use crate::given::Given;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
+use crate::step_fields::StepFields;
 use crate::tree::Content;
 
 /// How many attempts of a round may stall where `retry` gives no number.
 const RETRY_ATTEMPTS: u32 = 2;
 
 /// When an attempt is given up on.
-pub(crate) fn limits(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Limits {
+pub(crate) fn limits(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Limits {
     let default = Limits::default();
     let waits = matches!(given.kind, "flow" | "wait" | "signal");
     let max_stuck =
@@ -31,7 +31,7 @@ pub(crate) fn limits(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Limi
 }
 
 /// How a deferral waits.
-pub(crate) fn defer(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Defer {
+pub(crate) fn defer(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Defer {
     let default = Defer::default();
     let Some(spot) = given.spot("defer") else { return default };
     let Some(object) = Object::read(&spot, fields::DEFER, "`defer`", problems) else { return default };
@@ -62,7 +62,7 @@ enum Strategy {
 }
 
 /// What a step does about its own errors.
-pub(crate) fn retry(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> RetryStrategy {
+pub(crate) fn retry(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> RetryStrategy {
     let words = [("none", Strategy::None), ("retry", Strategy::Retry), ("hold", Strategy::Hold)];
     let strategy = given.spot("retryStrategy").and_then(|spot| spot.one_of(&words, problems));
     let attempts = given.spot("maxAttempts").map(|spot| (max_attempts(&spot, problems), spot));
@@ -109,7 +109,7 @@ enum Attempts {
     Unlimited,
 }
 
-fn limit(given: Option<&(Option<Attempts>, Spot<'_>)>, default: Option<u32>) -> Option<u32> {
+fn limit(given: Option<&(Option<Attempts>, LocatedNode<'_>)>, default: Option<u32>) -> Option<u32> {
     match given {
         Some((Some(Attempts::AtMost(n)), _)) => Some(*n),
         Some((Some(Attempts::Unlimited), _)) => None,
@@ -117,14 +117,14 @@ fn limit(given: Option<&(Option<Attempts>, Spot<'_>)>, default: Option<u32>) -> 
     }
 }
 
-fn max_attempts(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Attempts> {
+fn max_attempts(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Attempts> {
     if matches!(&spot.node.content, Content::Number(number) if number.as_i64() == Some(-1)) {
         return Some(Attempts::Unlimited);
     }
     spot.whole(1, "a whole number of at least 1, or -1 for no limit", problems).map(Attempts::AtMost)
 }
 
-fn without_effect(given: &Given<'_, '_>, name: &str, why: &str, problems: &mut Problems<'_>) {
+fn without_effect(given: &StepFields<'_, '_>, name: &str, why: &str, problems: &mut Problems<'_>) {
     if let Some(entry) = given.own.get(name) {
         problems
             .warning(entry.at, format!("{}.{name}", given.own.path), format!("`{name}` has no effect: {why}"))
@@ -133,7 +133,7 @@ fn without_effect(given: &Given<'_, '_>, name: &str, why: &str, problems: &mut P
 }
 
 /// How long to wait before trying again: a duration, or its parts.
-pub(crate) fn back_off(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<BackOff> {
+pub(crate) fn back_off(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<BackOff> {
     if !matches!(spot.node.content, Content::Map(_)) {
         return spot.duration(problems).map(BackOff::fixed);
     }
@@ -168,7 +168,10 @@ pub(crate) fn back_off(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<B
 
 /// Whether the step's failure is the run's, and the flow that runs then. What the step says itself overrules a
 /// default that contradicts it.
-pub(crate) fn failure<'a>(given: &Given<'a, '_>, problems: &mut Problems<'_>) -> (bool, Option<Spot<'a>>) {
+pub(crate) fn failure<'a>(
+    given: &StepFields<'a, '_>,
+    problems: &mut Problems<'_>,
+) -> (bool, Option<LocatedNode<'a>>) {
     let fail_on_error = given.spot("failOnError").and_then(|spot| spot.boolean(problems)).unwrap_or(true);
     let handler = given.spot("exceptionHandler");
     let named = handler.as_ref().and_then(|spot| spot.name("flow name", problems));

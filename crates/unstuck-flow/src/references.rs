@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::problem::Problems;
 use crate::suggest;
-use crate::tree::Place;
+use crate::tree::Position;
 
 /// A step that names another flow.
 pub(crate) struct Reference {
     pub(crate) to: String,
     pub(crate) relation: Relation,
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) path: String,
 }
 

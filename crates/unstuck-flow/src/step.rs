@@ -7,11 +7,11 @@ use unstuck_core::model::expression::{Expression, Template};
 use unstuck_core::model::flow::{ForEach, Kind, Step, StepIndex};
 
 use crate::computed::{self, Done, Scope};
-use crate::given::Given;
 use crate::outline::{Outline, StepOutline};
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::references::{Reference, Relation};
+use crate::step_fields::StepFields;
 use crate::tree::Content;
 use crate::{command, emulate, fields, recovery, wait};
 
@@ -33,8 +33,11 @@ impl Compiler<'_, '_> {
         let outline = &self.outline.steps[file_place];
         let ix = self.outline.order.places[file_place];
         // What a step without a kind has besides is looked at as if it were for a worker.
-        let given =
-            Given { own: &outline.object, defaults: self.defaults, kind: outline.kind.unwrap_or("action") };
+        let given = StepFields {
+            own: &outline.object,
+            defaults: self.defaults,
+            kind: outline.kind.unwrap_or("action"),
+        };
         let has_items = outline.object.get("forEach").is_some();
         let scope = |item| Scope {
             steps: self.steps,
@@ -44,7 +47,8 @@ impl Compiler<'_, '_> {
         };
         let when = when(&outline.object, &scope(false), problems);
         let for_each = given.spot("forEach").map(|spot| for_each(&spot, &scope(false), problems));
-        let with = given.spot("with").map(|spot| computed::template(&spot, &scope(has_items), problems));
+        let with =
+            given.spot("with").map(|spot| computed::compile_template(&spot, &scope(has_items), problems));
         let kind = outline.kind.and_then(|_| kind(&given, &scope(has_items), problems));
         let (fail_on_error, handler) = recovery::failure(&given, problems);
         let Dispatch { action_type, load, priority } = dispatch(&given, problems);
@@ -92,7 +96,7 @@ impl Compiler<'_, '_> {
         format!("{flow}.{action}")
     }
 
-    fn refer(&mut self, outline: &StepOutline<'_>, handler: Option<&Spot<'_>>) {
+    fn refer(&mut self, outline: &StepOutline<'_>, handler: Option<&LocatedNode<'_>>) {
         let conditional = ["if", "forEach"].iter().any(|field| outline.object.get(field).is_some());
         let child = outline.object.spot("flow").filter(|_| outline.kind == Some("flow"));
         let child = child.as_ref().map(|spot| (spot, Relation::Child { conditional }));
@@ -105,7 +109,7 @@ impl Compiler<'_, '_> {
     }
 }
 
-fn kind(given: &Given<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
+fn kind(given: &StepFields<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
     let spot = given.own.spot(given.kind)?;
     match given.kind {
         "action" => spot.foreign_name("action name", problems).map(|name| Kind::Action(name.into())),
@@ -113,7 +117,7 @@ fn kind(given: &Given<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -
         "flow" => spot.name("flow name", problems).map(|name| Kind::Child(name.into())),
         "wait" => wait::read(&spot, scope, problems).map(Kind::Wait),
         "signal" => spot.foreign_name("signal name", problems).map(|name| Kind::Signal(name.into())),
-        "set" => computed::template(&spot, scope, problems).map(Kind::Set),
+        "set" => computed::compile_template(&spot, scope, problems).map(Kind::Set),
         _ => emulate::read(&spot, problems).map(Kind::Emulate),
     }
 }
@@ -133,11 +137,11 @@ fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
             spot.expected(problems, "an expression such as `${input.ready}`");
             None
         }
-        Content::Text(_) => computed::expression(&spot, scope, problems),
+        Content::Text(_) => computed::compile_expression(&spot, scope, problems),
     }
 }
 
-fn for_each(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<ForEach> {
+fn for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<ForEach> {
     let mut parallel = None;
     let mut max_items = None;
     let mut items = spot.clone();
@@ -168,7 +172,7 @@ fn for_each(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
         Content::List(_) => {}
         Content::Text(text) if text.contains("${") => {
             // With text around it, it would be a text.
-            let items = Template::Computed(computed::expression(&items, scope, problems)?);
+            let items = Template::Computed(computed::compile_expression(&items, scope, problems)?);
             return Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items });
         }
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_) => {
@@ -176,7 +180,7 @@ fn for_each(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
             return None;
         }
     }
-    let items = computed::template(&items, scope, problems)?;
+    let items = computed::compile_template(&items, scope, problems)?;
     Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items })
 }
 
@@ -188,7 +192,7 @@ pub(crate) struct Dispatch {
 }
 
 /// Reads what matters when an attempt is handed out.
-pub(crate) fn dispatch(given: &Given<'_, '_>, problems: &mut Problems<'_>) -> Dispatch {
+pub(crate) fn dispatch(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Dispatch {
     let action_type = given.spot("type").and_then(|spot| spot.foreign_name("type", problems));
     let load = given.spot("load").and_then(|spot| spot.whole(0, "a whole number of at least 0", problems));
     let priority = given.spot("priority");

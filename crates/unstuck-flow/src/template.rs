@@ -113,7 +113,7 @@ fn mixed(segments: &[Segment], scope: &Scope, meter: &Meter) -> Result<String, S
                 other => other.to_string(),
             },
         };
-        meter.make(printed.len()).map_err(|TooLarge| TooLarge::sentence())?;
+        meter.spend_bytes(printed.len()).map_err(|TooLarge| TooLarge::sentence())?;
         text.push_str(printed);
     }
     Ok(text)

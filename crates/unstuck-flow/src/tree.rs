@@ -9,25 +9,25 @@ use serde_saphyr::Spanned;
 
 /// A place in a file, counted from 1, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-impl Place {
+impl Position {
     /// The start of a file.
-    pub(crate) const START: Place = Place { line: 1, column: 1 };
+    pub(crate) const START: Position = Position { line: 1, column: 1 };
 
-    pub(crate) fn of(location: serde_saphyr::Location) -> Place {
+    pub(crate) fn of(location: serde_saphyr::Location) -> Position {
         let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
-        Place { line: number(location.line()), column: number(location.column()) }
+        Position { line: number(location.line()), column: number(location.column()) }
     }
 }
 
 /// A value and where it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     /// Where its text is in the file; exact for scalars only.
     raw: Range<usize>,
     pub(crate) content: Content,
@@ -49,7 +49,7 @@ pub(crate) enum Content {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) node: Node,
 }
 
@@ -136,15 +136,15 @@ impl Node {
 
     /// Where the byte at `offset` of this text is written. A text that is spelled otherwise in the file (with
     /// escapes, or folded) gives the place where it starts.
-    pub(crate) fn place_inside(&self, file: &str, offset: usize) -> Place {
+    pub(crate) fn place_inside(&self, file: &str, offset: usize) -> Position {
         let (Some(text), Some(raw)) = (self.text(), file.get(self.raw.clone())) else { return self.at };
         let inside = raw.find(text).map(|start| start + offset).or_else(|| line_by_line(text, raw, offset));
         let before = inside.and_then(|inside| raw.get(..inside));
         let Some(before) = before else { return self.at };
         let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
         match before.rsplit_once('\n') {
-            None => Place { column: self.at.column.saturating_add(count(before)), ..self.at },
-            Some((lines, last)) => Place {
+            None => Position { column: self.at.column.saturating_add(count(before)), ..self.at },
+            Some((lines, last)) => Position {
                 line: self.at.line.saturating_add(count(&lines.replace(|c| c != '\n', ""))).saturating_add(1),
                 column: count(last).saturating_add(1),
             },
@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for Node {
         let span = spanned.defined.span();
         let start = span.byte_offset().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let length = span.byte_len().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        Ok(Node { at: Place::of(spanned.defined), raw: start..start + length, content: spanned.value })
+        Ok(Node { at: Position::of(spanned.defined), raw: start..start + length, content: spanned.value })
     }
 }
 
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, node)) = map.next_entry::<Spanned<String>, Node>()? {
-            entries.push(Entry { at: Place::of(key.defined), key: key.value, node });
+            entries.push(Entry { at: Position::of(key.defined), key: key.value, node });
         }
         Ok(Content::Map(entries))
     }

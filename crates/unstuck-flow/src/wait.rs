@@ -7,10 +7,10 @@ use unstuck_core::model::time_of_day::TimeOfDay;
 
 use crate::computed::{self, Scope};
 use crate::fields;
-use crate::moment::{self, Moment};
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::time_of_day::{self, NO_TIME_OF_DAY, OfDay};
+use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
 use crate::zone;
 
@@ -28,22 +28,26 @@ const DAYS: [(&str, Weekday); 7] = [
 ];
 
 /// Reads it.
-pub(crate) fn read(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<WaitFor> {
+pub(crate) fn read(
+    spot: &LocatedNode<'_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<WaitFor> {
     if let Content::Map(_) = spot.node.content {
         return time_of_day(spot, problems).map(WaitFor::Next);
     }
     let text = spot.node.text().unwrap_or_default().trim();
     if text.contains("${") {
-        return computed::expression(spot, scope, problems).map(WaitFor::Computed);
+        return computed::compile_expression(spot, scope, problems).map(WaitFor::Computed);
     }
     if time_of_day::read(text) != OfDay::SomethingElse {
         spot.refuse(problems, "a time of day needs a time zone")
             .hint(format!("write for example `{{until: \"{text}\", zone: Europe/Berlin}}`"));
         return None;
     }
-    Some(match moment::read(spot, problems)? {
-        Moment::After(span) => WaitFor::Span(span),
-        Moment::At(time) => {
+    Some(match time_value::read(spot, problems)? {
+        TimeValue::After(span) => WaitFor::Span(span),
+        TimeValue::At(time) => {
             problems.once_past(
                 time,
                 spot.node.at,
@@ -56,7 +60,7 @@ pub(crate) fn read(spot: &Spot<'_>, scope: &Scope<'_>, problems: &mut Problems<'
     })
 }
 
-fn time_of_day(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<TimeOfDay> {
+fn time_of_day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeOfDay> {
     let object = Object::read(spot, fields::WAIT, "`wait`", problems)?;
     for needed in ["until", "zone"] {
         if object.spot(needed).is_none() {
@@ -70,7 +74,7 @@ fn time_of_day(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<TimeOfDay
     Some(TimeOfDay { at: at?, zone: zone.into(), rules, days: days? })
 }
 
-fn clock(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
+fn clock(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
     let Some(text) = spot.node.text() else {
         spot.expected(problems, "a time of day such as `\"02:00\"`, in quotes");
         return None;
@@ -100,7 +104,7 @@ fn clock(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
     }
 }
 
-fn zone_of(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff::tz::TimeZone)> {
+fn zone_of(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff::tz::TimeZone)> {
     let name = spot.text(problems)?.trim();
     if name.contains("${") {
         spot.refuse(problems, "expressions are not allowed here")
@@ -117,7 +121,7 @@ fn zone_of(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff
 }
 
 /// A day of the week, or several.
-fn days(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
+fn days(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
     let Content::List(nodes) = &spot.node.content else {
         return day(spot, problems).map(|day| vec![day]);
     };
@@ -128,12 +132,12 @@ fn days(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
     let days: Vec<Option<Weekday>> = nodes
         .iter()
         .enumerate()
-        .map(|(place, node)| day(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .map(|(place, node)| day(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems))
         .collect();
     days.into_iter().collect()
 }
 
-fn day(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Weekday> {
+fn day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Weekday> {
     let short = DAYS.iter().find(|(name, _)| spot.node.text() == Some(&name[..3]));
     short.map_or_else(|| spot.one_of(&DAYS, problems), |(_, day)| Some(*day))
 }

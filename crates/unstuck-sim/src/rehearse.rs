@@ -1,14 +1,14 @@
 //! Rehearsals: the real engine on virtual time, with every executor emulated by a plan; what happened, and what to make of it.
 
 pub mod auto;
-mod crew;
-mod doubts;
 mod examples;
+mod execution;
 mod ledger;
-mod play;
+mod lints;
 mod report;
 mod rungs;
 mod timeline;
+mod workers;
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use unstuck_core::policy::Policy;
 use unstuck_core::time::Millis;
 use unstuck_flow::plan::Plan;
 
-pub use doubts::doubts;
 pub use examples::{ExampleFrom, Missing, MissingExample, Unfit};
-pub use play::{Played, Trouble, play};
+pub use execution::{ExecutedPlan, RehearsalError, execute_plan};
+pub use lints::doubts;
 pub use report::{Attempts, Broken, EndKind, EndOf, PolicyUse, Report, RunEnd, Spread, report};
 pub use timeline::{Timeline, TimelineLine, timeline};
 

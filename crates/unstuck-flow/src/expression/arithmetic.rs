@@ -3,9 +3,9 @@
 use jiff::SignedDuration;
 
 use super::compare::whole;
-use super::meter::{Fault, Meter};
-use super::moment;
+use super::meter::{EvaluationError, Meter};
 use super::syntax::Operator;
+use super::time_functions;
 use super::value::Val;
 use super::{list, text};
 
@@ -15,13 +15,13 @@ pub(super) fn apply<'a>(
     a: &Val<'a>,
     b: &Val<'a>,
     meter: &Meter,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvaluationError> {
     match (operator, a, b) {
         (_, Val::Integer(x), Val::Integer(y)) => integers(operator, *x, *y),
         (Operator::Add, Val::Text(x), Val::Text(y)) => text::concat(x.as_str(), y.as_str(), meter),
         (Operator::Add, Val::List(x), Val::List(y)) => list::concat(x, y, meter),
         (_, Val::Duration(_) | Val::Timestamp(_), _) | (_, _, Val::Duration(_) | Val::Timestamp(_)) => {
-            moment::apply(operator, a, b)
+            time_functions::apply(operator, a, b)
         }
         _ => match (double(a), double(b)) {
             (Some(x), Some(y)) => numbers(operator, a, b, x, y),
@@ -31,14 +31,15 @@ pub(super) fn apply<'a>(
 }
 
 /// `-x`
-pub(super) fn negate<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
+pub(super) fn negate<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     match value {
-        Val::Integer(n) => {
-            n.checked_neg().map(Val::Integer).ok_or_else(|| Fault::Wrong(too_large(&format!("-({n})"))))
-        }
+        Val::Integer(n) => n
+            .checked_neg()
+            .map(Val::Integer)
+            .ok_or_else(|| EvaluationError::Wrong(too_large(&format!("-({n})")))),
         Val::Double(n) => Ok(Val::Double(-n)),
         Val::Duration(span) => Ok(Val::Duration(SignedDuration::ZERO.saturating_sub(*span))),
-        other => Fault::wrong(format!("`-` takes a number, not {}", other.described())),
+        other => EvaluationError::wrong(format!("`-` takes a number, not {}", other.described())),
     }
 }
 
@@ -54,7 +55,7 @@ pub(super) fn double(value: &Val<'_>) -> Option<f64> {
 }
 
 /// Says that an operator does not take these.
-pub(super) fn no_operator(operator: Operator, a: &Val<'_>, b: &Val<'_>) -> Fault {
+pub(super) fn no_operator(operator: Operator, a: &Val<'_>, b: &Val<'_>) -> EvaluationError {
     let symbol = operator.symbol();
     let advice = match (operator, a, b) {
         (Operator::Add, Val::Text(_), _) | (Operator::Add, _, Val::Text(_)) => {
@@ -68,10 +69,14 @@ pub(super) fn no_operator(operator: Operator, a: &Val<'_>, b: &Val<'_>) -> Fault
         }
         _ => "",
     };
-    Fault::Wrong(format!("`{symbol}` does not work on {} and {}{advice}", a.described(), b.described()))
+    EvaluationError::Wrong(format!(
+        "`{symbol}` does not work on {} and {}{advice}",
+        a.described(),
+        b.described()
+    ))
 }
 
-fn integers<'a>(operator: Operator, a: i64, b: i64) -> Result<Val<'a>, Fault> {
+fn integers<'a>(operator: Operator, a: i64, b: i64) -> Result<Val<'a>, EvaluationError> {
     let result = match operator {
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
@@ -79,15 +84,23 @@ fn integers<'a>(operator: Operator, a: i64, b: i64) -> Result<Val<'a>, Fault> {
         Operator::Divide if b != 0 => a.checked_div(b),
         Operator::Remainder if b != 0 => a.checked_rem(b),
         Operator::Divide | Operator::Remainder => {
-            return Fault::wrong(format!("{a} cannot be divided by 0"));
+            return EvaluationError::wrong(format!("{a} cannot be divided by 0"));
         }
         _ => return Err(no_operator(operator, &Val::Integer(a), &Val::Integer(b))),
     };
-    result.map(Val::Integer).ok_or_else(|| Fault::Wrong(too_large(&format!("{a} {} {b}", operator.symbol()))))
+    result
+        .map(Val::Integer)
+        .ok_or_else(|| EvaluationError::Wrong(too_large(&format!("{a} {} {b}", operator.symbol()))))
 }
 
 /// At least one is a double or a large integer.
-fn numbers<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>, x: f64, y: f64) -> Result<Val<'a>, Fault> {
+fn numbers<'a>(
+    operator: Operator,
+    a: &Val<'a>,
+    b: &Val<'a>,
+    x: f64,
+    y: f64,
+) -> Result<Val<'a>, EvaluationError> {
     if let (Some(x), Some(y)) = (whole(a), whole(b)) {
         return large(operator, x, y);
     }
@@ -97,13 +110,17 @@ fn numbers<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>, x: f64, y: f64) -> 
         Operator::Multiply => x * y,
         Operator::Divide => x / y,
         Operator::Remainder => {
-            return Fault::wrong(format!("`%` takes integers, not {} and {}", a.described(), b.described()));
+            return EvaluationError::wrong(format!(
+                "`%` takes integers, not {} and {}",
+                a.described(),
+                b.described()
+            ));
         }
         _ => return Err(no_operator(operator, a, b)),
     }))
 }
 
-fn large<'a>(operator: Operator, a: i128, b: i128) -> Result<Val<'a>, Fault> {
+fn large<'a>(operator: Operator, a: i128, b: i128) -> Result<Val<'a>, EvaluationError> {
     let result = match operator {
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
@@ -114,7 +131,7 @@ fn large<'a>(operator: Operator, a: i128, b: i128) -> Result<Val<'a>, Fault> {
     };
     let small = result.and_then(|n| i64::try_from(n).ok()).map(Val::Integer);
     let value = small.or_else(|| result.and_then(|n| u64::try_from(n).ok()).map(Val::Large));
-    value.ok_or_else(|| Fault::Wrong(too_large(&format!("{a} {} {b}", operator.symbol()))))
+    value.ok_or_else(|| EvaluationError::Wrong(too_large(&format!("{a} {} {b}", operator.symbol()))))
 }
 
 fn too_large(what: &str) -> String {

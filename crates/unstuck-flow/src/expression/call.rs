@@ -1,16 +1,16 @@
 //! Calls of functions: each to the room that knows its kind of value.
 
 use super::function::Function;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::value::Val;
-use super::{arithmetic, convert, list, moment, text};
+use super::{arithmetic, convert, list, text, time_functions};
 
 /// Calls a function; the value that it is called on is the first argument.
 pub(super) fn call<'a>(
     function: Function,
     mut arguments: Vec<Val<'a>>,
     meter: &Meter,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvaluationError> {
     match function {
         Function::Contains
         | Function::StartsWith
@@ -39,7 +39,7 @@ pub(super) fn call<'a>(
         | Function::Hours
         | Function::Minutes
         | Function::Seconds
-        | Function::Milliseconds => moment::part(function, &arguments, meter),
+        | Function::Milliseconds => time_functions::part(function, &arguments, meter),
         Function::Size
         | Function::Text
         | Function::Integer
@@ -58,7 +58,7 @@ pub(super) fn call<'a>(
 }
 
 /// The functions of one value.
-fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     match function {
         Function::Size => size(&value, meter),
         Function::Text => convert::to_text(value, meter),
@@ -68,41 +68,50 @@ fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>,
         Function::Type => Ok(Val::Type(value.kind())),
         Function::Duration => match &value {
             Val::Duration(_) => Ok(value),
-            Val::Text(text) => moment::duration(text.as_str()).map(Val::Duration).map_err(Fault::Wrong),
-            other => Fault::wrong(format!("`duration` takes a string, not {}", other.described())),
+            Val::Text(text) => {
+                time_functions::duration(text.as_str()).map(Val::Duration).map_err(EvaluationError::Wrong)
+            }
+            other => EvaluationError::wrong(format!("`duration` takes a string, not {}", other.described())),
         },
         Function::Timestamp => match &value {
             Val::Timestamp(_) => Ok(value),
-            Val::Text(text) => moment::timestamp(text.as_str()).map(Val::Timestamp).map_err(Fault::Wrong),
+            Val::Text(text) => {
+                time_functions::timestamp(text.as_str()).map(Val::Timestamp).map_err(EvaluationError::Wrong)
+            }
             Val::Integer(seconds) => {
                 jiff::Timestamp::from_second(*seconds).map(Val::Timestamp).map_err(|_| {
-                    Fault::Wrong(format!("{seconds} seconds since 1970 is outside the range of dates"))
+                    EvaluationError::Wrong(format!(
+                        "{seconds} seconds since 1970 is outside the range of dates"
+                    ))
                 })
             }
-            other => Fault::wrong(format!("`timestamp` takes a string, not {}", other.described())),
+            other => EvaluationError::wrong(format!("`timestamp` takes a string, not {}", other.described())),
         },
         Function::Abs | Function::Ceil | Function::Floor | Function::Round => rounded(function, value),
         Function::HasValue | Function::OrValue => match &value {
             Val::Optional(inner) => Ok(Val::Bool(inner.is_some())),
             other => Err(no_optional(function, other)),
         },
-        _ => Fault::wrong(format!("`{}` does not take this value", function.name())),
+        _ => EvaluationError::wrong(format!("`{}` does not take this value", function.name())),
     }
 }
 
-fn size<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn size<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     match value {
         Val::Text(text) => {
-            meter.look(text.as_str().len())?;
+            meter.spend_on_reading(text.as_str().len())?;
             Ok(Val::count(text.as_str().chars().count()))
         }
         Val::List(list) => Ok(Val::count(list.len())),
         Val::Map(map) => Ok(Val::count(map.len())),
-        other => Fault::wrong(format!("`size` takes a string, a list or a map, not {}", other.described())),
+        other => EvaluationError::wrong(format!(
+            "`size` takes a string, a list or a map, not {}",
+            other.described()
+        )),
     }
 }
 
-fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, Fault> {
+fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
     match (function, &value) {
         (Function::Abs, Val::Integer(n)) if *n < 0 => arithmetic::negate(&value),
         (_, Val::Integer(_) | Val::Large(_)) => Ok(value),
@@ -111,15 +120,15 @@ fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, Fault> {
         (Function::Floor, Val::Double(n)) => Ok(Val::Double(n.floor())),
         (_, Val::Double(n)) => Ok(Val::Double(n.round())),
         (_, other) => {
-            Fault::wrong(format!("`{}` takes a number, not {}", function.name(), other.described()))
+            EvaluationError::wrong(format!("`{}` takes a number, not {}", function.name(), other.described()))
         }
     }
 }
 
 /// Says that a value is no optional.
-pub(super) fn no_optional(function: Function, value: &Val<'_>) -> Fault {
+pub(super) fn no_optional(function: Function, value: &Val<'_>) -> EvaluationError {
     let name = function.name();
-    Fault::Wrong(format!(
+    EvaluationError::Wrong(format!(
         "`{name}` works on an optional, as in `input.?name.{name}(...)`, not on {}",
         value.described()
     ))

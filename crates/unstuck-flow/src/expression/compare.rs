@@ -2,17 +2,17 @@
 
 use std::cmp::Ordering;
 
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::value::{List, Map, Val};
 
 /// Whether two values are equal. Values of different types are not; integers and doubles are numbers alike.
-pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, Fault> {
+pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     meter.spend(1)?;
     Ok(match (a, b) {
         (Val::Null, Val::Null) => true,
         (Val::Bool(a), Val::Bool(b)) => a == b,
         (Val::Text(a), Val::Text(b)) => {
-            meter.look(a.as_str().len().min(b.as_str().len()))?;
+            meter.spend_on_reading(a.as_str().len().min(b.as_str().len()))?;
             a.as_str() == b.as_str()
         }
         (Val::List(a), Val::List(b)) => return equal_lists(a, b, meter),
@@ -27,15 +27,15 @@ pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, Fau
 }
 
 /// The order of two values: none beside a NaN, and refused where they cannot be compared.
-pub(super) fn order(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<Option<Ordering>, Fault> {
+pub(super) fn order(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<Option<Ordering>, EvaluationError> {
     if let (Val::Text(a), Val::Text(b)) = (a, b) {
-        meter.look(a.as_str().len().min(b.as_str().len()))?;
+        meter.spend_on_reading(a.as_str().len().min(b.as_str().len()))?;
     }
     plain_order(a, b)
 }
 
 /// The same, for who has paid already.
-pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, Fault> {
+pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, EvaluationError> {
     Ok(match (a, b) {
         (Val::Text(a), Val::Text(b)) => Some(a.as_str().cmp(b.as_str())),
         (Val::Bool(a), Val::Bool(b)) => Some(a.cmp(b)),
@@ -43,7 +43,7 @@ pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, 
         (Val::Timestamp(a), Val::Timestamp(b)) => Some(a.cmp(b)),
         _ if is_number(a) && is_number(b) => numbers(a, b),
         _ => {
-            return Fault::wrong(format!(
+            return EvaluationError::wrong(format!(
                 "{} and {} cannot be ordered; compare numbers with numbers, strings with strings",
                 a.described(),
                 b.described()
@@ -53,7 +53,7 @@ pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, 
 }
 
 /// Whether `list` has an item that equals `wanted`.
-pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Result<bool, Fault> {
+pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     for item in list.iter() {
         if equal(&item, wanted, meter)? {
             return Ok(true);
@@ -62,7 +62,7 @@ pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Resu
     Ok(false)
 }
 
-fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, Fault> {
+fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     if a.len() != b.len() {
         return Ok(false);
     }
@@ -74,7 +74,7 @@ fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, Fault>
     Ok(true)
 }
 
-fn equal_maps(a: &Map<'_>, b: &Map<'_>, meter: &Meter) -> Result<bool, Fault> {
+fn equal_maps(a: &Map<'_>, b: &Map<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     if a.len() != b.len() {
         return Ok(false);
     }

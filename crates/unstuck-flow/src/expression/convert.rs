@@ -2,21 +2,21 @@
 
 use serde_json::{Number, Value};
 
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::value::{List, Map, Val, key_name};
-use super::{MAX_RESULT_DEPTH, moment};
+use super::{MAX_RESULT_DEPTH, time_functions};
 
 /// The result of an expression as JSON.
-pub(super) fn to_json(value: &Val<'_>, meter: &Meter) -> Result<Value, Fault> {
+pub(super) fn to_json(value: &Val<'_>, meter: &Meter) -> Result<Value, EvaluationError> {
     json_at(value, meter, 0)
 }
 
 /// What a part of a result costs beside its text: about what it takes as JSON.
 const PART_BYTES: usize = 8;
 
-fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault> {
+fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, EvaluationError> {
     check_depth(depth)?;
-    meter.make(PART_BYTES)?;
+    meter.spend_bytes(PART_BYTES)?;
     Ok(match value {
         Val::Null => Value::Null,
         Val::Bool(value) => Value::Bool(*value),
@@ -25,13 +25,13 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
         Val::Double(n) => match Number::from_f64(*n) {
             Some(number) => Value::Number(number),
             None => {
-                return Fault::wrong(format!(
+                return EvaluationError::wrong(format!(
                     "the value is {n}, which is not a JSON number; was something divided by 0?"
                 ));
             }
         },
         Val::Text(text) => {
-            meter.make(text.as_str().len())?;
+            meter.spend_bytes(text.as_str().len())?;
             Value::from(text.as_str())
         }
         Val::List(List::Json(items)) => Value::Array(copied(*items, meter, depth)?),
@@ -43,16 +43,16 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
             let mut object = serde_json::Map::new();
             for (key, value) in entries.iter() {
                 let name = key_name(key);
-                meter.make(PART_BYTES + name.len())?;
+                meter.spend_bytes(PART_BYTES + name.len())?;
                 object.insert(name, json_at(value, meter, depth + 1)?);
             }
             Value::Object(object)
         }
-        Val::Duration(span) => Value::from(moment::duration_text(*span)),
+        Val::Duration(span) => Value::from(time_functions::duration_text(*span)),
         Val::Timestamp(at) => Value::from(at.to_string()),
         Val::Type(kind) => Value::from(kind.name()),
         Val::Optional(_) => {
-            return Fault::wrong(format!(
+            return EvaluationError::wrong(format!(
                 "the value is {}; give it a default with `.orValue(...)`",
                 value.described()
             ));
@@ -61,22 +61,26 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Fault>
 }
 
 /// JSON that is passed on is weighed as a whole before it is copied.
-fn copied<T: Weigh + ToOwned + ?Sized>(json: &T, meter: &Meter, depth: usize) -> Result<T::Owned, Fault> {
+fn copied<T: Weigh + ToOwned + ?Sized>(
+    json: &T,
+    meter: &Meter,
+    depth: usize,
+) -> Result<T::Owned, EvaluationError> {
     json.weigh(meter, depth)?;
     Ok(json.to_owned())
 }
 
 trait Weigh {
-    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault>;
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), EvaluationError>;
 }
 
 impl Weigh for Value {
-    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), EvaluationError> {
         check_depth(depth)?;
-        meter.make(PART_BYTES)?;
+        meter.spend_bytes(PART_BYTES)?;
         match self {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
-            Value::String(text) => Ok(meter.make(text.len())?),
+            Value::String(text) => Ok(meter.spend_bytes(text.len())?),
             Value::Array(items) => items.as_slice().weigh(meter, depth),
             Value::Object(entries) => entries.weigh(meter, depth),
         }
@@ -84,79 +88,89 @@ impl Weigh for Value {
 }
 
 impl Weigh for [Value] {
-    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), EvaluationError> {
         self.iter().try_for_each(|item| item.weigh(meter, depth + 1))
     }
 }
 
 impl Weigh for serde_json::Map<String, Value> {
-    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), Fault> {
+    fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), EvaluationError> {
         self.iter().try_for_each(|(key, value)| {
-            meter.make(PART_BYTES + key.len())?;
+            meter.spend_bytes(PART_BYTES + key.len())?;
             value.weigh(meter, depth + 1)
         })
     }
 }
 
-fn check_depth(depth: usize) -> Result<(), Fault> {
+fn check_depth(depth: usize) -> Result<(), EvaluationError> {
     if depth > MAX_RESULT_DEPTH {
-        return Err(Fault::Limit(format!("the value is nested deeper than {MAX_RESULT_DEPTH} levels")));
+        return Err(EvaluationError::Limit(format!(
+            "the value is nested deeper than {MAX_RESULT_DEPTH} levels"
+        )));
     }
     Ok(())
 }
 
 /// `string(x)`
-pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let text = match &value {
         Val::Text(_) => return Ok(value),
         Val::Bool(value) => value.to_string(),
         Val::Integer(n) => n.to_string(),
         Val::Large(n) => n.to_string(),
         Val::Double(n) => n.to_string(),
-        Val::Duration(span) => moment::duration_text(*span),
+        Val::Duration(span) => time_functions::duration_text(*span),
         Val::Timestamp(at) => at.to_string(),
         Val::Type(kind) => kind.name().to_owned(),
         Val::Null | Val::List(_) | Val::Map(_) | Val::Optional(_) => {
-            return Fault::wrong(format!(
+            return EvaluationError::wrong(format!(
                 "`string` cannot convert {}; text around a `${{ ... }}` prints it as JSON",
                 value.described()
             ));
         }
     };
-    meter.make(text.len())?;
+    meter.spend_bytes(text.len())?;
     Ok(Val::text(text))
 }
 
 /// `int(x)`: of a double the whole part, of a timestamp the seconds since 1970.
-pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, Fault> {
+pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
     match &value {
         Val::Integer(_) | Val::Large(_) => Ok(value),
         Val::Double(n) => match double_to_integer(*n) {
             Some(n) => Ok(Val::Integer(n)),
-            None => Fault::wrong(format!("{} does not fit in a 64-bit integer", value.described())),
+            None => EvaluationError::wrong(format!("{} does not fit in a 64-bit integer", value.described())),
         },
         Val::Text(text) => match text.as_str().trim().parse() {
             Ok(n) => Ok(Val::Integer(n)),
-            Err(_) => Fault::wrong(format!("`int` takes a string of digits, not {}", value.described())),
+            Err(_) => {
+                EvaluationError::wrong(format!("`int` takes a string of digits, not {}", value.described()))
+            }
         },
         Val::Timestamp(at) => Ok(Val::Integer(at.as_second())),
-        _ => Fault::wrong(format!("`int` takes a number or a string of digits, not {}", value.described())),
+        _ => EvaluationError::wrong(format!(
+            "`int` takes a number or a string of digits, not {}",
+            value.described()
+        )),
     }
 }
 
 /// `double(x)`
-pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
+pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     let number = match value {
         Val::Text(text) => text.as_str().trim().parse::<f64>().ok().filter(|n| n.is_finite()),
         other => super::arithmetic::double(other),
     };
     number.map(Val::Double).ok_or_else(|| {
-        Fault::Wrong(format!("`double` takes a number or a string with one, not {}", value.described()))
+        EvaluationError::Wrong(format!(
+            "`double` takes a number or a string with one, not {}",
+            value.described()
+        ))
     })
 }
 
 /// `bool(x)`
-pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
+pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     let truth = match value {
         Val::Bool(truth) => Some(*truth),
         Val::Text(text) => match text.as_str() {
@@ -166,9 +180,9 @@ pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, Fault> {
         },
         _ => None,
     };
-    truth
-        .map(Val::Bool)
-        .ok_or_else(|| Fault::Wrong(format!("`bool` takes \"true\" or \"false\", not {}", value.described())))
+    truth.map(Val::Bool).ok_or_else(|| {
+        EvaluationError::Wrong(format!("`bool` takes \"true\" or \"false\", not {}", value.described()))
+    })
 }
 
 /// The whole part; none where it does not fit.

@@ -6,7 +6,7 @@ use unstuck_core::model::expression::Scope;
 
 use super::convert::double_to_integer;
 use super::function::Function;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::program::{Loop, LoopKind, Node, Part, Variable};
 use super::sentence::{one_line, shortened};
 use super::syntax::Operator;
@@ -14,7 +14,7 @@ use super::value::{List, Map, Val, same_key};
 use super::{arithmetic, call, compare, list};
 
 /// One evaluation.
-pub(super) struct Machine<'a> {
+pub(super) struct Evaluator<'a> {
     scope: &'a Scope,
     meter: &'a Meter,
     source: &'a str,
@@ -22,12 +22,12 @@ pub(super) struct Machine<'a> {
     locals: Vec<Val<'a>>,
 }
 
-impl<'a> Machine<'a> {
-    pub(super) fn new(scope: &'a Scope, meter: &'a Meter, source: &'a str) -> Machine<'a> {
-        Machine { scope, meter, source, locals: Vec::new() }
+impl<'a> Evaluator<'a> {
+    pub(super) fn new(scope: &'a Scope, meter: &'a Meter, source: &'a str) -> Evaluator<'a> {
+        Evaluator { scope, meter, source, locals: Vec::new() }
     }
 
-    pub(super) fn value(&mut self, node: &'a Node) -> Result<Val<'a>, Fault> {
+    pub(super) fn value(&mut self, node: &'a Node) -> Result<Val<'a>, EvaluationError> {
         self.meter.spend(1)?;
         match &node.part {
             Part::Constant(constant) => Ok(constant.value()),
@@ -56,7 +56,7 @@ impl<'a> Machine<'a> {
             }
             Part::OrValue(sides) => self.or_value(&sides.0, &sides.1),
             Part::Call { function, arguments } => {
-                let values: Result<Vec<Val<'a>>, Fault> =
+                let values: Result<Vec<Val<'a>>, EvaluationError> =
                     arguments.iter().map(|node| self.value(node)).collect();
                 call::call(*function, values?, self.meter)
             }
@@ -65,43 +65,47 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn variable(&self, variable: &'a Variable) -> Result<Val<'a>, Fault> {
+    fn variable(&self, variable: &'a Variable) -> Result<Val<'a>, EvaluationError> {
         match variable {
             Variable::Input => Ok(Val::json(&self.scope.input)),
             Variable::Run => Ok(Val::json(&self.scope.run)),
             Variable::Now => Ok(Val::Timestamp(self.scope.now.timestamp())),
             Variable::Item => match &self.scope.item {
                 Some((item, _)) => Ok(Val::json(item)),
-                None => Fault::wrong("`item` has no value outside a `forEach`"),
+                None => EvaluationError::wrong("`item` has no value outside a `forEach`"),
             },
             Variable::Index => match &self.scope.item {
                 Some((_, index)) => Ok(Val::Integer(i64::from(*index))),
-                None => Fault::wrong("`index` has no value outside a `forEach`"),
+                None => EvaluationError::wrong("`index` has no value outside a `forEach`"),
             },
             Variable::Output(id) => match self.scope.steps.iter().find(|(known, _)| known == id) {
                 Some((_, output)) => Ok(Val::json(output)),
-                None => Fault::wrong(format!("step `{id}` has no output yet")),
+                None => EvaluationError::wrong(format!("step `{id}` has no output yet")),
             },
         }
     }
 
-    fn list(&mut self, items: &'a [Node]) -> Result<Val<'a>, Fault> {
+    fn list(&mut self, items: &'a [Node]) -> Result<Val<'a>, EvaluationError> {
         list::pay(items.len(), self.meter)?;
-        let values: Result<Vec<Val<'a>>, Fault> = items.iter().map(|item| self.value(item)).collect();
+        let values: Result<Vec<Val<'a>>, EvaluationError> =
+            items.iter().map(|item| self.value(item)).collect();
         Ok(Val::list(values?))
     }
 
-    fn map(&mut self, entries: &'a [(Node, Node)]) -> Result<Val<'a>, Fault> {
+    fn map(&mut self, entries: &'a [(Node, Node)]) -> Result<Val<'a>, EvaluationError> {
         list::pay(2 * entries.len(), self.meter)?;
         let mut made: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let key = self.value(key)?;
             if !matches!(key, Val::Text(_) | Val::Integer(_) | Val::Bool(_)) {
-                return Fault::wrong(format!("a key of a map must be a string, not {}", key.described()));
+                return EvaluationError::wrong(format!(
+                    "a key of a map must be a string, not {}",
+                    key.described()
+                ));
             }
             self.meter.spend(made.len())?;
             if made.iter().any(|(known, _)| same_key(known, &key)) {
-                return Fault::wrong(format!("the map has two entries for {}", key.described()));
+                return EvaluationError::wrong(format!("the map has two entries for {}", key.described()));
             }
             let value = self.value(value)?;
             made.push((key, value));
@@ -110,7 +114,13 @@ impl<'a> Machine<'a> {
     }
 
     /// `value.name`, where `of` is the part that gave the value.
-    fn field(&self, value: &Val<'a>, of: &Node, name: &str, optional: bool) -> Result<Val<'a>, Fault> {
+    fn field(
+        &self,
+        value: &Val<'a>,
+        of: &Node,
+        name: &str,
+        optional: bool,
+    ) -> Result<Val<'a>, EvaluationError> {
         match value {
             Val::Map(map) => match map.field(name) {
                 Some(found) if optional => Ok(Val::Optional(Some(Rc::new(found)))),
@@ -121,11 +131,11 @@ impl<'a> Machine<'a> {
             Val::Optional(None) => Ok(Val::Optional(None)),
             Val::Optional(Some(inner)) => self.field(inner, of, name, true),
             Val::Null if optional => Ok(Val::Optional(None)),
-            Val::Null => Fault::wrong(format!(
+            Val::Null => EvaluationError::wrong(format!(
                 "{} is null and has no field `{name}`; for a default, write `.?{name}.orValue(...)`",
                 self.written(of)
             )),
-            other => Fault::wrong(format!(
+            other => EvaluationError::wrong(format!(
                 "{} is {} and has no field `{name}`",
                 self.written(of),
                 other.described()
@@ -133,7 +143,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn no_field(&self, map: &Map<'_>, of: &Node, name: &str) -> Result<Val<'a>, Fault> {
+    fn no_field(&self, map: &Map<'_>, of: &Node, name: &str) -> Result<Val<'a>, EvaluationError> {
         self.meter.spend(10)?;
         let name = &*shortened(name, 40);
         let of = self.written(of);
@@ -143,11 +153,17 @@ impl<'a> Machine<'a> {
             (_, None) => format!("it has {}", map.listed()),
         };
         let joint = if map.len() == 0 { "," } else { ";" };
-        Fault::wrong(format!("there is no field `{name}` in {of}{joint} {known}"))
+        EvaluationError::wrong(format!("there is no field `{name}` in {of}{joint} {known}"))
     }
 
     /// `value[key]`, where `of` is the part that gave the value.
-    fn item(&self, value: &Val<'a>, of: &Node, key: &Val<'a>, optional: bool) -> Result<Val<'a>, Fault> {
+    fn item(
+        &self,
+        value: &Val<'a>,
+        of: &Node,
+        key: &Val<'a>,
+        optional: bool,
+    ) -> Result<Val<'a>, EvaluationError> {
         let found = match value {
             Val::Optional(None) => return Ok(Val::Optional(None)),
             Val::Optional(Some(inner)) => return self.item(inner, of, key, true),
@@ -156,7 +172,7 @@ impl<'a> Machine<'a> {
             Val::Map(map) => map.get(key),
             other => {
                 let of = self.written(of);
-                return Fault::wrong(format!(
+                return EvaluationError::wrong(format!(
                     "{of} is {} and has no items; only lists and maps have items",
                     other.described()
                 ));
@@ -170,18 +186,18 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn no_item(&self, value: &Val<'a>, of: &Node, key: &Val<'a>) -> Result<Val<'a>, Fault> {
+    fn no_item(&self, value: &Val<'a>, of: &Node, key: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
         let of_text = self.written(of);
         match (value, key) {
             (Val::Map(map), Val::Text(name)) => self.no_field(map, of, name.as_str()),
             (Val::Map(_), key) => {
-                Fault::wrong(format!("the keys of {of_text} are strings, not {}", key.described()))
+                EvaluationError::wrong(format!("the keys of {of_text} are strings, not {}", key.described()))
             }
-            (Val::List(list), Val::Integer(at)) => Fault::wrong(match list.len() {
+            (Val::List(list), Val::Integer(at)) => EvaluationError::wrong(match list.len() {
                 0 => format!("there is no item {at} in {of_text}, which is empty"),
                 n => format!("there is no item {at} in {of_text}; it has {n}, from 0 to {}", n - 1),
             }),
-            (_, key) => Fault::wrong(format!(
+            (_, key) => EvaluationError::wrong(format!(
                 "an item of {of_text} is found by its number, not by {}",
                 key.described()
             )),
@@ -189,7 +205,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The value of a field or item if it is there, and everything on the way to it.
-    fn present(&mut self, node: &'a Node) -> Result<Option<Val<'a>>, Fault> {
+    fn present(&mut self, node: &'a Node) -> Result<Option<Val<'a>>, EvaluationError> {
         self.meter.spend(1)?;
         match &node.part {
             Part::Field { of, name, .. } => Ok(match self.present(of)? {
@@ -209,30 +225,32 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn truth(&mut self, node: &'a Node, rule: &str) -> Result<bool, Fault> {
+    fn truth(&mut self, node: &'a Node, rule: &str) -> Result<bool, EvaluationError> {
         match self.value(node)? {
             Val::Bool(truth) => Ok(truth),
-            other => Fault::wrong(format!("{rule}, but {} is {}", self.written(node), other.described())),
+            other => {
+                EvaluationError::wrong(format!("{rule}, but {} is {}", self.written(node), other.described()))
+            }
         }
     }
 
     /// `&&` and `||`: a term that decides does so whatever is wrong with the others.
-    fn logic(&mut self, terms: &'a [Node], decisive: bool) -> Result<Val<'a>, Fault> {
+    fn logic(&mut self, terms: &'a [Node], decisive: bool) -> Result<Val<'a>, EvaluationError> {
         let rule = if decisive { "`||` takes true or false" } else { "`&&` takes true or false" };
         let mut wrong = None;
         for term in terms {
             match self.truth(term, rule) {
                 Ok(truth) if truth == decisive => return Ok(Val::Bool(decisive)),
                 Ok(_) => {}
-                Err(Fault::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
+                Err(EvaluationError::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
                 Err(limit) => return Err(limit),
             }
         }
-        wrong.map_or(Ok(Val::Bool(!decisive)), Fault::wrong)
+        wrong.map_or(Ok(Val::Bool(!decisive)), EvaluationError::wrong)
     }
 
     /// The default is evaluated only if it is needed.
-    fn or_value(&mut self, of: &'a Node, default: &'a Node) -> Result<Val<'a>, Fault> {
+    fn or_value(&mut self, of: &'a Node, default: &'a Node) -> Result<Val<'a>, EvaluationError> {
         match self.value(of)? {
             Val::Optional(Some(inner)) => Ok((*inner).clone()),
             Val::Optional(None) => self.value(default),
@@ -240,7 +258,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn binary(&mut self, operator: Operator, left: &'a Node, right: &'a Node) -> Result<Val<'a>, Fault> {
+    fn binary(
+        &mut self,
+        operator: Operator,
+        left: &'a Node,
+        right: &'a Node,
+    ) -> Result<Val<'a>, EvaluationError> {
         let a = self.value(left)?;
         let b = self.value(right)?;
         let ordered = |test: fn(std::cmp::Ordering) -> bool| {
@@ -256,7 +279,7 @@ impl<'a> Machine<'a> {
             Operator::In => match &b {
                 Val::List(list) => compare::contains(list, &a, self.meter).map(Val::Bool),
                 Val::Map(map) => Ok(Val::Bool(map.get(&a).is_some())),
-                other => Fault::wrong(format!(
+                other => EvaluationError::wrong(format!(
                     "`in` needs a list or a map, but {} is {}",
                     self.written(right),
                     other.described()
@@ -271,7 +294,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The whole range is paid for before the first item is looked at.
-    fn go_through(&mut self, each: &'a Loop) -> Result<Val<'a>, Fault> {
+    fn go_through(&mut self, each: &'a Loop) -> Result<Val<'a>, EvaluationError> {
         let items = match self.value(&each.over)? {
             Val::List(list) => {
                 self.meter.spend(list.len())?;
@@ -283,7 +306,7 @@ impl<'a> Machine<'a> {
             }
             other => {
                 let over = self.written(&each.over);
-                return Fault::wrong(format!(
+                return EvaluationError::wrong(format!(
                     "{over} is {}; only a list or a map has items to go through",
                     other.described()
                 ));
@@ -308,17 +331,22 @@ impl<'a> Machine<'a> {
     }
 
     /// As with `&&` and `||`, an item that decides does so whatever is wrong with the others.
-    fn all_or_any(&mut self, each: &'a Loop, items: &List<'a>, decisive: bool) -> Result<Val<'a>, Fault> {
+    fn all_or_any(
+        &mut self,
+        each: &'a Loop,
+        items: &List<'a>,
+        decisive: bool,
+    ) -> Result<Val<'a>, EvaluationError> {
         let mut wrong = None;
         for item in items.iter() {
             match self.holds(&each.body, item) {
                 Ok(truth) if truth == decisive => return Ok(Val::Bool(decisive)),
                 Ok(_) => {}
-                Err(Fault::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
+                Err(EvaluationError::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
                 Err(limit) => return Err(limit),
             }
         }
-        wrong.map_or(Ok(Val::Bool(!decisive)), Fault::wrong)
+        wrong.map_or(Ok(Val::Bool(!decisive)), EvaluationError::wrong)
     }
 
     /// The items for which `only` holds, or what `body` makes of them.
@@ -327,11 +355,11 @@ impl<'a> Machine<'a> {
         only: &'a Node,
         body: Option<&'a Node>,
         items: &List<'a>,
-    ) -> Result<Val<'a>, Fault> {
+    ) -> Result<Val<'a>, EvaluationError> {
         let mut made = Vec::new();
         for item in items.iter() {
             if self.holds(only, item.clone())? {
-                self.meter.make(list::ITEM_BYTES)?;
+                self.meter.spend_bytes(list::ITEM_BYTES)?;
                 made.push(match body {
                     Some(body) => self.with_local(item, |machine| machine.value(body))?,
                     None => item,
@@ -341,8 +369,8 @@ impl<'a> Machine<'a> {
         Ok(Val::list(made))
     }
 
-    fn collect_all(&mut self, body: &'a Node, items: &List<'a>) -> Result<Val<'a>, Fault> {
-        self.meter.make(items.len().saturating_mul(list::ITEM_BYTES))?;
+    fn collect_all(&mut self, body: &'a Node, items: &List<'a>) -> Result<Val<'a>, EvaluationError> {
+        self.meter.spend_bytes(items.len().saturating_mul(list::ITEM_BYTES))?;
         let mut made = Vec::with_capacity(items.len());
         for item in items.iter() {
             made.push(self.with_local(item, |machine| machine.value(body))?);
@@ -350,15 +378,15 @@ impl<'a> Machine<'a> {
         Ok(Val::list(made))
     }
 
-    fn holds(&mut self, condition: &'a Node, item: Val<'a>) -> Result<bool, Fault> {
+    fn holds(&mut self, condition: &'a Node, item: Val<'a>) -> Result<bool, EvaluationError> {
         self.with_local(item, |machine| machine.truth(condition, "the condition must be true or false"))
     }
 
     fn with_local<T>(
         &mut self,
         item: Val<'a>,
-        run: impl FnOnce(&mut Machine<'a>) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        run: impl FnOnce(&mut Evaluator<'a>) -> Result<T, EvaluationError>,
+    ) -> Result<T, EvaluationError> {
         self.locals.push(item);
         let result = run(self);
         self.locals.pop();

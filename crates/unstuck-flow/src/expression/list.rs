@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::compare;
 use super::convert::double_to_integer;
 use super::function::Function;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::text::text_at;
 use super::value::{List, Val};
 
@@ -14,18 +14,22 @@ use super::value::{List, Val};
 pub(super) const ITEM_BYTES: usize = std::mem::size_of::<Val<'static>>();
 
 /// `a + b`
-pub(super) fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+pub(super) fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let length = a.len() + b.len();
     pay(length, meter)?;
     Ok(Val::list(a.iter().chain(b.iter()).collect()))
 }
 
 /// A function on a list, which is the first argument.
-pub(super) fn call<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+pub(super) fn call<'a>(
+    function: Function,
+    arguments: &[Val<'a>],
+    meter: &Meter,
+) -> Result<Val<'a>, EvaluationError> {
     let list = match arguments.first() {
         Some(Val::List(list)) => list,
         Some(other) => {
-            return Fault::wrong(format!(
+            return EvaluationError::wrong(format!(
                 "`{}` works on a list, not on {}",
                 function.name(),
                 other.described()
@@ -53,7 +57,7 @@ pub(super) fn extreme<'a>(
     function: Function,
     arguments: &[Val<'a>],
     meter: &Meter,
-) -> Result<Val<'a>, Fault> {
+) -> Result<Val<'a>, EvaluationError> {
     let wanted =
         if matches!(function, Function::Min | Function::Least) { Ordering::Less } else { Ordering::Greater };
     let items: Vec<Val<'a>> = match arguments {
@@ -65,7 +69,7 @@ pub(super) fn extreme<'a>(
     };
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else {
-        return Fault::wrong(format!("`{}` of an empty list has no value", function.name()));
+        return EvaluationError::wrong(format!("`{}` of an empty list has no value", function.name()));
     };
     for item in items {
         meter.spend(1)?;
@@ -77,17 +81,17 @@ pub(super) fn extreme<'a>(
 }
 
 /// Pays for a list of so many items.
-pub(super) fn pay(length: usize, meter: &Meter) -> Result<(), Fault> {
+pub(super) fn pay(length: usize, meter: &Meter) -> Result<(), EvaluationError> {
     meter.spend(length)?;
-    Ok(meter.make(length.saturating_mul(ITEM_BYTES))?)
+    Ok(meter.spend_bytes(length.saturating_mul(ITEM_BYTES))?)
 }
 
-fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let mut parts = Vec::with_capacity(list.len());
     let mut bytes = 0;
     for (at, item) in list.iter().enumerate() {
         let Val::Text(text) = item else {
-            return Fault::wrong(format!(
+            return EvaluationError::wrong(format!(
                 "`join` needs a list of strings, but item {at} is {}; convert them with `.map(x, string(x))`",
                 item.described()
             ));
@@ -95,14 +99,14 @@ fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, 
         bytes += text.as_str().len() + separator.len();
         parts.push(text);
     }
-    meter.look(bytes)?;
-    meter.make(bytes)?;
+    meter.spend_on_reading(bytes)?;
+    meter.spend_bytes(bytes)?;
     let parts: Vec<&str> = parts.iter().map(super::value::Text::as_str).collect();
     Ok(Val::text(parts.join(separator)))
 }
 
 /// The first of each; what is simple is found by a hash, the rest is compared one by one.
-fn distinct<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn distinct<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     pay(list.len(), meter)?;
     let items: Vec<Val<'a>> = list.iter().collect();
     let mut simple = HashSet::new();
@@ -111,7 +115,7 @@ fn distinct<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
     for item in &items {
         let is_new = match Simple::of(item) {
             Some(value) => {
-                meter.look(if let Simple::Text(text) = value { text.len() } else { 0 })?;
+                meter.spend_on_reading(if let Simple::Text(text) = value { text.len() } else { 0 })?;
                 simple.insert(value)
             }
             None if is_among(item, &others, meter)? => false,
@@ -148,7 +152,7 @@ impl<'v> Simple<'v> {
     }
 }
 
-fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, Fault> {
+fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, EvaluationError> {
     for other in others {
         if compare::equal(item, other, meter)? {
             return Ok(true);
@@ -158,7 +162,7 @@ fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, 
 }
 
 /// The lists in a list one after the other; what is no list stays as it is.
-fn flatten<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn flatten<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let mut items = Vec::new();
     for item in list.iter() {
         match item {
@@ -176,13 +180,13 @@ fn flatten<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
 }
 
 /// Everything is compared with the first item before anything is sorted: the order of a sort must be total.
-fn sort<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+fn sort<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     pay(list.len(), meter)?;
     let mut items: Vec<Val<'a>> = list.iter().collect();
     let mut longest = 0;
     for item in &items {
         if compare::plain_order(&items[0], item)?.is_none() {
-            return Fault::wrong("a list that contains NaN cannot be sorted");
+            return EvaluationError::wrong("a list that contains NaN cannot be sorted");
         }
         if let Val::Text(text) = item {
             longest = longest.max(text.as_str().len());

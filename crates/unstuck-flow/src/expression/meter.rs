@@ -6,21 +6,21 @@ use super::{MAX_OPERATIONS, MAX_RESULT_BYTES};
 
 /// Why an evaluation has no value.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum EvaluationError {
     /// A value did not fit; `&&` and `||` may do without it.
     Wrong(String),
     /// A limit was reached; nothing does without that.
     Limit(String),
 }
 
-impl Fault {
-    pub(super) fn wrong<T>(message: impl Into<String>) -> Result<T, Fault> {
-        Err(Fault::Wrong(message.into()))
+impl EvaluationError {
+    pub(super) fn wrong<T>(message: impl Into<String>) -> Result<T, EvaluationError> {
+        Err(EvaluationError::Wrong(message.into()))
     }
 
     pub(super) fn into_sentence(self) -> String {
         match self {
-            Fault::Wrong(sentence) | Fault::Limit(sentence) => sentence,
+            EvaluationError::Wrong(sentence) | EvaluationError::Limit(sentence) => sentence,
         }
     }
 }
@@ -42,25 +42,25 @@ impl Meter {
     }
 
     /// Pays for so many operations.
-    pub(super) fn spend(&self, operations: usize) -> Result<(), Fault> {
+    pub(super) fn spend(&self, operations: usize) -> Result<(), EvaluationError> {
         match self.operations.get().checked_sub(operations) {
             Some(left) => {
                 self.operations.set(left);
                 Ok(())
             }
-            None => Err(Fault::Limit(format!(
+            None => Err(EvaluationError::Limit(format!(
                 "this takes more than {MAX_OPERATIONS} operations; shorten the lists, or do it in a step"
             ))),
         }
     }
 
     /// Pays for looking at so many bytes of text.
-    pub(super) fn look(&self, bytes: usize) -> Result<(), Fault> {
+    pub(super) fn spend_on_reading(&self, bytes: usize) -> Result<(), EvaluationError> {
         self.spend(1 + bytes / 16)
     }
 
     /// Pays for so many bytes, before they are made.
-    pub(crate) fn make(&self, bytes: usize) -> Result<(), TooLarge> {
+    pub(crate) fn spend_bytes(&self, bytes: usize) -> Result<(), TooLarge> {
         match self.bytes.get().checked_sub(bytes) {
             Some(left) => {
                 self.bytes.set(left);
@@ -84,8 +84,8 @@ impl TooLarge {
     }
 }
 
-impl From<TooLarge> for Fault {
-    fn from(_: TooLarge) -> Fault {
-        Fault::Limit(TooLarge::sentence())
+impl From<TooLarge> for EvaluationError {
+    fn from(_: TooLarge) -> EvaluationError {
+        EvaluationError::Limit(TooLarge::sentence())
     }
 }

@@ -1,19 +1,19 @@
 //! The grammar of expressions, which is CEL's: tokens to a tree.
 
-use super::syntax::{Form, Operator, Place, Syntax, build, too_deep};
-use super::token::{Token, Word, not_64_bits};
+use super::syntax::{Form, NameAt, Operator, Syntax, build, too_deep};
+use super::token::{Token, TokenKind, not_64_bits};
 use super::{ExpressionError, MAX_NESTING};
 
 /// Reads one whole expression.
 pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Syntax, ExpressionError> {
     let mut parser = Parser { tokens, at: 0, nesting: 0 };
-    if parser.peek().word == Word::End {
+    if parser.peek().word == TokenKind::End {
         return Err(ExpressionError::new(parser.peek().start, "the expression is empty")
             .hint("write an expression, such as `input.name`"));
     }
-    let syntax = parser.expression()?;
+    let syntax = parser.parse_expression()?;
     match parser.peek().word {
-        Word::End => Ok(syntax),
+        TokenKind::End => Ok(syntax),
         _ => Err(parser.left_over()),
     }
 }
@@ -25,16 +25,16 @@ struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
-    fn expression(&mut self) -> Result<Syntax, ExpressionError> {
+    fn parse_expression(&mut self) -> Result<Syntax, ExpressionError> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return Err(too_deep(self.peek().start));
         }
-        let condition = self.joined(1)?;
+        let condition = self.parse_binary(1)?;
         let syntax = if self.take("?") {
-            let one = self.joined(1)?;
+            let one = self.parse_binary(1)?;
             self.expect(":", "`:` and the other choice")?;
-            let other = self.expression()?;
+            let other = self.parse_expression()?;
             let (start, end) = (condition.start, other.end);
             build(Form::Choice(Box::new((condition, one, other))), start, end)?
         } else {
@@ -45,40 +45,40 @@ impl<'s> Parser<'s> {
     }
 
     /// Operands joined by operators that bind at least as tightly as `tightness`.
-    fn joined(&mut self, tightness: u8) -> Result<Syntax, ExpressionError> {
-        let mut left = self.signed()?;
-        while let Some((joint, level)) = Joint::of(&self.peek().word) {
+    fn parse_binary(&mut self, tightness: u8) -> Result<Syntax, ExpressionError> {
+        let mut left = self.parse_unary()?;
+        while let Some((joint, level)) = BinaryJoint::of(&self.peek().word) {
             if level < tightness {
                 break;
             }
             self.at += 1;
-            let right = self.joined(level + 1)?;
+            let right = self.parse_binary(level + 1)?;
             left = join(joint, left, right)?;
         }
         Ok(left)
     }
 
     /// `!x`, `-x`, or what has no sign.
-    fn signed(&mut self) -> Result<Syntax, ExpressionError> {
+    fn parse_unary(&mut self) -> Result<Syntax, ExpressionError> {
         let mut signs = Vec::new();
-        while let Word::Symbol(sign @ ("!" | "-")) = self.peek().word {
+        while let TokenKind::Symbol(sign @ ("!" | "-")) = self.peek().word {
             signs.push((sign, self.peek().start));
             self.at += 1;
         }
         let negative = signs.last().is_some_and(|(sign, _)| *sign == "-");
         let mut syntax = match self.peek().word {
             // The sign belongs to the literal: the smallest integer has no positive counterpart.
-            Word::Integer(magnitude) if negative => {
+            TokenKind::Integer(magnitude) if negative => {
                 let (_, start) = signs.pop().unwrap_or_default();
                 let value = 0_i64
                     .checked_sub_unsigned(magnitude)
                     .ok_or_else(|| not_64_bits(start, &format!("-{magnitude}")))?;
                 self.at += 1;
-                self.members(build(Form::Integer(value), start, self.tokens[self.at - 1].end)?)?
+                self.parse_members(build(Form::Integer(value), start, self.tokens[self.at - 1].end)?)?
             }
             _ => {
-                let primary = self.primary()?;
-                self.members(primary)?
+                let primary = self.parse_primary()?;
+                self.parse_members(primary)?
             }
         };
         for (sign, start) in signs.into_iter().rev() {
@@ -90,7 +90,7 @@ impl<'s> Parser<'s> {
     }
 
     /// What follows a value: `.field`, `.call(...)`, `[index]`.
-    fn members(&mut self, mut syntax: Syntax) -> Result<Syntax, ExpressionError> {
+    fn parse_members(&mut self, mut syntax: Syntax) -> Result<Syntax, ExpressionError> {
         loop {
             let start = syntax.start;
             if self.take(".") {
@@ -105,7 +105,7 @@ impl<'s> Parser<'s> {
                 syntax = build(form, start, self.tokens[self.at - 1].end)?;
             } else if self.take("[") {
                 let optional = self.take("?");
-                let at = Box::new(self.expression()?);
+                let at = Box::new(self.parse_expression()?);
                 self.expect("]", "`]`")?;
                 let form = Form::Item { of: Box::new(syntax), at, optional };
                 syntax = build(form, start, self.tokens[self.at - 1].end)?;
@@ -115,50 +115,50 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn field_name(&mut self) -> Result<Place, ExpressionError> {
+    fn field_name(&mut self) -> Result<NameAt, ExpressionError> {
         let token = self.peek();
         let at = token.start;
         match token.word {
-            Word::Name(name) | Word::Quoted(name) => {
+            TokenKind::Name(name) | TokenKind::Quoted(name) => {
                 self.at += 1;
-                Ok(Place { name: name.to_owned(), at })
+                Ok(NameAt { name: name.to_owned(), at })
             }
-            Word::Integer(n) => Err(self
+            TokenKind::Integer(n) => Err(self
                 .unexpected("a field's name after `.`")
                 .hint(format!("an item of a list is written `[{n}]`"))),
             _ => Err(self.unexpected("a field's name after `.`")),
         }
     }
 
-    fn primary(&mut self) -> Result<Syntax, ExpressionError> {
+    fn parse_primary(&mut self) -> Result<Syntax, ExpressionError> {
         let Token { word, start, end } = self.peek().clone();
         self.at += 1;
         let form = match word {
-            Word::Name("null") => Form::Null,
-            Word::Name("true") => Form::Bool(true),
-            Word::Name("false") => Form::Bool(false),
-            Word::Name(name) if RESERVED.contains(&name) => {
+            TokenKind::Name("null") => Form::Null,
+            TokenKind::Name("true") => Form::Bool(true),
+            TokenKind::Name("false") => Form::Bool(false),
+            TokenKind::Name(name) if RESERVED.contains(&name) => {
                 self.at -= 1;
                 return Err(self.reserved(name));
             }
-            Word::Name(name) if self.take("(") => {
+            TokenKind::Name(name) if self.take("(") => {
                 let arguments = self.list_until(")")?;
-                Form::Call { target: None, name: Place { name: name.to_owned(), at: start }, arguments }
+                Form::Call { target: None, name: NameAt { name: name.to_owned(), at: start }, arguments }
             }
-            Word::Name(name) => Form::Name(name.to_owned()),
-            Word::Integer(magnitude) => Form::Integer(
+            TokenKind::Name(name) => Form::Name(name.to_owned()),
+            TokenKind::Integer(magnitude) => Form::Integer(
                 i64::try_from(magnitude).map_err(|_| not_64_bits(start, &magnitude.to_string()))?,
             ),
-            Word::Double(value) => Form::Double(value),
-            Word::Text(text) => Form::Text(text),
-            Word::Symbol("(") => {
-                let inner = self.expression()?;
+            TokenKind::Double(value) => Form::Double(value),
+            TokenKind::Text(text) => Form::Text(text),
+            TokenKind::Symbol("(") => {
+                let inner = self.parse_expression()?;
                 self.expect(")", "`)`")?;
                 return Ok(inner);
             }
-            Word::Symbol("[") => Form::List(self.list_until("]")?),
-            Word::Symbol("{") => Form::Map(self.entries()?),
-            Word::Symbol(_) | Word::Quoted(_) | Word::End => {
+            TokenKind::Symbol("[") => Form::List(self.list_until("]")?),
+            TokenKind::Symbol("{") => Form::Map(self.parse_entries()?),
+            TokenKind::Symbol(_) | TokenKind::Quoted(_) | TokenKind::End => {
                 self.at -= 1;
                 return Err(self.unexpected("a value"));
             }
@@ -174,7 +174,7 @@ impl<'s> Parser<'s> {
             if self.take(close) {
                 return Ok(items);
             }
-            items.push(self.expression()?);
+            items.push(self.parse_expression()?);
             if !self.take(",") {
                 self.expect(close, &format!("`,` or `{close}`"))?;
                 return Ok(items);
@@ -182,15 +182,15 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn entries(&mut self) -> Result<Vec<(Syntax, Syntax)>, ExpressionError> {
+    fn parse_entries(&mut self) -> Result<Vec<(Syntax, Syntax)>, ExpressionError> {
         let mut entries = Vec::new();
         loop {
             if self.take("}") {
                 return Ok(entries);
             }
-            let key = self.expression()?;
+            let key = self.parse_expression()?;
             self.expect(":", "`:` and a value")?;
-            entries.push((key, self.expression()?));
+            entries.push((key, self.parse_expression()?));
             if !self.take(",") {
                 self.expect("}", "`,` or `}`")?;
                 return Ok(entries);
@@ -203,7 +203,7 @@ impl<'s> Parser<'s> {
     }
 
     fn take(&mut self, symbol: &str) -> bool {
-        let found = matches!(self.peek().word, Word::Symbol(next) if next == symbol);
+        let found = matches!(self.peek().word, TokenKind::Symbol(next) if next == symbol);
         self.at += usize::from(found);
         found
     }
@@ -215,18 +215,20 @@ impl<'s> Parser<'s> {
     fn unexpected(&self, wanted: &str) -> ExpressionError {
         let token = self.peek();
         let found = match &token.word {
-            Word::End => {
+            TokenKind::End => {
                 return ExpressionError::new(
                     token.start,
                     format!("the expression ends where {wanted} should follow"),
                 );
             }
-            Word::Text(_) => "a string".to_owned(),
-            Word::Name(name) => return self.slip(name, format!("expected {wanted}, but there is `{name}`")),
-            Word::Quoted(name) => format!("`{name}` in backticks"),
-            Word::Integer(n) => format!("`{n}`"),
-            Word::Double(n) => format!("`{n}`"),
-            Word::Symbol(symbol) => format!("`{symbol}`"),
+            TokenKind::Text(_) => "a string".to_owned(),
+            TokenKind::Name(name) => {
+                return self.slip(name, format!("expected {wanted}, but there is `{name}`"));
+            }
+            TokenKind::Quoted(name) => format!("`{name}` in backticks"),
+            TokenKind::Integer(n) => format!("`{n}`"),
+            TokenKind::Double(n) => format!("`{n}`"),
+            TokenKind::Symbol(symbol) => format!("`{symbol}`"),
         };
         ExpressionError::new(token.start, format!("expected {wanted}, but there is {found}"))
     }
@@ -236,15 +238,15 @@ impl<'s> Parser<'s> {
         let last = self.tokens[..self.at].last();
         let complete = "the expression is already complete before this";
         match &token.word {
-            _ if last.is_some_and(|last| last.word == Word::Name("not")) => {
+            _ if last.is_some_and(|last| last.word == TokenKind::Name("not")) => {
                 self.slip("not", complete.to_owned())
             }
-            Word::Name(name) => self.slip(name, format!("`{name}` cannot follow a complete expression")),
-            Word::Symbol(symbol @ (")" | "]" | "}")) => {
+            TokenKind::Name(name) => self.slip(name, format!("`{name}` cannot follow a complete expression")),
+            TokenKind::Symbol(symbol @ (")" | "]" | "}")) => {
                 ExpressionError::new(token.start, format!("this `{symbol}` closes nothing"))
             }
             // `list.0` is read as `list` and `.0`.
-            Word::Double(_) if last.is_some_and(|last| last.end == token.start) => {
+            TokenKind::Double(_) if last.is_some_and(|last| last.end == token.start) => {
                 ExpressionError::new(token.start, complete).hint("an item of a list is written `list[0]`")
             }
             _ => ExpressionError::new(token.start, complete)
@@ -299,54 +301,54 @@ const RESERVED: [&str; 18] = [
 ];
 
 /// `a && b && c` becomes one node, so that long conditions are not deep.
-fn join(joint: Joint, left: Syntax, right: Syntax) -> Result<Syntax, ExpressionError> {
+fn join(joint: BinaryJoint, left: Syntax, right: Syntax) -> Result<Syntax, ExpressionError> {
     let (start, end) = (left.start, right.end);
     let form = match joint {
-        Joint::And => Form::All(match left.form {
+        BinaryJoint::And => Form::All(match left.form {
             Form::All(mut terms) => {
                 terms.push(right);
                 terms
             }
             _ => vec![left, right],
         }),
-        Joint::Or => Form::Any(match left.form {
+        BinaryJoint::Or => Form::Any(match left.form {
             Form::Any(mut terms) => {
                 terms.push(right);
                 terms
             }
             _ => vec![left, right],
         }),
-        Joint::Operator(operator) => Form::Binary { operator, sides: Box::new((left, right)) },
+        BinaryJoint::Operator(operator) => Form::Binary { operator, sides: Box::new((left, right)) },
     };
     build(form, start, end)
 }
 
 /// What joins two sides, and how tightly.
 #[derive(Clone, Copy)]
-enum Joint {
+enum BinaryJoint {
     Or,
     And,
     Operator(Operator),
 }
 
-impl Joint {
-    fn of(word: &Word<'_>) -> Option<(Joint, u8)> {
-        let (Word::Symbol(text) | Word::Name(text)) = word else { return None };
+impl BinaryJoint {
+    fn of(word: &TokenKind<'_>) -> Option<(BinaryJoint, u8)> {
+        let (TokenKind::Symbol(text) | TokenKind::Name(text)) = word else { return None };
         Some(match *text {
-            "||" => (Joint::Or, 1),
-            "&&" => (Joint::And, 2),
-            "==" => (Joint::Operator(Operator::Equal), 3),
-            "!=" => (Joint::Operator(Operator::NotEqual), 3),
-            "<" => (Joint::Operator(Operator::Less), 3),
-            "<=" => (Joint::Operator(Operator::LessOrEqual), 3),
-            ">" => (Joint::Operator(Operator::Greater), 3),
-            ">=" => (Joint::Operator(Operator::GreaterOrEqual), 3),
-            "in" => (Joint::Operator(Operator::In), 3),
-            "+" => (Joint::Operator(Operator::Add), 4),
-            "-" => (Joint::Operator(Operator::Subtract), 4),
-            "*" => (Joint::Operator(Operator::Multiply), 5),
-            "/" => (Joint::Operator(Operator::Divide), 5),
-            "%" => (Joint::Operator(Operator::Remainder), 5),
+            "||" => (BinaryJoint::Or, 1),
+            "&&" => (BinaryJoint::And, 2),
+            "==" => (BinaryJoint::Operator(Operator::Equal), 3),
+            "!=" => (BinaryJoint::Operator(Operator::NotEqual), 3),
+            "<" => (BinaryJoint::Operator(Operator::Less), 3),
+            "<=" => (BinaryJoint::Operator(Operator::LessOrEqual), 3),
+            ">" => (BinaryJoint::Operator(Operator::Greater), 3),
+            ">=" => (BinaryJoint::Operator(Operator::GreaterOrEqual), 3),
+            "in" => (BinaryJoint::Operator(Operator::In), 3),
+            "+" => (BinaryJoint::Operator(Operator::Add), 4),
+            "-" => (BinaryJoint::Operator(Operator::Subtract), 4),
+            "*" => (BinaryJoint::Operator(Operator::Multiply), 5),
+            "/" => (BinaryJoint::Operator(Operator::Divide), 5),
+            "%" => (BinaryJoint::Operator(Operator::Remainder), 5),
             _ => return None,
         })
     }

@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::ExpressionError;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::syntax::{Form, Syntax};
 use super::value::Val;
 
@@ -40,9 +40,9 @@ impl Pattern {
     }
 
     /// `text.matches('pattern')`
-    pub(super) fn matches<'a>(&self, of: &Val<'a>, meter: &Meter) -> Result<Val<'a>, Fault> {
+    pub(super) fn matches<'a>(&self, of: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
         let Val::Text(text) = of else {
-            return Fault::wrong(format!("`matches` works on a string, not on {}", of.described()));
+            return EvaluationError::wrong(format!("`matches` works on a string, not on {}", of.described()));
         };
         meter.spend(1 + text.as_str().len().saturating_mul(self.price))?;
         Ok(Val::Bool(self.regex.is_match(text.as_str())))

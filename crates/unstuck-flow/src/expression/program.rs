@@ -7,7 +7,7 @@ use serde_json::Value;
 use unstuck_core::model::expression::Scope;
 
 use super::convert;
-use super::evaluate::Machine;
+use super::evaluate::Evaluator;
 use super::function::Function;
 use super::meter::Meter;
 use super::pattern::Pattern;
@@ -116,7 +116,7 @@ impl Program {
     /// The value in this scope, or a sentence that begins with the expression.
     pub(crate) fn run(&self, scope: &Scope, meter: &Meter) -> Result<Value, String> {
         meter.next_expression();
-        let mut machine = Machine::new(scope, meter, &self.source);
+        let mut machine = Evaluator::new(scope, meter, &self.source);
         let result = machine.value(&self.root).and_then(|value| convert::to_json(&value, meter));
         result.map_err(|fault| format!("{}: {}", one_line(&self.source), fault.into_sentence()))
     }

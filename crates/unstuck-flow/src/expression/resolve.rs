@@ -7,9 +7,9 @@ use super::function::{Function, LOOPS, Signature, signature, wrong_count};
 use super::pattern::Pattern;
 use super::program::{Constant, Loop, LoopKind, Node, Part, Program, Variable};
 use super::sentence::{listed, meant};
-use super::syntax::{Form, Place, Syntax};
+use super::syntax::{Form, NameAt, Syntax};
 use super::value::Kind;
-use super::{ExpressionError, Names, RUN_FIELDS, moment};
+use super::{ExpressionError, Names, RUN_FIELDS, time_functions};
 use crate::zone;
 
 /// Turns a syntax tree into a program, and says what it reads.
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn field(&mut self, of: &Syntax, name: &Place, optional: bool) -> Result<Part, ExpressionError> {
+    fn field(&mut self, of: &Syntax, name: &NameAt, optional: bool) -> Result<Part, ExpressionError> {
         if let Some(id) = self.step_id(of) {
             return self.output(&id, name);
         }
@@ -164,18 +164,18 @@ impl Resolver<'_> {
     }
 
     /// The id in `steps.<id>` or `steps['<id>']`.
-    fn step_id(&self, syntax: &Syntax) -> Option<Place> {
+    fn step_id(&self, syntax: &Syntax) -> Option<NameAt> {
         match &syntax.form {
             Form::Field { of, name, .. } if self.is_steps(of) => Some(name.clone()),
             Form::Item { of, at, .. } if self.is_steps(of) => match &at.form {
-                Form::Text(id) => Some(Place { name: id.clone(), at: at.start }),
+                Form::Text(id) => Some(NameAt { name: id.clone(), at: at.start }),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    fn output(&mut self, id: &Place, field: &Place) -> Result<Part, ExpressionError> {
+    fn output(&mut self, id: &NameAt, field: &NameAt) -> Result<Part, ExpressionError> {
         let Some(place) = (self.names.steps)(&id.name) else { return Err(self.unknown_step(id)) };
         if field.name != "output" {
             let error = ExpressionError::new(
@@ -192,7 +192,7 @@ impl Resolver<'_> {
         Ok(Part::Variable(Variable::Output(id.name.as_str().into())))
     }
 
-    fn unknown_step(&self, id: &Place) -> ExpressionError {
+    fn unknown_step(&self, id: &NameAt) -> ExpressionError {
         let error = ExpressionError::new(id.at, format!("there is no step `{}`", id.name));
         if let Some(written) = self.hyphenated(id.at) {
             return error.hint(self.without_subtraction(written));
@@ -213,7 +213,7 @@ impl Resolver<'_> {
             return Ok(());
         }
         Err(match at.map(|at| (&at.form, at.start)) {
-            Some((Form::Text(id), start)) => self.unfinished_step(&Place { name: id.clone(), at: start }),
+            Some((Form::Text(id), start)) => self.unfinished_step(&NameAt { name: id.clone(), at: start }),
             Some((_, start)) => {
                 ExpressionError::new(start, "a step must be named by its id, so that the flow can be checked")
                     .hint(format!("write it out, as in `{}`", self.example_step()))
@@ -222,7 +222,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn unfinished_step(&self, id: &Place) -> ExpressionError {
+    fn unfinished_step(&self, id: &NameAt) -> ExpressionError {
         if (self.names.steps)(&id.name).is_none() {
             return self.unknown_step(id);
         }
@@ -241,7 +241,7 @@ impl Resolver<'_> {
     fn call(
         &mut self,
         target: Option<&Syntax>,
-        name: &Place,
+        name: &NameAt,
         arguments: &[Syntax],
     ) -> Result<Part, ExpressionError> {
         let Some(target) = target else {
@@ -266,12 +266,16 @@ impl Resolver<'_> {
     /// A function that is called alone.
     fn alone(&mut self, signature: &Signature, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
         match (signature.function, arguments) {
-            (Function::Duration, [Syntax { form: Form::Text(text), start, .. }]) => {
-                constant(moment::duration(text), *start, Constant::Duration as fn(SignedDuration) -> Constant)
-            }
-            (Function::Timestamp, [Syntax { form: Form::Text(text), start, .. }]) => {
-                constant(moment::timestamp(text), *start, Constant::Timestamp as fn(Timestamp) -> Constant)
-            }
+            (Function::Duration, [Syntax { form: Form::Text(text), start, .. }]) => constant(
+                time_functions::duration(text),
+                *start,
+                Constant::Duration as fn(SignedDuration) -> Constant,
+            ),
+            (Function::Timestamp, [Syntax { form: Form::Text(text), start, .. }]) => constant(
+                time_functions::timestamp(text),
+                *start,
+                Constant::Timestamp as fn(Timestamp) -> Constant,
+            ),
             (function, _) => Ok(Part::Call { function, arguments: self.nodes(arguments)? }),
         }
     }
@@ -305,7 +309,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn has(&mut self, name: &Place, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
+    fn has(&mut self, name: &NameAt, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
         let usage = "has(input.name)";
         let [of] = arguments else {
             return Err(wrong_count("has", name.at, "1 argument", arguments.len(), usage));
@@ -329,7 +333,7 @@ impl Resolver<'_> {
     fn go_through(
         &mut self,
         over: &Syntax,
-        name: &Place,
+        name: &NameAt,
         arguments: &[Syntax],
         usage: &'static str,
     ) -> Result<Part, ExpressionError> {

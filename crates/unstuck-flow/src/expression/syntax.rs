@@ -25,7 +25,7 @@ pub(super) enum Form {
     Map(Vec<(Syntax, Syntax)>),
     Field {
         of: Box<Syntax>,
-        name: Place,
+        name: NameAt,
         optional: bool,
     },
     Item {
@@ -35,7 +35,7 @@ pub(super) enum Form {
     },
     Call {
         target: Option<Box<Syntax>>,
-        name: Place,
+        name: NameAt,
         arguments: Vec<Syntax>,
     },
     Not(Box<Syntax>),
@@ -54,7 +54,7 @@ pub(super) enum Form {
 
 /// A name and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct NameAt {
     pub(super) name: String,
     pub(super) at: usize,
 }

@@ -4,20 +4,24 @@ use std::rc::Rc;
 
 use super::convert::double_to_integer;
 use super::function::Function;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::value::{Text, Val};
 
 /// `a + b`
-pub(super) fn concat<'a>(a: &str, b: &str, meter: &Meter) -> Result<Val<'a>, Fault> {
-    meter.look(a.len() + b.len())?;
-    meter.make(a.len() + b.len())?;
+pub(super) fn concat<'a>(a: &str, b: &str, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+    meter.spend_on_reading(a.len() + b.len())?;
+    meter.spend_bytes(a.len() + b.len())?;
     Ok(Val::text([a, b].concat()))
 }
 
 /// A function on a string, which is the first argument.
-pub(super) fn call<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+pub(super) fn call<'a>(
+    function: Function,
+    arguments: &[Val<'a>],
+    meter: &Meter,
+) -> Result<Val<'a>, EvaluationError> {
     let of = text_at(function, arguments, 0)?;
-    meter.look(of.len())?;
+    meter.spend_on_reading(of.len())?;
     Ok(match function {
         Function::Contains => Val::Bool(of.contains(text_at(function, arguments, 1)?)),
         Function::StartsWith => Val::Bool(of.starts_with(text_at(function, arguments, 1)?)),
@@ -34,28 +38,40 @@ pub(super) fn call<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
 }
 
 /// An argument that must be a string.
-pub(super) fn text_at<'v>(function: Function, arguments: &'v [Val<'_>], at: usize) -> Result<&'v str, Fault> {
+pub(super) fn text_at<'v>(
+    function: Function,
+    arguments: &'v [Val<'_>],
+    at: usize,
+) -> Result<&'v str, EvaluationError> {
     match arguments.get(at) {
         Some(Val::Text(text)) => Ok(text.as_str()),
-        Some(other) if at == 0 => {
-            Fault::wrong(format!("`{}` works on a string, not on {}", function.name(), other.described()))
-        }
+        Some(other) if at == 0 => EvaluationError::wrong(format!(
+            "`{}` works on a string, not on {}",
+            function.name(),
+            other.described()
+        )),
         Some(other) => {
-            Fault::wrong(format!("`{}` takes a string, not {}", function.name(), other.described()))
+            EvaluationError::wrong(format!("`{}` takes a string, not {}", function.name(), other.described()))
         }
         None => Ok(""),
     }
 }
 
 /// An argument that must be an integer.
-pub(super) fn integer_at(function: Function, arguments: &[Val<'_>], at: usize) -> Result<Option<i64>, Fault> {
+pub(super) fn integer_at(
+    function: Function,
+    arguments: &[Val<'_>],
+    at: usize,
+) -> Result<Option<i64>, EvaluationError> {
     match arguments.get(at) {
         None => Ok(None),
         Some(Val::Integer(n)) => Ok(Some(*n)),
         Some(Val::Double(n)) if n.fract() == 0.0 => Ok(double_to_integer(*n)),
-        Some(other) => {
-            Fault::wrong(format!("`{}` takes an integer, not {}", function.name(), other.described()))
-        }
+        Some(other) => EvaluationError::wrong(format!(
+            "`{}` takes an integer, not {}",
+            function.name(),
+            other.described()
+        )),
     }
 }
 
@@ -63,8 +79,8 @@ fn made<'a, T: Into<Rc<str>>>(
     bytes: usize,
     meter: &Meter,
     make: impl FnOnce() -> T,
-) -> Result<Val<'a>, Fault> {
-    meter.make(bytes)?;
+) -> Result<Val<'a>, EvaluationError> {
+    meter.spend_bytes(bytes)?;
     Ok(Val::text(make()))
 }
 
@@ -73,7 +89,7 @@ fn place<'a>(of: &str, byte: Option<usize>) -> Val<'a> {
     byte.map_or(Val::Integer(-1), |byte| Val::count(of[..byte].chars().count()))
 }
 
-fn substring<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+fn substring<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let length = of.chars().count();
     let start = integer_at(Function::Substring, arguments, 1)?.unwrap_or(0);
     let end = match integer_at(Function::Substring, arguments, 2)? {
@@ -82,14 +98,16 @@ fn substring<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'
     };
     match (usize::try_from(start), usize::try_from(end)) {
         (Ok(start), Ok(end)) if start <= end && end <= length => {
-            meter.make(of.len())?;
+            meter.spend_bytes(of.len())?;
             Ok(Val::text(of.chars().skip(start).take(end - start).collect::<String>()))
         }
-        _ => Fault::wrong(format!("a string of {length} characters has no part from {start} to {end}")),
+        _ => EvaluationError::wrong(format!(
+            "a string of {length} characters has no part from {start} to {end}"
+        )),
     }
 }
 
-fn replace<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+fn replace<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let old = text_at(Function::Replace, arguments, 1)?;
     let new = text_at(Function::Replace, arguments, 2)?;
     let limit = limit_at(Function::Replace, arguments, 3)?;
@@ -98,13 +116,13 @@ fn replace<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>
     made(of.len().saturating_add(times.saturating_mul(new.len())), meter, || of.replacen(old, new, limit))
 }
 
-fn split<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+fn split<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let separator = text_at(Function::Split, arguments, 1)?;
     let limit = limit_at(Function::Split, arguments, 2)?;
     let count = if separator.is_empty() { of.chars().count() } else { of.matches(separator).count() + 1 };
     let count = count.min(limit);
     super::list::pay(count, meter)?;
-    meter.make(of.len() + count * 16)?;
+    meter.spend_bytes(of.len() + count * 16)?;
     let part = |text: &str| Val::Text(Text::Made(text.into()));
     if separator.is_empty() {
         return Ok(Val::list(characters(of, limit).map(part).collect()));
@@ -120,7 +138,7 @@ fn characters(of: &str, limit: usize) -> impl Iterator<Item = &str> {
 }
 
 /// A number of times; a negative one is no limit.
-fn limit_at(function: Function, arguments: &[Val<'_>], at: usize) -> Result<usize, Fault> {
+fn limit_at(function: Function, arguments: &[Val<'_>], at: usize) -> Result<usize, EvaluationError> {
     Ok(integer_at(function, arguments, at)?
         .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)))
 }

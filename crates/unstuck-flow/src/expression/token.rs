@@ -5,14 +5,14 @@ use super::{ExpressionError, MAX_SOURCE_BYTES};
 /// One word and where it stands, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'s> {
-    pub(super) word: Word<'s>,
+    pub(super) word: TokenKind<'s>,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Word<'s> {
+pub(super) enum TokenKind<'s> {
     /// A name, or a keyword: what it is depends on where it stands.
     Name(&'s str),
     /// A field name in backticks, for names that are no words.
@@ -48,26 +48,26 @@ pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError
         let start = scanner.at;
         let word = scanner.word()?;
         match word {
-            Word::Symbol("{") => open += 1,
-            Word::Symbol("}") if open == 0 && braced => {
-                tokens.push(Token { word: Word::End, start, end: start });
+            TokenKind::Symbol("{") => open += 1,
+            TokenKind::Symbol("}") if open == 0 && braced => {
+                tokens.push(Token { word: TokenKind::End, start, end: start });
                 return Ok(Scan { tokens, end: start });
             }
-            Word::Symbol("}") => open = open.saturating_sub(1),
-            Word::End if braced => {
+            TokenKind::Symbol("}") => open = open.saturating_sub(1),
+            TokenKind::End if braced => {
                 return Err(ExpressionError::new(0, "this `${` has no `}` that closes it")
                     .hint("add the `}`; for the characters `${` themselves, write `$${`"));
             }
-            Word::End => {
+            TokenKind::End => {
                 tokens.push(Token { word, start, end: start });
                 return Ok(Scan { tokens, end: start });
             }
-            Word::Name(_)
-            | Word::Quoted(_)
-            | Word::Integer(_)
-            | Word::Double(_)
-            | Word::Text(_)
-            | Word::Symbol(_) => {}
+            TokenKind::Name(_)
+            | TokenKind::Quoted(_)
+            | TokenKind::Integer(_)
+            | TokenKind::Double(_)
+            | TokenKind::Text(_)
+            | TokenKind::Symbol(_) => {}
         }
         tokens.push(Token { word, start, end: scanner.at });
     }
@@ -103,17 +103,17 @@ impl<'s> Scanner<'s> {
         self.at = self.text.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']).len();
     }
 
-    fn word(&mut self) -> Result<Word<'s>, ExpressionError> {
+    fn word(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let rest = self.rest();
-        let Some(first) = rest.chars().next() else { return Ok(Word::End) };
+        let Some(first) = rest.chars().next() else { return Ok(TokenKind::End) };
         if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
             return self.number();
         }
         if let Some(quote) = Quote::at(rest) {
-            return self.quoted(&quote).map(Word::Text);
+            return self.quoted(&quote).map(TokenKind::Text);
         }
         if first.is_ascii_alphabetic() || first == '_' {
-            return Ok(Word::Name(self.take_while(is_name)));
+            return Ok(TokenKind::Name(self.take_while(is_name)));
         }
         if first == '`' {
             return self.backticked();
@@ -124,7 +124,7 @@ impl<'s> Scanner<'s> {
                 .hint("write comments outside the `${ ... }`; a single `/` divides")),
             Some(symbol) => {
                 self.at += symbol.len();
-                Ok(Word::Symbol(symbol))
+                Ok(TokenKind::Symbol(symbol))
             }
             None => Err(self.unknown(first)),
         }
@@ -137,14 +137,14 @@ impl<'s> Scanner<'s> {
         &rest[..length]
     }
 
-    fn number(&mut self) -> Result<Word<'s>, ExpressionError> {
+    fn number(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let start = self.at;
         if let Some(digits) = self.rest().strip_prefix("0x").or_else(|| self.rest().strip_prefix("0X")) {
             let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
             self.at += 2 + length;
             self.end_of_number(start)?;
             return match u64::from_str_radix(&digits[..length], 16) {
-                Ok(value) => Ok(Word::Integer(value)),
+                Ok(value) => Ok(TokenKind::Integer(value)),
                 Err(_) => Err(not_64_bits(start, &self.text[start..self.at])),
             };
         }
@@ -159,10 +159,10 @@ impl<'s> Scanner<'s> {
         self.end_of_number(start)?;
         let text = &self.text[start..self.at];
         if !fraction {
-            return whole.parse().map(Word::Integer).map_err(|_| not_64_bits(start, text));
+            return whole.parse().map(TokenKind::Integer).map_err(|_| not_64_bits(start, text));
         }
         match text.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Word::Double(value)),
+            Ok(value) if value.is_finite() => Ok(TokenKind::Double(value)),
             _ => Err(ExpressionError::new(start, format!("`{text}` is too large for a number"))),
         }
     }
@@ -196,13 +196,13 @@ impl<'s> Scanner<'s> {
         })
     }
 
-    fn backticked(&mut self) -> Result<Word<'s>, ExpressionError> {
+    fn backticked(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let inner = &self.rest()[1..];
         match inner.find('`') {
             Some(0) => Err(self.wrong("there is no name between these backticks")),
             Some(length) => {
                 self.at += length + 2;
-                Ok(Word::Quoted(&inner[..length]))
+                Ok(TokenKind::Quoted(&inner[..length]))
             }
             None => Err(self.wrong("this backtick is not closed")),
         }

@@ -148,7 +148,7 @@ impl<'a> Val<'a> {
             },
             Val::Map(map) if map.len() == 0 => "an empty map".to_owned(),
             Val::Map(map) => format!("a map with {}", map.listed()),
-            Val::Duration(span) => format!("the duration {}", super::moment::duration_text(*span)),
+            Val::Duration(span) => format!("the duration {}", super::time_functions::duration_text(*span)),
             Val::Timestamp(at) => format!("the timestamp {at}"),
             Val::Type(kind) => format!("the type {}", kind.name()),
             Val::Optional(Some(inner)) => format!("an optional with {}", inner.described()),

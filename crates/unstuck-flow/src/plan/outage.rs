@@ -5,13 +5,13 @@ use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 
-use super::act::{self, Act};
 use super::pattern::{self, Named, Section, Target};
-use super::when::{self, DAY, When};
+use super::planned_behaviour::{self, PlannedBehaviour};
+use super::planned_time::{self, DAY, PlannedTime};
 use crate::emulate::DRAG;
 use crate::fields;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::tree::Content;
 
 /// Something is down for a while.
@@ -20,18 +20,18 @@ pub struct Outage {
     /// Whose attempts it strikes.
     pub targets: Vec<Target>,
     /// When it begins.
-    pub from: When,
+    pub from: PlannedTime,
     /// When it ends.
     pub until: Until,
     /// What attempts do meanwhile.
-    pub does: Act,
+    pub does: PlannedBehaviour,
 }
 
 /// The end of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// At this time.
-    When(When),
+    When(PlannedTime),
     /// So long after its beginning.
     For(Millis),
 }
@@ -55,7 +55,7 @@ impl Outage {
     pub fn window(&self, start: Time, at: Time) -> Option<Window> {
         let length = match (self.until, self.from) {
             (Until::For(span), _) => span,
-            (Until::When(When::Daily(to)), When::Daily(from)) => {
+            (Until::When(PlannedTime::Daily(to)), PlannedTime::Daily(from)) => {
                 let day = DAY.unsigned_abs();
                 Millis((to.0 + day - from.0) % day)
             }
@@ -71,13 +71,13 @@ impl Outage {
     }
 
     /// What an attempt does that it strikes.
-    pub fn turn(&self, random: &mut Random) -> EmulatedAttempt {
-        self.does.turn(&Act::of(Behaviour::Pass), DRAG, random)
+    pub fn to_attempt(&self, random: &mut Random) -> EmulatedAttempt {
+        self.does.to_attempt(&PlannedBehaviour::of(Behaviour::Pass), DRAG, random)
     }
 }
 
 /// Reads one outage.
-pub(super) fn read(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Outage> {
+pub(super) fn read(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Outage> {
     let object = Object::read(spot, fields::OUTAGE, "an outage", problems)?;
     let mut targets = Vec::new();
     let mut is_right = true;
@@ -92,24 +92,28 @@ pub(super) fn read(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>)
         spot.refuse(problems, "does not say what is down").hint("name `steps`, `actions` or `actionTypes`");
         is_right = false;
     }
-    let from =
-        object.spot("from").map_or(Some(When::After(Millis::ZERO)), |spot| when::read(&spot, problems));
+    let from = object
+        .spot("from")
+        .map_or(Some(PlannedTime::After(Millis::ZERO)), |spot| planned_time::read(&spot, problems));
     let until = until(&object, problems);
     let does = match object.spot("does") {
-        None => Some(Act { cause: Some("emulated outage".into()), ..Act::of(Behaviour::Stall) }),
-        Some(spot) => act::one(&spot, problems),
+        None => Some(PlannedBehaviour {
+            cause: Some("emulated outage".into()),
+            ..PlannedBehaviour::of(Behaviour::Stall)
+        }),
+        Some(spot) => planned_behaviour::one(&spot, problems),
     };
     let outage = Outage { targets, from: from?, until: until?, does: does? };
     (fits(&object, &outage, problems) && is_right).then_some(outage)
 }
 
 fn names(
-    spot: &Spot<'_>,
+    spot: &LocatedNode<'_>,
     section: Section,
     flows: &[Flow],
     problems: &mut Problems<'_>,
 ) -> Option<Vec<Target>> {
-    let one = |spot: &Spot<'_>, problems: &mut Problems<'_>| {
+    let one = |spot: &LocatedNode<'_>, problems: &mut Problems<'_>| {
         let text = spot.text(problems)?;
         pattern::read(&Named { text, at: spot.node.at, path: spot.path.clone() }, section, flows, problems)
     };
@@ -118,14 +122,14 @@ fn names(
     };
     let places = nodes.iter().enumerate();
     let targets: Vec<Option<Target>> = places
-        .map(|(place, node)| one(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .map(|(place, node)| one(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems))
         .collect();
     targets.into_iter().collect()
 }
 
 fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
     match (object.spot("to"), object.spot("for")) {
-        (Some(to), None) => when::read(&to, problems).map(Until::When),
+        (Some(to), None) => planned_time::read(&to, problems).map(Until::When),
         (None, Some(span)) => span.some_duration(problems).map(Until::For),
         (Some(_), Some(span)) => {
             span.refuse(problems, "give either `to` or `for`, not both").hint("remove one of the two");
@@ -151,25 +155,25 @@ fn fits(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bo
     let Until::When(to) = outage.until else { return true };
     let Some(spot) = object.spot("to") else { return true };
     match (outage.from, to) {
-        (When::Daily(from), When::Daily(to)) if from != to => true,
-        (When::Daily(_), When::Daily(_)) => {
+        (PlannedTime::Daily(from), PlannedTime::Daily(to)) if from != to => true,
+        (PlannedTime::Daily(_), PlannedTime::Daily(_)) => {
             spot.refuse(problems, "the outage ends when it begins").hint("use `for: 24h` for a whole day");
             false
         }
-        (When::Daily(_), _) | (_, When::Daily(_)) => {
+        (PlannedTime::Daily(_), _) | (_, PlannedTime::Daily(_)) => {
             spot.refuse(problems, "`from` and `to` must be of the same kind")
                 .hint("write both as `02:00`, both as `2h`, or use `for`");
             false
         }
-        (When::After(from), When::After(to)) if from >= to => {
+        (PlannedTime::After(from), PlannedTime::After(to)) if from >= to => {
             spot.refuse(problems, format!("the outage ends after {to}, but begins only after {from}"));
             false
         }
-        (When::At(from), When::At(to)) if from >= to => {
+        (PlannedTime::At(from), PlannedTime::At(to)) if from >= to => {
             spot.refuse(problems, "the outage ends before it begins");
             false
         }
-        (When::After(_) | When::At(_), When::After(_) | When::At(_)) => true,
+        (PlannedTime::After(_) | PlannedTime::At(_), PlannedTime::After(_) | PlannedTime::At(_)) => true,
     }
 }
 
@@ -180,10 +184,15 @@ mod tests {
     #[test]
     fn an_outage_is_open_between_its_times_and_a_daily_one_on_every_day() {
         let hour = |n: i64| Time(n * 3_600_000);
-        let outage =
-            |from, until| Outage { targets: Vec::new(), from, until, does: Act::of(Behaviour::Stall) };
-        let daily = |n| When::Daily(Millis::hours(n));
-        let once = outage(When::After(Millis::hours(2)), Until::When(When::After(Millis::hours(5))));
+        let outage = |from, until| Outage {
+            targets: Vec::new(),
+            from,
+            until,
+            does: PlannedBehaviour::of(Behaviour::Stall),
+        };
+        let daily = |n| PlannedTime::Daily(Millis::hours(n));
+        let once =
+            outage(PlannedTime::After(Millis::hours(2)), Until::When(PlannedTime::After(Millis::hours(5))));
         let nightly = outage(daily(2), Until::When(daily(5)));
         let over_midnight = outage(daily(23), Until::For(Millis::hours(2)));
         let cases = [

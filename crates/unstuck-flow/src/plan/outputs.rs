@@ -9,8 +9,8 @@ use super::is_executed;
 use super::pattern::{self, Named, Section, Target};
 use crate::parse::{self, join};
 use crate::problem::{Problem, Problems};
-use crate::read::Spot;
-use crate::tree::{Content, Place};
+use crate::read::LocatedNode;
+use crate::tree::{Content, Position};
 
 /// What a step puts out where nothing else says it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec
     match documents.as_slice() {
         [] => {
             problems
-                .error(Place::START, "", "the file contains no outputs")
+                .error(Position::START, "", "the file contains no outputs")
                 .hint("write the id of a step and its output, for example `fetch: {rows: [1, 2]}`");
         }
         [_] => {}
@@ -53,7 +53,7 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec
         }
     }
     let examples =
-        documents.first().and_then(|document| read(&Spot::root(document), file, flows, &mut problems));
+        documents.first().and_then(|document| read(&LocatedNode::root(document), file, flows, &mut problems));
     match examples {
         Some(examples) if !problems.any_error() => Ok((examples, problems.into_sorted())),
         Some(_) | None => Err(problems.into_sorted()),
@@ -62,7 +62,7 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec
 
 /// Reads a map of steps to their outputs.
 pub(super) fn read(
-    spot: &Spot<'_>,
+    spot: &LocatedNode<'_>,
     from: &str,
     flows: &[Flow],
     problems: &mut Problems<'_>,

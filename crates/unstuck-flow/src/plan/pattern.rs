@@ -9,7 +9,7 @@ use super::is_executed;
 use super::outputs::takes_example;
 use crate::problem::Problems;
 use crate::suggest;
-use crate::tree::Place;
+use crate::tree::Position;
 
 /// A name, or a pattern: `*` stands for any text, `?` for one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Section {
 /// Where a name stands.
 pub(super) struct Named<'a> {
     pub(super) text: &'a str,
-    pub(super) at: Place,
+    pub(super) at: Position,
     pub(super) path: String,
 }
 

@@ -11,7 +11,7 @@ use super::{Plan, outage, outputs, world};
 use crate::fields;
 use crate::parse::join;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::tree::{Content, Node};
 
 /// Reads the plan of a document. What is wrong with it is reported.
@@ -26,7 +26,7 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
         problems.error(node.at, "", "this is a policy, not a plan").hint("pass policies with --policies");
         return None;
     }
-    let object = Object::read(&Spot::root(node), fields::PLAN, "a plan", problems)?;
+    let object = Object::read(&LocatedNode::root(node), fields::PLAN, "a plan", problems)?;
     let usual = Plan::default();
     for name in ["plan", "description"] {
         if let Some(spot) = object.spot(name) {
@@ -68,7 +68,7 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
 }
 
 /// An instant that a clock can start at: ids count from 2020 on, and for a human life.
-fn start(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Time> {
+fn start(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Time> {
     const EARLIEST: Time = Time(1_577_836_800_000);
     const LATEST: Time = Time(3_471_292_800_000);
     let time = match parse_instant(spot.text(problems)?) {
@@ -100,7 +100,7 @@ fn rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Op
             let path = join(&spot.path, &entry.key);
             let named = Named { text: &entry.key, at: entry.at, path: path.clone() };
             let target = pattern::read(&named, section, flows, problems);
-            let said = Spot { node: &entry.node, path };
+            let said = LocatedNode { node: &entry.node, path };
             // What is said of somebody unknown is looked at all the same.
             let whoever = target.clone().unwrap_or(pattern::Target::Action(pattern::Pattern::new("")));
             match (target, rule::read(&said, whoever, problems)) {

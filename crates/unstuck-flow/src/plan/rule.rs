@@ -4,12 +4,12 @@ use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
 
-use super::act::{self, Act};
 use super::pattern::Target;
+use super::planned_behaviour::{self, PlannedBehaviour};
 use crate::emulate::{self, DRAG};
 use crate::fields;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::tree::Content;
 
 /// What a plan says of some steps.
@@ -18,39 +18,44 @@ pub struct Rule {
     /// Which.
     pub target: Target,
     /// What their attempts do.
-    pub order: Order,
+    pub order: BehaviourOrder,
     /// What is said for all of their attempts; what it does is not.
-    pub shared: Act,
+    pub shared: PlannedBehaviour,
     /// How long one takes that drags.
     pub drag: Millis,
 }
 
 /// Which attempt does what.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Order {
+pub enum BehaviourOrder {
     /// One after the other, the last one repeating. Never empty.
-    Sequence(Vec<Act>),
+    Sequence(Vec<PlannedBehaviour>),
     /// At random, with these weights. Never empty, and the sum is above zero.
     Odds(Vec<(Behaviour, f64)>),
 }
 
 impl Rule {
     /// These steps do this.
-    pub fn new(target: Target, sequence: Vec<Act>) -> Rule {
-        Rule { target, order: Order::Sequence(sequence), shared: Act::of(Behaviour::Pass), drag: DRAG }
+    pub fn new(target: Target, sequence: Vec<PlannedBehaviour>) -> Rule {
+        Rule {
+            target,
+            order: BehaviourOrder::Sequence(sequence),
+            shared: PlannedBehaviour::of(Behaviour::Pass),
+            drag: DRAG,
+        }
     }
 
     /// What an attempt does; the first is number 1.
-    pub fn turn(&self, attempt: u32, random: &mut Random) -> EmulatedAttempt {
+    pub fn to_attempt(&self, attempt: u32, random: &mut Random) -> EmulatedAttempt {
         match &self.order {
-            Order::Sequence(acts) => {
+            BehaviourOrder::Sequence(acts) => {
                 let place = (attempt.max(1) as usize - 1).min(acts.len().saturating_sub(1));
                 match acts.get(place) {
-                    Some(act) => act.turn(&self.shared, self.drag, random),
-                    None => Act::of(Behaviour::Pass).turn(&self.shared, self.drag, random),
+                    Some(act) => act.to_attempt(&self.shared, self.drag, random),
+                    None => PlannedBehaviour::of(Behaviour::Pass).to_attempt(&self.shared, self.drag, random),
                 }
             }
-            Order::Odds(odds) => {
+            BehaviourOrder::Odds(odds) => {
                 let sum: f64 = odds.iter().map(|(_, weight)| weight).sum();
                 let mut draw = random.unit() * sum;
                 let mut drawn = odds.last().map_or(Behaviour::Pass, |(behaviour, _)| *behaviour);
@@ -61,19 +66,21 @@ impl Rule {
                     }
                     draw -= weight;
                 }
-                Act::of(drawn).turn(&self.shared, self.drag, random)
+                PlannedBehaviour::of(drawn).to_attempt(&self.shared, self.drag, random)
             }
         }
     }
 }
 
 /// Reads what is said of a target: a behaviour, a list of them, or all there is to say.
-pub(super) fn read(spot: &Spot<'_>, target: Target, problems: &mut Problems<'_>) -> Option<Rule> {
+pub(super) fn read(spot: &LocatedNode<'_>, target: Target, problems: &mut Problems<'_>) -> Option<Rule> {
     match &spot.node.content {
-        Content::List(_) => return act::sequence(spot, problems).map(|acts| Rule::new(target, acts)),
-        Content::Map(_) if !act::is_entry(spot) => {}
+        Content::List(_) => {
+            return planned_behaviour::sequence(spot, problems).map(|acts| Rule::new(target, acts));
+        }
+        Content::Map(_) if !planned_behaviour::is_entry(spot) => {}
         Content::Map(_) | Content::Text(_) => {
-            return act::one(spot, problems).map(|act| Rule::new(target, vec![act]));
+            return planned_behaviour::one(spot, problems).map(|act| Rule::new(target, vec![act]));
         }
         Content::Null | Content::Bool(_) | Content::Number(_) => {
             spot.expected(
@@ -84,25 +91,25 @@ pub(super) fn read(spot: &Spot<'_>, target: Target, problems: &mut Problems<'_>)
         }
     }
     let object = Object::read(spot, fields::PLAN_RULE, "a step of a plan", problems)?;
-    let mut shared = Act::of(Behaviour::Pass);
+    let mut shared = PlannedBehaviour::of(Behaviour::Pass);
     if let Some(duration) = object.spot("duration") {
-        shared.after = act::range(&duration, problems);
+        shared.after = planned_behaviour::range(&duration, problems);
     }
     let drag = object.spot("drag").and_then(|spot| spot.duration(problems)).unwrap_or(DRAG);
-    act::words_of(&object, &mut shared, problems)?;
+    planned_behaviour::words_of(&object, &mut shared, problems)?;
     let order = match (object.spot("sequence"), object.spot("odds")) {
         (Some(_), Some(odds)) => {
             odds.refuse(problems, "give either `sequence` or `odds`, not both").hint("remove one of the two");
             return None;
         }
-        (Some(sequence), None) => Order::Sequence(act::sequence(&sequence, problems)?),
-        (None, Some(odds)) => Order::Odds(emulate::odds(&odds, problems)?),
+        (Some(sequence), None) => BehaviourOrder::Sequence(planned_behaviour::sequence(&sequence, problems)?),
+        (None, Some(odds)) => BehaviourOrder::Odds(emulate::read_odds(&odds, problems)?),
         (None, None) if object.names().next().is_none() => {
             spot.refuse(problems, "does not say what happens")
                 .hint("for example `{sequence: [stall, pass]}`, or `{duration: 5m}`");
             return None;
         }
-        (None, None) => Order::Sequence(vec![Act::of(Behaviour::Pass)]),
+        (None, None) => BehaviourOrder::Sequence(vec![PlannedBehaviour::of(Behaviour::Pass)]),
     };
     Some(Rule { target, order, shared, drag })
 }

@@ -5,10 +5,10 @@ use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::time::Millis;
 
-use super::{Death, Operator, SentSignal, SignalPlan, Times, Workers, when};
+use super::{Death, Operator, SentSignal, SignalPlan, Times, Workers, planned_time};
 use crate::fields;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::suggest;
 use crate::tree::Content;
 
@@ -16,7 +16,7 @@ use crate::tree::Content;
 const MAX_WORKERS: u32 = 10_000;
 
 /// `workers`.
-pub(super) fn workers(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Workers> {
+pub(super) fn workers(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Workers> {
     let usual = Workers::default();
     if matches!(spot.node.content, Content::Number(_)) {
         return Some(Workers { count: Some(count(spot, problems)?), ..usual });
@@ -44,7 +44,7 @@ pub(super) fn workers(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Wo
     Some(Workers { count, max_load: load?, restart_after: restart?, deaths })
 }
 
-fn count(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<u32> {
+fn count(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<u32> {
     let count: u32 = spot.whole(1, "a whole number of at least 1", problems)?;
     if count > MAX_WORKERS {
         spot.refuse(problems, format!("at most {MAX_WORKERS} workers can be emulated"));
@@ -53,10 +53,10 @@ fn count(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<u32> {
     Some(count)
 }
 
-fn death(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Death> {
+fn death(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Death> {
     let object = Object::read(spot, fields::DEATH, "a death", problems)?;
     let times = match (object.spot("at"), object.spot("every")) {
-        (Some(at), None) => Times::At(when::read(&at, problems)?),
+        (Some(at), None) => Times::At(planned_time::read(&at, problems)?),
         (None, Some(every)) => Times::Every(every.some_duration(problems)?),
         (None, None) => {
             spot.refuse(problems, "does not say when a worker dies").hint("write `at: 02:30` or `every: 6h`");
@@ -79,14 +79,18 @@ fn death(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Death> {
 }
 
 /// `signals`.
-pub(super) fn signals(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<SignalPlan> {
+pub(super) fn signals(
+    spot: &LocatedNode<'_>,
+    flows: &[Flow],
+    problems: &mut Problems<'_>,
+) -> Option<SignalPlan> {
     if let Content::Text(_) = spot.node.content {
         return spot.one_of(&[("asAwaited", ())], problems).map(|()| SignalPlan::AsAwaited);
     }
     list(spot, problems, |spot, problems| signal(spot, flows, problems)).map(SignalPlan::Sent)
 }
 
-fn signal(spot: &Spot<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<SentSignal> {
+fn signal(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<SentSignal> {
     let object = Object::read(spot, fields::PLAN_SIGNAL, "a signal", problems)?;
     let Some(name_spot) = object.spot("name") else {
         spot.refuse(problems, "the signal has no name").hint("write `{name: approved, after: 1h}`");
@@ -122,7 +126,7 @@ const CHOICES: [(&str, Choice); 2] = [("retry", Choice::Retry), ("none", Choice:
 const SOMEBODY_LOOKS: Millis = Millis::hours(1);
 
 /// `operator`.
-pub(super) fn operator(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Operator> {
+pub(super) fn operator(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Operator> {
     let object = Object::read(spot, fields::OPERATOR, "`operator`", problems)?;
     let after = object.spot("after").map_or(Some(SOMEBODY_LOOKS), |spot| spot.duration(problems));
     let choose = match object.spot("choose") {
@@ -145,9 +149,9 @@ pub(super) fn operator(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<O
 
 /// Every entry of a list; one alone may stand for a list of one.
 pub(super) fn list<T>(
-    spot: &Spot<'_>,
+    spot: &LocatedNode<'_>,
     problems: &mut Problems<'_>,
-    mut read: impl FnMut(&Spot<'_>, &mut Problems<'_>) -> Option<T>,
+    mut read: impl FnMut(&LocatedNode<'_>, &mut Problems<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let Content::List(nodes) = &spot.node.content else {
         return read(spot, problems).map(|one| vec![one]);
@@ -155,7 +159,7 @@ pub(super) fn list<T>(
     let entries: Vec<Option<T>> = nodes
         .iter()
         .enumerate()
-        .map(|(place, node)| read(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .map(|(place, node)| read(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems))
         .collect();
     entries.into_iter().collect()
 }

@@ -10,8 +10,8 @@ use unstuck_core::policy::{Criteria, DraftBackOff, PolicyDraft};
 use crate::fields::{self, Field};
 use crate::policies::LoadedPolicy;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
-use crate::tree::{Content, Node, Place};
+use crate::read::{LocatedNode, Object};
+use crate::tree::{Content, Node, Position};
 
 /// The longest name or id.
 const MAX_NAME: usize = unstuck_core::decide::MAX_NAME_BYTES;
@@ -37,7 +37,7 @@ pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Op
             .hint("start each policy with `- name: <name>`, or put `---` between them");
         return None;
     }
-    let object = Object::read(&Spot::root(node), fields::POLICY, "a policy", problems)?;
+    let object = Object::read(&LocatedNode::root(node), fields::POLICY, "a policy", problems)?;
     let mut reader = Reader { problems, wrong: Vec::new() };
     reader.blame_misspelled(&object, node, fields::POLICY, |name| name);
     let draft = PolicyDraft {
@@ -56,8 +56,8 @@ pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Op
             spot.whole(i128::from(i32::MIN), "a whole number, such as 150", problems)
         }),
         back_off: reader.back_off(&object),
-        enabled: reader.read(&object, "enabled", "enabled", Spot::boolean),
-        include_fatal: reader.read(&object, "includeFatal", "includeFatal", Spot::boolean),
+        enabled: reader.read(&object, "enabled", "enabled", LocatedNode::boolean),
+        include_fatal: reader.read(&object, "includeFatal", "includeFatal", LocatedNode::boolean),
     };
     let wrong = reader.wrong;
     let policy = LoadedPolicy { draft, file: file.into(), at: object.at, fields: places(&object) };
@@ -82,10 +82,12 @@ fn report(policy: &LoadedPolicy, wrong: &[&str], problems: &mut Problems<'_>) {
 }
 
 /// Where the fields of a policy are written.
-fn places(object: &Object<'_>) -> BTreeMap<&'static str, Place> {
-    let mut places: BTreeMap<&'static str, Place> =
+fn places(object: &Object<'_>) -> BTreeMap<&'static str, Position> {
+    let mut places: BTreeMap<&'static str, Position> =
         object.names().filter_map(|(name, _)| Some((name, object.spot(name)?.node.at))).collect();
-    if let Some(Spot { node: Node { content: Content::Map(entries), .. }, .. }) = object.spot("backOff") {
+    if let Some(LocatedNode { node: Node { content: Content::Map(entries), .. }, .. }) =
+        object.spot("backOff")
+    {
         for entry in entries {
             let name = fields::find(fields::BACK_OFF, &entry.key);
             let full = BACK_OFF.iter().find(|(short, _)| Some(*short) == name);
@@ -108,7 +110,7 @@ impl Reader<'_, '_> {
         object: &Object<'a>,
         name: &str,
         full: &'static str,
-        read: impl FnOnce(&Spot<'a>, &mut Problems<'_>) -> Option<T>,
+        read: impl FnOnce(&LocatedNode<'a>, &mut Problems<'_>) -> Option<T>,
     ) -> Option<T> {
         let spot = object.spot(name).filter(|spot| !matches!(spot.node.content, Content::Null))?;
         let value = read(&spot, self.problems);
@@ -149,7 +151,7 @@ impl Reader<'_, '_> {
             delay: self.read(&object, "delay", "backOff.delay", delay),
             max_delay: self.read(&object, "maxDelay", "backOff.maxDelay", delay),
             multiplier: self.read(&object, "multiplier", "backOff.multiplier", multiplier),
-            random: self.read(&object, "random", "backOff.random", Spot::boolean).unwrap_or(false),
+            random: self.read(&object, "random", "backOff.random", LocatedNode::boolean).unwrap_or(false),
         };
         self.warn_without_effect(&object, &back_off);
         Some(back_off)
@@ -173,7 +175,7 @@ impl Reader<'_, '_> {
 }
 
 /// A text, or a number as it is spelled: `errorSubstring: 503`.
-fn text(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+fn text(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text).map(Into::into),
         Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => {
@@ -184,7 +186,7 @@ fn text(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
 }
 
 /// A name or an id: something that fits on one line.
-fn label(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+fn label(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     let text = text(spot, problems)?;
     if text.chars().count() > MAX_NAME {
         spot.refuse(problems, format!("longer than {MAX_NAME} characters"));
@@ -199,7 +201,7 @@ fn label(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
 }
 
 /// What errors are compared with.
-fn criterion(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+fn criterion(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     let text = text(spot, problems)?;
     if text.trim().is_empty() {
         problems
@@ -210,7 +212,7 @@ fn criterion(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
 }
 
 /// A number; one that is too small is left for the core to refuse.
-fn multiplier(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<f64> {
+fn multiplier(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<f64> {
     match &spot.node.content {
         Content::Number(number) => number.as_f64(),
         Content::Null | Content::Bool(_) | Content::Text(_) | Content::List(_) | Content::Map(_) => {
@@ -221,7 +223,7 @@ fn multiplier(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<f64> {
 }
 
 /// A duration in milliseconds. One below zero is left for the core to refuse.
-fn delay(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<i64> {
+fn delay(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<i64> {
     let forward = match &spot.node.content {
         Content::Number(number) => {
             number.as_f64().filter(|seconds| *seconds < 0.0).map(|seconds| Value::from(-seconds))

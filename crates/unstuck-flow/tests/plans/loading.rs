@@ -4,7 +4,7 @@ use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::model::error::Reason;
 use unstuck_core::random::Random;
 use unstuck_core::time::Millis;
-use unstuck_flow::plan::{Plan, START, SignalPlan, Times, When, schema};
+use unstuck_flow::plan::{Plan, PlannedTime, START, SignalPlan, Times, schema};
 
 use crate::{flows, lines, read};
 
@@ -19,7 +19,9 @@ fn turns(plan: &Plan, flow: &str, step: &str, item: Option<u32>, count: u32) -> 
     let step = flow.step(flow.find_step(step).expect("there is such a step"));
     let rule = plan.rule(&flow.name, step, item);
     let turn = |attempt| {
-        rule.map_or(EmulatedAttempt::of(Behaviour::Pass), |rule| rule.turn(attempt, &mut Random::new(7)))
+        rule.map_or(EmulatedAttempt::of(Behaviour::Pass), |rule| {
+            rule.to_attempt(attempt, &mut Random::new(7))
+        })
     };
     (1..=count).map(turn).collect()
 }
@@ -137,13 +139,14 @@ fn odds_and_ranges_are_drawn_and_the_same_chance_draws_the_same() {
         .rule("publish", flows[0].step(flows[0].find_step("fetch").expect("a step")), None)
         .expect("a rule");
     let mut random = Random::new(1);
-    let drawn: Vec<EmulatedAttempt> = (1..=4_000).map(|attempt| rule.turn(attempt, &mut random)).collect();
+    let drawn: Vec<EmulatedAttempt> =
+        (1..=4_000).map(|attempt| rule.to_attempt(attempt, &mut random)).collect();
     let stalled = drawn.iter().filter(|turn| turn.behaviour == Behaviour::Stall).count();
     assert!((850..1_150).contains(&stalled), "{stalled} of 4000");
     assert!(drawn.iter().all(|turn| (1_000..=10_000).contains(&turn.after.0)));
     let again: Vec<EmulatedAttempt> = {
         let mut random = Random::new(1);
-        (1..=4_000).map(|attempt| rule.turn(attempt, &mut random)).collect()
+        (1..=4_000).map(|attempt| rule.to_attempt(attempt, &mut random)).collect()
     };
     assert_eq!(drawn, again);
 }
@@ -171,7 +174,7 @@ operator: {after: 30m, choose: none, resume: true, times: 2}
     assert_eq!((plan.every, plan.until), (Millis::minutes(10), Some(Millis::hours(7 * 24))));
     assert_eq!((plan.workers.count, plan.workers.max_load), (Some(3), 2));
     let deaths: Vec<Times> = plan.workers.deaths.iter().map(|death| death.when).collect();
-    let half_past_two = When::Daily(Millis::minutes(150));
+    let half_past_two = PlannedTime::Daily(Millis::minutes(150));
     assert_eq!(deaths, [Times::Every(Millis::hours(6)), Times::At(half_past_two)]);
     assert!(matches!(&plan.signals, SignalPlan::Sent(signals) if signals.len() == 1));
     assert!(plan.operator.is_some_and(|operator| operator.resume && operator.times == Some(2)));

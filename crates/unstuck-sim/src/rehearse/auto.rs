@@ -15,7 +15,7 @@ use unstuck_flow::plan::{SignalPlan, is_executed};
 
 use super::examples::{self, ExampleFrom, Missing};
 use super::report::{EndKind, RunEnd};
-use super::{Rehearsal, Trouble};
+use super::{Rehearsal, RehearsalError};
 
 pub use fault::{Fault, FaultKind, Spot};
 pub use survive::{Demand, NotSurvived};
@@ -106,7 +106,7 @@ pub fn find_weak_points(
     rehearsal: &Rehearsal,
     demands: &[Demand],
     max_pairs: usize,
-) -> Result<Findings, Trouble> {
+) -> Result<Findings, RehearsalError> {
     let spots = spots(rehearsal);
     let without_fault = trial::rehearse(rehearsal, &[])?;
     let single = |always: bool| -> Vec<Vec<Fault>> {

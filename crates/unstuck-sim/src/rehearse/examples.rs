@@ -14,11 +14,11 @@ use unstuck_core::model::error::{EXPRESSION_ACTION, Error};
 use unstuck_core::model::expression::{Expression, Template};
 use unstuck_core::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 use unstuck_flow::plan::outputs::takes_example;
-use unstuck_flow::plan::{Example, Order, Pattern, Plan, Rule, Target};
+use unstuck_flow::plan::{BehaviourOrder, Example, Pattern, Plan, Rule, Target};
 
 use super::auto::Spot;
 use super::report::{EndKind, report_each};
-use super::{Keep, Played, Rehearsal, Trouble, play};
+use super::{ExecutedPlan, Keep, Rehearsal, RehearsalError, execute_plan};
 
 /// Where an example of an output was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -90,14 +90,14 @@ pub struct Unfit {
 const MOST_EVENTS: u64 = 20_000;
 
 /// Finds out which steps need an example, where a run without any fault fails because something reads their outputs.
-pub(super) fn missing(rehearsal: &Rehearsal) -> Result<Option<Missing>, Trouble> {
+pub(super) fn missing(rehearsal: &Rehearsal) -> Result<Option<Missing>, RehearsalError> {
     let mut tried = Rehearsal { runs: 1, max_events: MOST_EVENTS, keep: Keep::All, ..rehearsal.clone() };
     let mut steps: Vec<MissingExample> = Vec::new();
     let mut unfit: Vec<Unfit> = Vec::new();
     let mut is_enough = false;
     // Each time, one more step has an example at least.
     for _ in 0..=rehearsal.flows.iter().map(|flow| flow.steps.len()).sum() {
-        let played = play(&tried)?;
+        let played = execute_plan(&tried)?;
         if report_each(&played).first().is_some_and(|end| end.end == EndKind::Completed) {
             is_enough = true;
             break;
@@ -151,7 +151,7 @@ impl FailedExpression {
 }
 
 /// What could not be evaluated, in the order in which it happened.
-fn failed_expressions(played: &Played) -> Vec<FailedExpression> {
+fn failed_expressions(played: &ExecutedPlan) -> Vec<FailedExpression> {
     let mut found: Vec<(u64, FailedExpression)> = Vec::new();
     for (run, history) in &played.histories {
         let Some(flow) = played.ledger.flow_of.get(run).and_then(|flow| played.flows.get(flow)) else {
@@ -257,8 +257,8 @@ fn known(plan: &Plan, flow: &Flow, step: &Step) -> Option<Known> {
     }
     let says = |rule: &Rule| {
         let acts = match &rule.order {
-            Order::Sequence(acts) => acts.as_slice(),
-            Order::Odds(_) => &[],
+            BehaviourOrder::Sequence(acts) => acts.as_slice(),
+            BehaviourOrder::Odds(_) => &[],
         };
         rule.shared.output.is_some() || acts.iter().any(|act| act.output.is_some())
     };

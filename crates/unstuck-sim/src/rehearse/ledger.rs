@@ -51,7 +51,7 @@ pub(super) struct Ledger {
     families: BTreeMap<RunId, Vec<RunId>>,
     pub(super) flow_of: BTreeMap<RunId, FlowId>,
     pub(super) origins: BTreeMap<RunId, Origin>,
-    units: BTreeMap<(RunId, UnitRef), Course>,
+    units: BTreeMap<(RunId, UnitRef), AttemptTrail>,
 }
 
 /// What a policy has done.
@@ -65,7 +65,7 @@ pub(super) struct PolicyTally {
 
 /// How it goes with a unit.
 #[derive(Default)]
-struct Course {
+struct AttemptTrail {
     in_trouble_since: Option<Time>,
     queued_at: Option<Time>,
     /// The policy that has it, with the rounds that it has had and may have.
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    fn course(&mut self, run: RunId, unit: UnitRef) -> &mut Course {
+    fn course(&mut self, run: RunId, unit: UnitRef) -> &mut AttemptTrail {
         self.units.entry((run, unit)).or_default()
     }
 

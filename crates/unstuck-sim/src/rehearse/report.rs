@@ -12,8 +12,8 @@ use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Millis;
 
 use super::examples::{self, ExampleFrom};
-use super::play::Played;
-use super::{Rehearsal, doubts, rungs};
+use super::execution::ExecutedPlan;
+use super::{Rehearsal, lints, rungs};
 
 /// What came of a rehearsal.
 #[derive(Clone, Debug, Serialize)]
@@ -222,19 +222,19 @@ pub struct PolicyUse {
 }
 
 /// How each run ended, in the order in which they were started.
-pub(super) fn report_each(played: &Played) -> Vec<RunEnd> {
+pub(super) fn report_each(played: &ExecutedPlan) -> Vec<RunEnd> {
     (1..).zip(&played.runs).map(|(number, run)| how_it_ended(number, run, played)).collect()
 }
 
 /// Makes the report of a rehearsal.
-pub fn report(rehearsal: &Rehearsal, played: &Played) -> Report {
+pub fn report(rehearsal: &Rehearsal, played: &ExecutedPlan) -> Report {
     let each = report_each(played);
     let completed = each.iter().filter(|end| end.end == EndKind::Completed).map(|end| end.after_ms).collect();
     let policies = Policies::new(rehearsal.policies.clone()).unwrap_or_default();
     let ends_by_run: BTreeMap<RunId, EndKind> = each.iter().map(|end| (end.run, end.end)).collect();
     let uses = policies.iter().map(|policy| policy_use(policy, played, &ends_by_run)).collect();
-    let mut warnings = doubts::doubts(rehearsal);
-    warnings.extend(doubts::of_waiting(played, rehearsal.workers, rehearsal.plan.workers.max_load));
+    let mut warnings = lints::doubts(rehearsal);
+    warnings.extend(lints::of_waiting(played, rehearsal.workers, rehearsal.plan.workers.max_load));
     Report {
         flow: rehearsal.flow.to_string(),
         seed: rehearsal.seed,
@@ -257,7 +257,7 @@ pub fn report(rehearsal: &Rehearsal, played: &Played) -> Report {
     }
 }
 
-fn policy_use(policy: &Policy, played: &Played, ends: &BTreeMap<RunId, EndKind>) -> PolicyUse {
+fn policy_use(policy: &Policy, played: &ExecutedPlan, ends: &BTreeMap<RunId, EndKind>) -> PolicyUse {
     let tally = played.ledger.policies.get(&policy.name).cloned().unwrap_or_default();
     let completed = tally.runs.iter().filter(|run| ends.get(run) == Some(&EndKind::Completed)).count();
     PolicyUse {
@@ -282,7 +282,7 @@ fn counted(each: &[RunEnd]) -> Vec<EndOf> {
     ends
 }
 
-fn how_it_ended(number: u32, run: &Run, played: &Played) -> RunEnd {
+fn how_it_ended(number: u32, run: &Run, played: &ExecutedPlan) -> RunEnd {
     let flow = played.flows.get(&run.flow).map(|flow| &**flow);
     let (end, after, why) = match &run.phase {
         Phase::Ended(ended) => {

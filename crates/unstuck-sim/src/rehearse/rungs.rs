@@ -6,8 +6,8 @@ use unstuck_core::model::flow::{Step, StepIndex};
 use unstuck_core::model::recovery::RetryStrategy;
 
 use super::Rehearsal;
+use super::execution::ExecutedPlan;
 use super::ledger::Reached;
-use super::play::Played;
 
 /// What decided at a step, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,7 +53,7 @@ impl Reached {
 }
 
 /// Every rung that decided, by step.
-pub(super) fn used(played: &Played) -> Vec<RungUse> {
+pub(super) fn used(played: &ExecutedPlan) -> Vec<RungUse> {
     let root = played.runs.first().map(|run| run.flow);
     let uses = played.ledger.reached.iter().map(|((flow, step, reached), times)| RungUse {
         step: step_name(played, root, *flow, *step),
@@ -64,7 +64,7 @@ pub(super) fn used(played: &Played) -> Vec<RungUse> {
     uses.collect()
 }
 
-fn step_name(played: &Played, root: Option<FlowId>, flow: FlowId, step: StepIndex) -> String {
+fn step_name(played: &ExecutedPlan, root: Option<FlowId>, flow: FlowId, step: StepIndex) -> String {
     match played.flows.get(&flow) {
         None => String::new(),
         Some(of) if Some(flow) == root => of.step(step).id.to_string(),
@@ -73,7 +73,7 @@ fn step_name(played: &Played, root: Option<FlowId>, flow: FlowId, step: StepInde
 }
 
 /// What the flows say about recovery, and nothing came to; and the policies that took nothing.
-pub(super) fn never_reached(rehearsal: &Rehearsal, played: &Played) -> Vec<String> {
+pub(super) fn never_reached(rehearsal: &Rehearsal, played: &ExecutedPlan) -> Vec<String> {
     let mut never = Vec::new();
     for (id, flow) in &played.flows {
         let name = |step: &Step| {

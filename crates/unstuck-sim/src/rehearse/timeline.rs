@@ -9,7 +9,7 @@ use unstuck_core::model::run::Origin;
 use unstuck_core::reason;
 use unstuck_core::time::{Millis, Time};
 
-use super::play::Played;
+use super::execution::ExecutedPlan;
 use super::report::unit_name;
 
 /// What happened to one run.
@@ -46,7 +46,7 @@ pub struct TimelineLine {
 }
 
 /// The timeline of a root run, if its history was kept.
-pub fn timeline(played: &Played, number: u32) -> Option<Timeline> {
+pub fn timeline(played: &ExecutedPlan, number: u32) -> Option<Timeline> {
     let root = played.runs.get(number.checked_sub(1)? as usize)?;
     played.histories.get(&root.id)?;
     let mut lines: BTreeMap<(Time, u64, usize), TimelineLine> = BTreeMap::new();
@@ -61,12 +61,12 @@ pub fn timeline(played: &Played, number: u32) -> Option<Timeline> {
     Some(Timeline { number, run: root.id, lines: lines.into_values().collect() })
 }
 
-fn line(played: &Played, at: Time, path: String, what: String) -> TimelineLine {
+fn line(played: &ExecutedPlan, at: Time, path: String, what: String) -> TimelineLine {
     TimelineLine { after_ms: at.since(played.start), at: at.to_string(), path, what, rung: None, rule: None }
 }
 
 fn tell(
-    played: &Played,
+    played: &ExecutedPlan,
     run: RunId,
     history: &[(u64, Event)],
     lines: &mut BTreeMap<(Time, u64, usize), TimelineLine>,
@@ -100,7 +100,7 @@ fn is_said_again(fact: &Fact) -> bool {
 }
 
 /// The steps that lead to a child: `deploy > check`, or `exceptionHandler`.
-fn path(played: &Played, run: RunId) -> String {
+fn path(played: &ExecutedPlan, run: RunId) -> String {
     let mut steps = Vec::new();
     let mut at = run;
     while let Some(origin) = played.ledger.origins.get(&at) {

@@ -10,7 +10,7 @@ use unstuck_core::json::Json;
 use unstuck_core::policy::Policy;
 use unstuck_core::time::Millis;
 use unstuck_flow::plan;
-use unstuck_sim::rehearse::{Keep, Played, Rehearsal, Report, play, report, timeline};
+use unstuck_sim::rehearse::{ExecutedPlan, Keep, Rehearsal, Report, execute_plan, report, timeline};
 
 /// A rehearsal of the first flow of a file, by a plan, with policies.
 fn rehearsal(flows: &str, plan: &str, policies: &str) -> Rehearsal {
@@ -43,14 +43,14 @@ fn policies_of(text: &str) -> Vec<Policy> {
     (0..).zip(&loaded).map(check).collect()
 }
 
-fn rehearse(rehearsal: &Rehearsal) -> (Played, Report) {
-    let played = play(rehearsal).expect("it can be carried out");
+fn rehearse(rehearsal: &Rehearsal) -> (ExecutedPlan, Report) {
+    let played = execute_plan(rehearsal).expect("it can be carried out");
     let report = report(rehearsal, &played);
     (played, report)
 }
 
 /// The timeline of the first run, a line each: seconds since the start, and what happened.
-fn told(played: &Played) -> Vec<String> {
+fn told(played: &ExecutedPlan) -> Vec<String> {
     let timeline = timeline(played, 1).expect("its history was kept");
     let line = |line: &unstuck_sim::rehearse::TimelineLine| {
         let path = if line.path.is_empty() { String::new() } else { format!("{} > ", line.path) };

@@ -128,6 +128,7 @@ fn many_runs_start_as_the_plan_says_and_the_same_seed_gives_the_same() {
 #[test]
 fn an_input_that_the_flow_refuses_is_told() {
     let flow = "flow: f\ninput: {type: object, required: [title]}\nsteps: [{id: one, action: a}]\n";
-    let trouble = unstuck_sim::rehearse::play(&rehearsal(flow, "{}", "")).err().expect("it is refused");
+    let trouble =
+        unstuck_sim::rehearse::execute_plan(&rehearsal(flow, "{}", "")).err().expect("it is refused");
     assert!(trouble.to_string().contains("title"), "{trouble}");
 }

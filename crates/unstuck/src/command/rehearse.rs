@@ -180,7 +180,8 @@ impl Arguments {
     fn one(&self, rehearsal: Rehearsal, format: Format) -> Result<ExitCode, CommandError> {
         let whose = self.whose();
         let rehearsal = Rehearsal { keep: whose.keep(), ..rehearsal };
-        let played = rehearse::play(&rehearsal).map_err(|trouble| CommandError::new(trouble.to_string()))?;
+        let played =
+            rehearse::execute_plan(&rehearsal).map_err(|trouble| CommandError::new(trouble.to_string()))?;
         let report = rehearse::report(&rehearsal, &played);
         let timelines: Vec<Timeline> = self
             .wanted(&report)

@@ -5,7 +5,7 @@ use unstuck_core::policy::Policy;
 use unstuck_core::time::Millis;
 use unstuck_flow::plan;
 use unstuck_sim::rehearse::auto::{Demand, FaultKind, find_weak_points};
-use unstuck_sim::rehearse::{EndKind, Keep, Rehearsal, play, report, timeline};
+use unstuck_sim::rehearse::{EndKind, Keep, Rehearsal, execute_plan, report, timeline};
 
 /// Where a sentence comes from, and the sentence.
 type Line = (String, String);
@@ -14,7 +14,7 @@ pub(crate) fn lines() -> Vec<Line> {
     let mut lines: Vec<Line> = ENDS.iter().map(|end| line("end of a run", end.word())).collect();
     for (label, flows, policies) in FLOWS {
         let rehearsal = rehearsal(flows, "{}", policies);
-        let played = play(&rehearsal).expect("it can be carried out");
+        let played = execute_plan(&rehearsal).expect("it can be carried out");
         let warnings = report(&rehearsal, &played).warnings;
         lines.extend(warnings.iter().map(|said| line(&format!("warning: {label}"), said)));
         let every = FaultKind::ALL.map(|kind| Demand::Single { kind, always: false, spot: None });
@@ -32,7 +32,7 @@ pub(crate) fn lines() -> Vec<Line> {
 /// What is said of a plan that is played: notes of the timeline, decisions, and what was never reached.
 fn of_a_plan() -> Vec<Line> {
     let rehearsal = rehearsal(PLAYED, PLAN, "{name: later, action: f.down, maxAttempts: 2, backOff: 1m}");
-    let played = play(&rehearsal).expect("it can be carried out");
+    let played = execute_plan(&rehearsal).expect("it can be carried out");
     let report = report(&rehearsal, &played);
     let told = timeline(&played, 1).expect("its history was kept");
     let notes = told.lines.iter().filter(|line| line.what.starts_with("worker-"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use unstuck_core::model::emulation::Behaviour;
 use unstuck_core::time::Millis;
-use unstuck_flow::plan::{Act, Pattern, Range, Rule, Target};
+use unstuck_flow::plan::{Pattern, PlannedBehaviour, Range, Rule, Target};
 
 /// How long an attempt takes that drags: long enough to run into a timeout that is too short.
 pub(super) const DRAG: Millis = Millis::hours(1);
@@ -56,9 +56,9 @@ impl FaultKind {
         }
     }
 
-    fn act(self) -> Act {
+    fn act(self) -> PlannedBehaviour {
         let after = (self == FaultKind::Drag).then(|| Range::fixed(DRAG));
-        Act { after, ..Act::of(self.behaviour()) }
+        PlannedBehaviour { after, ..PlannedBehaviour::of(self.behaviour()) }
     }
 
     /// As a plan writes it.
@@ -112,9 +112,9 @@ pub(super) fn rules(faults: &[Fault]) -> Vec<Rule> {
                 step: Pattern::new(&spot.step),
                 item: None,
             };
-            let mut acts: Vec<Act> = faults.iter().map(|fault| fault.kind.act()).collect();
+            let mut acts: Vec<PlannedBehaviour> = faults.iter().map(|fault| fault.kind.act()).collect();
             if !faults.iter().any(|fault| fault.always) {
-                acts.push(Act::of(Behaviour::Pass));
+                acts.push(PlannedBehaviour::of(Behaviour::Pass));
             }
             Rule::new(target, acts)
         })

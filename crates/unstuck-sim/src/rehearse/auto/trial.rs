@@ -7,7 +7,7 @@ use unstuck_core::time::Millis;
 use super::BadEnd;
 use super::fault::{self, Fault};
 use crate::rehearse::report::{EndKind, RunEnd, report_each};
-use crate::rehearse::{Keep, Rehearsal, Trouble, play};
+use crate::rehearse::{Keep, Rehearsal, RehearsalError, execute_plan};
 
 /// After so many events a run of one flow goes in circles.
 const MOST_EVENTS: u64 = 20_000;
@@ -70,7 +70,7 @@ pub(super) fn named(faults: &[Fault]) -> String {
 }
 
 /// How a run ends that has these faults.
-pub(super) fn rehearse(rehearsal: &Rehearsal, faults: &[Fault]) -> Result<RunEnd, Trouble> {
+pub(super) fn rehearse(rehearsal: &Rehearsal, faults: &[Fault]) -> Result<RunEnd, RehearsalError> {
     let mut plan = rehearsal.plan.clone();
     let mut rules = fault::rules(faults);
     rules.append(&mut plan.rules);
@@ -78,20 +78,20 @@ pub(super) fn rehearse(rehearsal: &Rehearsal, faults: &[Fault]) -> Result<RunEnd
     let until = rehearsal.until.min(LONGEST);
     let alone =
         Rehearsal { plan, runs: 1, until, max_events: MOST_EVENTS, keep: Keep::None, ..rehearsal.clone() };
-    let played = play(&alone)?;
-    report_each(&played).into_iter().next().ok_or_else(|| Trouble("the run did not start".to_owned()))
+    let played = execute_plan(&alone)?;
+    report_each(&played).into_iter().next().ok_or_else(|| RehearsalError("the run did not start".to_owned()))
 }
 
 /// Tries each of these, in order.
-pub(super) fn try_all(rehearsal: &Rehearsal, all: Vec<Vec<Fault>>) -> Result<Vec<Trial>, Trouble> {
+pub(super) fn try_all(rehearsal: &Rehearsal, all: Vec<Vec<Fault>>) -> Result<Vec<Trial>, RehearsalError> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
     let share = all.len().div_ceil(threads).max(1);
-    let parts: Vec<Result<Vec<RunEnd>, Trouble>> = thread::scope(|scope| {
+    let parts: Vec<Result<Vec<RunEnd>, RehearsalError>> = thread::scope(|scope| {
         let workers: Vec<_> = all
             .chunks(share)
             .map(|part| scope.spawn(move || part.iter().map(|faults| rehearse(rehearsal, faults)).collect()))
             .collect();
-        let gone = || Err(Trouble("a rehearsal stopped unexpectedly; please report this".to_owned()));
+        let gone = || Err(RehearsalError("a rehearsal stopped unexpectedly; please report this".to_owned()));
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| gone())).collect()
     });
     let mut ends = Vec::new();

@@ -57,7 +57,7 @@ fn read_as(flow: &Flow, step: &Step) -> Shape {
     let id = &step.id;
     let roots =
         [format!("steps.{id}.output"), format!("steps['{id}'].output"), format!("steps[\"{id}\"].output")];
-    let mut read = |expression: &Expression, whole: &Whole<'_>| {
+    let mut read = |expression: &Expression, whole: &SchemaRoot<'_>| {
         if !expression.reads.steps.contains(&place) {
             return;
         }
@@ -71,11 +71,14 @@ fn read_as(flow: &Flow, step: &Step) -> Shape {
         for expression in expressions(reader) {
             let whole = whole(reader, expression, &items);
             let is_list = matches!(whole, Shape::List(..));
-            read(expression, &Whole { shape: &whole, items: if is_list { &items } else { &Shape::Any } });
+            read(
+                expression,
+                &SchemaRoot { shape: &whole, items: if is_list { &items } else { &Shape::Any } },
+            );
         }
     }
     if let Some(output) = flow.output.as_ref().and_then(computed) {
-        read(output, &Whole { shape: &Shape::Any, items: &Shape::Any });
+        read(output, &SchemaRoot { shape: &Shape::Any, items: &Shape::Any });
     }
     shape
 }
@@ -98,13 +101,13 @@ const EXAMPLE: &str = "example";
 
 /// What each item of a fan-out is, by what its step reads of it.
 fn items_of(step: &Step) -> Shape {
-    let nothing = Whole { shape: &Shape::Any, items: &Shape::Any };
+    let nothing = SchemaRoot { shape: &Shape::Any, items: &Shape::Any };
     let shapes = expressions(step).into_iter().filter(|expression| expression.reads.item);
     shapes.map(|expression| infer(&expression.source, "item", &nothing, 0)).fold(Shape::Any, merge)
 }
 
 /// What is known from outside: of a value that is all of the expression, and of the items of a list that it gives.
-struct Whole<'a> {
+struct SchemaRoot<'a> {
     shape: &'a Shape,
     items: &'a Shape,
 }
@@ -140,7 +143,7 @@ fn merge(one: Shape, other: Shape) -> Shape {
 }
 
 /// What `root` must be, by all places of the text that name it.
-fn infer(text: &str, root: &str, whole: &Whole<'_>, depth: usize) -> Shape {
+fn infer(text: &str, root: &str, whole: &SchemaRoot<'_>, depth: usize) -> Shape {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
     let mut shape = Shape::Any;
     if depth > DEEPEST {
@@ -158,7 +161,7 @@ fn infer(text: &str, root: &str, whole: &Whole<'_>, depth: usize) -> Shape {
 }
 
 /// What a value must be that is followed by this.
-fn path(before: &str, rest: &str, whole: &Whole<'_>, depth: usize) -> Shape {
+fn path(before: &str, rest: &str, whole: &SchemaRoot<'_>, depth: usize) -> Shape {
     if depth > DEEPEST {
         return Shape::Any;
     }
@@ -190,12 +193,12 @@ fn field(name: &str, shape: Shape) -> Shape {
 }
 
 /// What a value must be that this is called on.
-fn method(name: &str, arguments: &str, whole: &Whole<'_>, depth: usize) -> Shape {
+fn method(name: &str, arguments: &str, whole: &SchemaRoot<'_>, depth: usize) -> Shape {
     match name {
         "filter" | "map" | "all" | "exists" | "exists_one" => {
             let (inside, after) = closed(arguments);
             let Some((variable, body)) = inside.split_once(',') else { return Shape::Any };
-            let nothing = Whole { shape: &Shape::Any, items: &Shape::Any };
+            let nothing = SchemaRoot { shape: &Shape::Any, items: &Shape::Any };
             let item = infer(body, variable.trim(), &nothing, depth + 1);
             let same = if name == "filter" { path("", after, whole, depth + 1) } else { Shape::Any };
             merge(Shape::List(Box::new(item), 1), same)
@@ -226,7 +229,7 @@ fn closed(text: &str) -> (&str, &str) {
 }
 
 /// What a value must be of which no part is read, by what stands before and after it.
-fn leaf(before: &str, rest: &str, whole: &Whole<'_>) -> Shape {
+fn leaf(before: &str, rest: &str, whole: &SchemaRoot<'_>) -> Shape {
     let (before, rest) = (before.trim_end(), rest.trim_start());
     if matches!(before, "" | "${") && matches!(rest, "" | "}") {
         return whole.shape.clone();

@@ -11,12 +11,12 @@ use unstuck_core::time::Millis;
 use crate::emulate::{self, MAX_SEQUENCE, WORDS};
 use crate::fields;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 use crate::tree::Content;
 
 /// What one attempt does, as far as the plan says it there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Act {
+pub struct PlannedBehaviour {
     /// What it does.
     pub behaviour: Behaviour,
     /// How long it takes before that shows.
@@ -55,14 +55,19 @@ impl Range {
     }
 }
 
-impl Act {
+impl PlannedBehaviour {
     /// It does this, and nothing more is said.
-    pub fn of(behaviour: Behaviour) -> Act {
-        Act { behaviour, after: None, cause: None, context: None, reason: None, output: None }
+    pub fn of(behaviour: Behaviour) -> PlannedBehaviour {
+        PlannedBehaviour { behaviour, after: None, cause: None, context: None, reason: None, output: None }
     }
 
     /// What an attempt does that does this, with what is said for all of them.
-    pub(super) fn turn(&self, shared: &Act, drag: Millis, random: &mut Random) -> EmulatedAttempt {
+    pub(super) fn to_attempt(
+        &self,
+        shared: &PlannedBehaviour,
+        drag: Millis,
+        random: &mut Random,
+    ) -> EmulatedAttempt {
         let usual = match self.behaviour {
             Behaviour::Drag => Some(Range::fixed(drag)),
             _ => shared.after,
@@ -86,7 +91,7 @@ const REASONS: [(&str, Reason); 4] = [
 ];
 
 /// A list of what attempts do, one after the other.
-pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Vec<Act>> {
+pub(super) fn sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<PlannedBehaviour>> {
     let Content::List(nodes) = &spot.node.content else {
         spot.expected(problems, "a list such as `[stall, pass]`");
         return None;
@@ -98,7 +103,7 @@ pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<V
     let mut acts = Vec::new();
     let mut is_right = true;
     for (place, node) in nodes.iter().enumerate() {
-        match entry(&Spot { node, path: format!("{}[{place}]", spot.path) }, problems) {
+        match entry(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems) {
             Some((act, times)) if acts.len().saturating_add(times) <= MAX_SEQUENCE => {
                 acts.extend(std::iter::repeat_n(act, times));
             }
@@ -114,7 +119,7 @@ pub(super) fn sequence(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<V
 }
 
 /// One thing, for good.
-pub(super) fn one(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Act> {
+pub(super) fn one(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
     let (act, times) = entry(spot, problems)?;
     if times != 1 {
         spot.refuse(problems, "`times` works only in a `sequence`")
@@ -125,19 +130,19 @@ pub(super) fn one(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Act> {
 }
 
 /// Whether a map is one entry, rather than a rule: it names a behaviour.
-pub(super) fn is_entry(spot: &Spot<'_>) -> bool {
+pub(super) fn is_entry(spot: &LocatedNode<'_>) -> bool {
     let names = |word: &str| spot.node.entry(word).is_some();
     let is_rule = names("sequence") || names("odds") || names("duration");
     !is_rule && WORDS.iter().map(|(word, _)| *word).chain(["wait"]).any(names)
 }
 
-fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
+fn entry(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(PlannedBehaviour, usize)> {
     if !matches!(spot.node.content, Content::Map(_)) {
         if spot.node.text() == Some("wait") {
             spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5m}`");
             return None;
         }
-        return spot.one_of(&WORDS, problems).map(|behaviour| (Act::of(behaviour), 1));
+        return spot.one_of(&WORDS, problems).map(|behaviour| (PlannedBehaviour::of(behaviour), 1));
     }
     let object = Object::read(spot, fields::PLAN_ACT, "an attempt", problems)?;
     let named: Vec<&'static str> = object.names().map(|(name, _)| name).collect();
@@ -172,13 +177,13 @@ fn entry(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<(Act, usize)> {
 }
 
 /// The behaviour and what is written right after it: a cause, what is lacking, how long.
-fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Option<Act> {
+fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
     let spot = object.spot(word)?;
     if word == "wait" {
-        return emulate::wait(&spot, problems).map(Act::of);
+        return emulate::read_wait(&spot, problems).map(PlannedBehaviour::of);
     }
     let (_, behaviour) = WORDS.iter().find(|(known, _)| *known == word)?;
-    let mut act = Act::of(*behaviour);
+    let mut act = PlannedBehaviour::of(*behaviour);
     if matches!(spot.node.content, Content::Null | Content::Bool(true)) {
         return Some(act);
     }
@@ -197,7 +202,11 @@ fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Op
 }
 
 /// The texts of an error and the output, for one attempt or for all.
-pub(super) fn words_of(object: &Object<'_>, act: &mut Act, problems: &mut Problems<'_>) -> Option<()> {
+pub(super) fn words_of(
+    object: &Object<'_>,
+    act: &mut PlannedBehaviour,
+    problems: &mut Problems<'_>,
+) -> Option<()> {
     if let Some(spot) = object.spot("cause") {
         if act.cause.is_some() {
             spot.refuse(problems, "the cause is given twice").hint("remove one of the two");
@@ -218,7 +227,7 @@ pub(super) fn words_of(object: &Object<'_>, act: &mut Act, problems: &mut Proble
 }
 
 /// `5m`, or `[1m, 5m]` for one drawn between the two.
-pub(super) fn range(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Range> {
+pub(super) fn range(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Range> {
     let Content::List(nodes) = &spot.node.content else {
         return spot.duration(problems).map(Range::fixed);
     };
@@ -227,7 +236,7 @@ pub(super) fn range(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Rang
         return None;
     };
     let mut end =
-        |node, place: usize| Spot { node, path: format!("{}[{place}]", spot.path) }.duration(problems);
+        |node, place: usize| LocatedNode { node, path: format!("{}[{place}]", spot.path) }.duration(problems);
     let (least, most) = (end(least, 0), end(most, 1));
     let (least, most) = (least?, most?);
     if least > most {

@@ -4,26 +4,26 @@ use unstuck_core::time::Millis;
 
 use crate::fields;
 use crate::problem::Problems;
-use crate::read::{Object, Spot};
+use crate::read::{LocatedNode, Object};
 
 /// The fields of a step on top of the defaults of its flow.
-pub(crate) struct Given<'a, 'b> {
+pub(crate) struct StepFields<'a, 'b> {
     pub(crate) own: &'b Object<'a>,
     pub(crate) defaults: Option<&'b Object<'a>>,
     /// The kind of the step.
     pub(crate) kind: &'static str,
 }
 
-impl<'a> Given<'a, '_> {
+impl<'a> StepFields<'a, '_> {
     /// The value of a field, the step's own before the default.
-    pub(crate) fn spot(&self, name: &str) -> Option<Spot<'a>> {
+    pub(crate) fn spot(&self, name: &str) -> Option<LocatedNode<'a>> {
         // What has no meaning for the kind is refused where it is written, and not looked at.
         let own = self.own.spot(name).filter(|_| fields::has_meaning(name, self.kind));
         own.or_else(|| self.default_spot(name))
     }
 
     /// The value of a default that the step takes over, whether or not it has one of its own.
-    pub(crate) fn default_spot(&self, name: &str) -> Option<Spot<'a>> {
+    pub(crate) fn default_spot(&self, name: &str) -> Option<LocatedNode<'a>> {
         self.defaults
             .and_then(|defaults| defaults.spot(name))
             .filter(|_| fields::takes_default(name, self.kind))

@@ -24,13 +24,13 @@ use unstuck_store::contract::Store;
 const LOCAL_LOAD: u32 = 1_000_000;
 
 /// Everybody who executes attempts.
-pub(super) struct Crew {
+pub(super) struct EmulatedWorkers {
     plan: Arc<Plan>,
     seed: u64,
     workers: Vec<EmulatedWorker>,
     queues: Arc<[Arc<str>]>,
     /// The attempts that are being played.
-    parts: BTreeMap<AttemptId, Part>,
+    parts: BTreeMap<AttemptId, RunningScript>,
     /// How many attempts each unit has had, over all generations of its run.
     tries: BTreeMap<(RunId, UnitRef), u32>,
 }
@@ -44,7 +44,7 @@ struct EmulatedWorker {
 }
 
 /// An attempt that is being played.
-struct Part {
+struct RunningScript {
     /// The worker that has it; an executor beside the engine if none.
     worker: Option<usize>,
     began: Time,
@@ -53,7 +53,7 @@ struct Part {
 }
 
 /// What comes of a line.
-pub(super) enum Said {
+pub(super) enum EmulatedReport {
     /// Somebody says something to the engine.
     Word(ExecutorReport),
     /// A worker dies.
@@ -62,8 +62,8 @@ pub(super) enum Said {
     Nothing,
 }
 
-impl Crew {
-    pub(super) fn new(plan: Arc<Plan>, flows: &[Flow], workers: u32, seed: u64) -> Crew {
+impl EmulatedWorkers {
+    pub(super) fn new(plan: Arc<Plan>, flows: &[Flow], workers: u32, seed: u64) -> EmulatedWorkers {
         let steps = flows.iter().flat_map(|flow| &flow.steps);
         let mut queues: Vec<Arc<str>> = steps
             .filter(|step| matches!(step.kind, Kind::Action(_)))
@@ -76,7 +76,7 @@ impl Crew {
             is_alive: true,
             lost: Vec::new(),
         };
-        Crew {
+        EmulatedWorkers {
             plan,
             seed,
             workers: (1..=workers).map(worker).collect(),
@@ -121,14 +121,14 @@ impl Crew {
         let next = script.next();
         let due = next.as_ref().map(|(after, _)| now + *after);
         let place = self.workers.iter().position(|emulated| emulated.worker == *worker);
-        self.parts.insert(job.attempt, Part { worker: place, began: now, next, script });
+        self.parts.insert(job.attempt, RunningScript { worker: place, began: now, next, script });
         (due, (!worker.local).then_some(ExecutorReport::Report(job.attempt, Report::Start)))
     }
 
     /// The next line of an attempt is due: what comes of it, and when the one after that is.
-    pub(super) fn go_on(&mut self, attempt: AttemptId) -> (Said, Option<Time>) {
-        let Some(part) = self.parts.get_mut(&attempt) else { return (Said::Nothing, None) };
-        let Some((_, line)) = part.next.take() else { return (Said::Nothing, None) };
+    pub(super) fn go_on(&mut self, attempt: AttemptId) -> (EmulatedReport, Option<Time>) {
+        let Some(part) = self.parts.get_mut(&attempt) else { return (EmulatedReport::Nothing, None) };
+        let Some((_, line)) = part.next.take() else { return (EmulatedReport::Nothing, None) };
         part.next = part.script.next();
         let (began, worker) = (part.began, part.worker);
         let due = part.next.as_ref().map(|(after, _)| began + *after);
@@ -136,9 +136,9 @@ impl Crew {
             self.parts.remove(&attempt);
         }
         let said = match (line, worker) {
-            (ScriptLine::Report(says), _) => Said::Word(ExecutorReport::Report(attempt, says)),
-            (ScriptLine::Lost, None) => Said::Word(ExecutorReport::Lost(attempt)),
-            (ScriptLine::Lost, Some(worker)) => Said::Dies(worker),
+            (ScriptLine::Report(says), _) => EmulatedReport::Word(ExecutorReport::Report(attempt, says)),
+            (ScriptLine::Lost, None) => EmulatedReport::Word(ExecutorReport::Lost(attempt)),
+            (ScriptLine::Lost, Some(worker)) => EmulatedReport::Dies(worker),
         };
         (said, due)
     }
@@ -201,7 +201,7 @@ fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> EmulatedAtt
     let luck = emulation::salt(job.attempt).run ^ seed.rotate_left(17);
     let mut random = Random::new(luck ^ u64::from(tries).rotate_left(32));
     let planned = match (plan.rule(&job.flow.name, step, item), &step.kind) {
-        (Some(rule), _) => rule.turn(tries, &mut random),
+        (Some(rule), _) => rule.to_attempt(tries, &mut random),
         (None, Kind::Emulate(emulation)) => {
             emulation.attempt(job.attempt.attempt, Salt { unit: luck, run: luck })
         }
@@ -218,7 +218,7 @@ fn turn(plan: &Plan, seed: u64, job: &Job, tries: u32, now: Time) -> EmulatedAtt
     let turn = match struck {
         None => planned,
         Some((window, outage)) => {
-            let turn = outage.turn(&mut random);
+            let turn = outage.to_attempt(&mut random);
             EmulatedAttempt { after: turn.after.plus(window.from.since(now)), ..turn }
         }
     };

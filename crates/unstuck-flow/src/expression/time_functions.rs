@@ -7,7 +7,7 @@ use unstuck_core::duration::{parse_duration, parse_instant};
 
 use super::arithmetic::no_operator;
 use super::function::Function;
-use super::meter::{Fault, Meter};
+use super::meter::{EvaluationError, Meter};
 use super::syntax::Operator;
 use super::value::Val;
 use crate::zone;
@@ -40,7 +40,7 @@ pub(super) fn duration_text(span: SignedDuration) -> String {
 }
 
 /// `+` and `-` where a duration or a timestamp takes part.
-pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<Val<'a>, Fault> {
+pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     let result = match (operator, a, b) {
         (Operator::Add, Val::Duration(a), Val::Duration(b)) => a.checked_add(*b).map(Val::Duration),
         (Operator::Subtract, Val::Duration(a), Val::Duration(b)) => a.checked_sub(*b).map(Val::Duration),
@@ -57,7 +57,7 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
         _ => return Err(no_operator(operator, a, b)),
     };
     result.ok_or_else(|| {
-        Fault::Wrong(format!(
+        EvaluationError::Wrong(format!(
             "{} {} {} is outside the range of dates",
             a.described(),
             operator.symbol(),
@@ -67,11 +67,15 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
 }
 
 /// `getHours()` and its like: of a timestamp in UTC or in a zone, or of a duration as a whole.
-pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, Fault> {
+pub(super) fn part<'a>(
+    function: Function,
+    arguments: &[Val<'a>],
+    meter: &Meter,
+) -> Result<Val<'a>, EvaluationError> {
     let (of, zone) = match arguments {
         [of, zone] => (of, Some(zone)),
         [of] => (of, None),
-        _ => return Fault::wrong(format!("`{}` is called on a timestamp", function.name())),
+        _ => return EvaluationError::wrong(format!("`{}` is called on a timestamp", function.name())),
     };
     match (of, zone) {
         (Val::Timestamp(at), zone) => {
@@ -79,16 +83,16 @@ pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
             Ok(Val::Integer(calendar(function, &at.to_zoned(zone))))
         }
         (Val::Duration(_), Some(_)) => {
-            Fault::wrong(format!("{} is not a timestamp and has no time zone", of.described()))
+            EvaluationError::wrong(format!("{} is not a timestamp and has no time zone", of.described()))
         }
         (Val::Duration(span), None) => match function {
             Function::Hours => Ok(Val::Integer(span.as_hours())),
             Function::Minutes => Ok(Val::Integer(span.as_mins())),
             Function::Seconds => Ok(Val::Integer(span.as_secs())),
             Function::Milliseconds => Ok(Val::Integer(i64::from(span.subsec_millis()))),
-            _ => Fault::wrong(format!("{} is not a timestamp and has no date", of.described())),
+            _ => EvaluationError::wrong(format!("{} is not a timestamp and has no date", of.described())),
         },
-        (other, _) => Fault::wrong(format!(
+        (other, _) => EvaluationError::wrong(format!(
             "{} is not a timestamp; convert a string with `timestamp(...)`",
             other.described()
         )),
@@ -96,9 +100,9 @@ pub(super) fn part<'a>(function: Function, arguments: &[Val<'a>], meter: &Meter)
 }
 
 /// Looking a zone up costs more than most operations, and looking for what was meant more than that.
-fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, Fault> {
+fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, EvaluationError> {
     let Val::Text(name) = zone else {
-        return Fault::wrong(format!(
+        return EvaluationError::wrong(format!(
             "`{}` takes a time zone such as 'Europe/Berlin', not {}",
             function.name(),
             zone.described()
@@ -107,7 +111,7 @@ fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone
     meter.spend(20)?;
     zone::find(name.as_str()).or_else(|unknown| {
         meter.spend(5_000)?;
-        Fault::wrong(format!("{}; {}", unknown.message, unknown.hint))
+        EvaluationError::wrong(format!("{}; {}", unknown.message, unknown.hint))
     })
 }
 

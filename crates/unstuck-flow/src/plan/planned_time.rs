@@ -2,17 +2,17 @@
 
 use unstuck_core::time::{Millis, Time};
 
-use crate::moment::{self, Moment};
 use crate::problem::Problems;
-use crate::read::Spot;
+use crate::read::LocatedNode;
 use crate::time_of_day::{self, NO_TIME_OF_DAY, OfDay};
+use crate::time_value::{self, TimeValue};
 
 /// Milliseconds of a day.
 pub(super) const DAY: i64 = 24 * 60 * 60 * 1_000;
 
 /// A time of the virtual clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum PlannedTime {
     /// So long after the start.
     After(Millis),
     /// At this instant.
@@ -21,13 +21,13 @@ pub enum When {
     Daily(Millis),
 }
 
-impl When {
+impl PlannedTime {
     /// The first such time that is not before `from`, for a clock that started at `start`.
     pub fn next(self, start: Time, from: Time) -> Option<Time> {
         let at = match self {
-            When::After(span) => start + span,
-            When::At(time) => time,
-            When::Daily(span) => {
+            PlannedTime::After(span) => start + span,
+            PlannedTime::At(time) => time,
+            PlannedTime::Daily(span) => {
                 let past_midnight = i64::try_from(span.0).unwrap_or(0);
                 let days = from.0.saturating_sub(past_midnight).div_euclid(DAY);
                 let then = Time(days * DAY + past_midnight);
@@ -39,18 +39,18 @@ impl When {
 }
 
 /// Reads `2h`, `02:00` or `2026-01-02T02:00:00Z`.
-pub(super) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<When> {
+pub(super) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedTime> {
     match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day::read(text.trim())) {
-        OfDay::Is(span) => return Some(When::Daily(span)),
+        OfDay::Is(span) => return Some(PlannedTime::Daily(span)),
         OfDay::IsNone => {
             spot.refuse(problems, NO_TIME_OF_DAY);
             return None;
         }
         OfDay::SomethingElse => {}
     }
-    Some(match moment::read(spot, problems)? {
-        Moment::After(span) => When::After(span),
-        Moment::At(time) => When::At(time),
+    Some(match time_value::read(spot, problems)? {
+        TimeValue::After(span) => PlannedTime::After(span),
+        TimeValue::At(time) => PlannedTime::At(time),
     })
 }
 
@@ -62,14 +62,14 @@ mod tests {
     fn a_time_comes_once_and_a_time_of_day_on_every_day() {
         let hour = |n: i64| Time(n * 3_600_000);
         let cases = [
-            (When::After(Millis::hours(2)), 0, Some(2 + 12)),
-            (When::After(Millis::hours(2)), 15, None),
-            (When::At(hour(20)), 20, Some(20)),
-            (When::At(hour(20)), 21, None),
-            (When::Daily(Millis::hours(2)), 12, Some(26)),
-            (When::Daily(Millis::hours(2)), 26, Some(26)),
-            (When::Daily(Millis::hours(14)), 12, Some(14)),
-            (When::Daily(Millis::hours(14)), 15, Some(38)),
+            (PlannedTime::After(Millis::hours(2)), 0, Some(2 + 12)),
+            (PlannedTime::After(Millis::hours(2)), 15, None),
+            (PlannedTime::At(hour(20)), 20, Some(20)),
+            (PlannedTime::At(hour(20)), 21, None),
+            (PlannedTime::Daily(Millis::hours(2)), 12, Some(26)),
+            (PlannedTime::Daily(Millis::hours(2)), 26, Some(26)),
+            (PlannedTime::Daily(Millis::hours(14)), 12, Some(14)),
+            (PlannedTime::Daily(Millis::hours(14)), 15, Some(38)),
         ];
         for (when, from, wanted) in cases {
             assert_eq!(when.next(hour(12), hour(from)), wanted.map(hour), "{when:?} from {from}");

@@ -18,13 +18,13 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::Settings;
 use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request, StartRun};
-use unstuck_flow::plan::{Plan, SignalPlan, Times, When};
+use unstuck_flow::plan::{Plan, PlannedTime, SignalPlan, Times};
 use unstuck_store::contract::{PolicyChange, Store, StoreError};
 use unstuck_store::memory::MemoryStore;
 
-use super::crew::{Crew, Said};
 use super::ledger::Ledger;
 use super::report::Broken;
+use super::workers::{EmulatedReport, EmulatedWorkers};
 use super::{Keep, Rehearsal};
 use crate::event_queue::EventQueue;
 use crate::machine::Machine;
@@ -36,24 +36,24 @@ const NOBODY: u64 = 0;
 
 /// Why a rehearsal could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble(pub String);
+pub struct RehearsalError(pub String);
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RehearsalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for RehearsalError {}
 
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Trouble {
-        Trouble(error.to_string())
+impl From<StoreError> for RehearsalError {
+    fn from(error: StoreError) -> RehearsalError {
+        RehearsalError(error.to_string())
     }
 }
 
 /// A rehearsal that is over.
-pub struct Played {
+pub struct ExecutedPlan {
     /// The root runs in the order in which they were started, as they stand.
     pub runs: Vec<Run>,
     /// All that was counted.
@@ -85,18 +85,18 @@ enum Due {
 }
 
 /// Carries out a rehearsal.
-pub fn play(rehearsal: &Rehearsal) -> Result<Played, Trouble> {
-    let mut stage = Stage::new(rehearsal)?;
+pub fn execute_plan(rehearsal: &Rehearsal) -> Result<ExecutedPlan, RehearsalError> {
+    let mut stage = Execution::new(rehearsal)?;
     stage.begin();
     let broken = stage.go_on()?;
     stage.end(broken)
 }
 
-struct Stage<'a> {
+struct Execution<'a> {
     rehearsal: &'a Rehearsal,
     plan: Arc<Plan>,
     machine: Machine<MemoryStore>,
-    crew: Crew,
+    crew: EmulatedWorkers,
     /// What moves runs.
     agenda: EventQueue<Due>,
     /// Deaths to come: they alone keep nothing going.
@@ -112,8 +112,8 @@ struct Stage<'a> {
     last_event: Time,
 }
 
-impl<'a> Stage<'a> {
-    fn new(rehearsal: &'a Rehearsal) -> Result<Stage<'a>, Trouble> {
+impl<'a> Execution<'a> {
+    fn new(rehearsal: &'a Rehearsal) -> Result<Execution<'a>, RehearsalError> {
         let plan = Arc::new(rehearsal.plan.clone());
         let mut store = MemoryStore::new();
         let policies = rehearsal.policies.clone();
@@ -129,12 +129,13 @@ impl<'a> Stage<'a> {
         let mut machine = Machine::start(store, unknown, settings, plan.start)?;
         let mut flows = BTreeMap::new();
         for flow in &rehearsal.flows {
-            let kept = machine.engine.put_flow(flow.clone()).map_err(|error| Trouble(error.to_string()))?;
+            let kept =
+                machine.engine.put_flow(flow.clone()).map_err(|error| RehearsalError(error.to_string()))?;
             flows.insert(kept.id, kept);
         }
-        let crew = Crew::new(plan.clone(), &rehearsal.flows, rehearsal.workers, rehearsal.seed);
+        let crew = EmulatedWorkers::new(plan.clone(), &rehearsal.flows, rehearsal.workers, rehearsal.seed);
         crew.register_all(&mut machine.engine);
-        Ok(Stage {
+        Ok(Execution {
             rehearsal,
             machine,
             crew,
@@ -177,7 +178,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Until nothing more happens by itself, or it has gone on for too long.
-    fn go_on(&mut self) -> Result<Option<Broken>, Trouble> {
+    fn go_on(&mut self) -> Result<Option<Broken>, RehearsalError> {
         let end = self.plan.start + self.rehearsal.until;
         loop {
             let outputs = self.machine.work();
@@ -211,7 +212,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Does what the engine wants done.
-    fn take(&mut self, output: Output) -> Result<(), Trouble> {
+    fn take(&mut self, output: Output) -> Result<(), RehearsalError> {
         let now = self.machine.now();
         match output {
             Output::Reply { ticket: NOBODY, .. } => {}
@@ -219,7 +220,7 @@ impl<'a> Stage<'a> {
                 self.roots.insert(ticket, run);
             }
             Output::Reply { result: Ok(Answer::Done | Answer::Already), .. } => {}
-            Output::Reply { result: Err(error), .. } => return Err(Trouble(error.to_string())),
+            Output::Reply { result: Err(error), .. } => return Err(RehearsalError(error.to_string())),
             Output::Dispatch { worker, job } => {
                 let (due, word) = self.crew.begin(&worker, &job, now);
                 self.say(word);
@@ -261,9 +262,9 @@ impl<'a> Stage<'a> {
                     self.agenda.put(next, Due::Line(attempt));
                 }
                 match said {
-                    Said::Word(word) => self.machine.engine.submit(Request::Executor(word)),
-                    Said::Dies(worker) => self.die(worker, self.plan.workers.restart_after),
-                    Said::Nothing => {}
+                    EmulatedReport::Word(word) => self.machine.engine.submit(Request::Executor(word)),
+                    EmulatedReport::Dies(worker) => self.die(worker, self.plan.workers.restart_after),
+                    EmulatedReport::Nothing => {}
                 }
             }
             Due::Restart(worker) => {
@@ -304,7 +305,7 @@ impl<'a> Stage<'a> {
         if let Some(worker) = worker {
             self.die(worker, death.restart_after.unwrap_or(self.plan.workers.restart_after));
         }
-        let is_again = matches!(death.when, Times::Every(_) | Times::At(When::Daily(_)));
+        let is_again = matches!(death.when, Times::Every(_) | Times::At(PlannedTime::Daily(_)));
         if is_again {
             let now = self.machine.now();
             let from = if matches!(death.when, Times::Every(_)) { now } else { now + Millis(1) };
@@ -405,12 +406,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn end(mut self, broken: Option<Broken>) -> Result<Played, Trouble> {
+    fn end(mut self, broken: Option<Broken>) -> Result<ExecutedPlan, RehearsalError> {
         let mut runs = Vec::new();
         for run in self.roots.values() {
             runs.extend(self.machine.engine.store().run(*run)?);
         }
-        Ok(Played {
+        Ok(ExecutedPlan {
             runs,
             ledger: self.ledger,
             histories: self.histories,

@@ -4,19 +4,21 @@ use unstuck_core::duration::{parse_duration, parse_instant};
 use unstuck_core::time::{Millis, Time};
 
 use crate::problem::Problems;
-use crate::read::Spot;
+use crate::read::LocatedNode;
 use crate::tree::Content;
 
 /// A while from now, or a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum TimeValue {
     After(Millis),
     At(Time),
 }
 
 /// Reads either of the two.
-pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Moment> {
-    let Content::Text(text) = &spot.node.content else { return spot.duration(problems).map(Moment::After) };
+pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeValue> {
+    let Content::Text(text) = &spot.node.content else {
+        return spot.duration(problems).map(TimeValue::After);
+    };
     if text.contains("${") {
         spot.expected(problems, "a duration or an instant");
         return None;
@@ -24,8 +26,8 @@ pub(crate) fn read(spot: &Spot<'_>, problems: &mut Problems<'_>) -> Option<Momen
     let duration = parse_duration(text);
     let instant = parse_instant(text);
     match (duration, instant) {
-        (Ok(span), _) => Some(Moment::After(span)),
-        (Err(_), Ok(time)) => Some(Moment::At(time)),
+        (Ok(span), _) => Some(TimeValue::After(span)),
+        (Err(_), Ok(time)) => Some(TimeValue::At(time)),
         (Err(no_duration), Err(no_instant)) => {
             let dated = text.bytes().take_while(u8::is_ascii_digit).count() == 4 && text.contains('-');
             let problem = spot.refuse(problems, if dated { no_instant } else { no_duration });

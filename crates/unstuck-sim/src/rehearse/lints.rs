@@ -7,7 +7,7 @@ use unstuck_core::time::Millis;
 use unstuck_flow::plan::is_executed;
 
 use super::Rehearsal;
-use super::play::Played;
+use super::execution::ExecutedPlan;
 
 /// A silence that is noticed later than this is worth a word.
 const LATE: Millis = Millis::minutes(10);
@@ -88,7 +88,7 @@ fn of_silence(name: &Name<'_>, step: &Step) -> Option<String> {
 
 /// How long the retries of a step go on before anything else is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retries {
+enum RetryLimit {
     /// There are none.
     None,
     /// So long at most.
@@ -97,15 +97,15 @@ enum Retries {
     ForEver,
 }
 
-fn retries(step: &Step) -> Retries {
-    let RetryStrategy::Retry { max_attempts, back_off } = step.retry else { return Retries::None };
-    let Some(max) = max_attempts else { return Retries::ForEver };
+fn retries(step: &Step) -> RetryLimit {
+    let RetryStrategy::Retry { max_attempts, back_off } = step.retry else { return RetryLimit::None };
+    let Some(max) = max_attempts else { return RetryLimit::ForEver };
     let mut all = Millis::ZERO;
     for tries in 1..max.min(100_000) {
         let wait = back_off.map_or(step.limits.minimum_delay, |back_off| longest(&back_off, tries));
         all = all.plus(wait.max(step.limits.minimum_delay));
     }
-    Retries::For(all)
+    RetryLimit::For(all)
 }
 
 fn longest(back_off: &BackOff, tries: u32) -> Millis {
@@ -119,14 +119,14 @@ fn longest(back_off: &BackOff, tries: u32) -> Millis {
 
 fn of_retries(name: &Name<'_>, step: &Step) -> Option<String> {
     match retries(step) {
-        Retries::ForEver if name.flow.deadline.is_none() => Some(format!(
+        RetryLimit::ForEver if name.flow.deadline.is_none() => Some(format!(
             "retries of {} never end (maxAttempts: -1), and the run has no deadline: no policy or handler is ever reached",
             name.of(step)
         )),
-        Retries::For(span) if span >= LONG => {
+        RetryLimit::For(span) if span >= LONG => {
             Some(format!("retries of {} take {span} before a policy or handler is reached", name.of(step)))
         }
-        Retries::None | Retries::For(_) | Retries::ForEver => None,
+        RetryLimit::None | RetryLimit::For(_) | RetryLimit::ForEver => None,
     }
 }
 
@@ -192,7 +192,7 @@ fn of_people(name: &Name<'_>, step: &Step) -> Option<String> {
 }
 
 /// What was seen in the rehearsal: too few workers.
-pub(super) fn of_waiting(played: &Played, workers: u32, max_load: u32) -> Option<String> {
+pub(super) fn of_waiting(played: &ExecutedPlan, workers: u32, max_load: u32) -> Option<String> {
     let (waited, flow, step) = played.ledger.longest_wait.filter(|(waited, _, _)| *waited >= LONG_WAIT)?;
     let step = played.flows.get(&flow)?.step(step);
     let who = match step.kind {
