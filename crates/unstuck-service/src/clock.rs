@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::time::{Millis, Time};
 
+use crate::local_time;
+
 /// So far ahead a time may be without a word: clocks differ, and commands take a moment.
 const TOLERANCE: i64 = 2_000;
 
@@ -25,10 +27,20 @@ impl Clock<'_> {
 
     /// In sentences; none where there is nothing to say.
     pub fn sentences(&self) -> Vec<String> {
+        self.with_times(&|time| time.to_string())
+    }
+
+    /// The same for people, with local times.
+    pub fn local_sentences(&self) -> Vec<String> {
+        self.with_times(&|time| local_time::full(time.timestamp()))
+    }
+
+    fn with_times(&self, written: &dyn Fn(Time) -> String) -> Vec<String> {
         let mut sentences = Vec::new();
         if let Some((last, ahead)) = self.ahead() {
             sentences.push(format!(
-                "The last change was recorded at {last}, which is {ahead} in the future: the clock was ahead then, or is behind now. Such times count as now, so nothing is delayed."
+                "The last change was recorded at {}, which is {ahead} in the future: the clock was ahead then, or is behind now. Such times count as now, so nothing is delayed.",
+                written(last)
             ));
         }
         let corrections = &self.record.corrections;
@@ -39,8 +51,10 @@ impl Clock<'_> {
             };
             let ClockCorrection { from, to } = *correction;
             sentences.push(format!(
-                "The clock was set {times}{}, from {from} to {to}. Nothing is delayed or ended by this: delays and limits keep their remaining time, and dates follow the clock.",
-                by(*correction)
+                "The clock was set {times}{}, from {} to {}. Nothing is delayed or ended by this: delays and limits keep their remaining time, and dates follow the clock.",
+                by(*correction),
+                written(from),
+                written(to)
             ));
         }
         sentences

@@ -186,10 +186,10 @@ impl ExplainedRun {
     }
 
     /// For people who have seen what happened, of a run in which nothing happens any more.
-    pub fn rest(&self, option: &str) -> String {
+    pub fn rest(&self, option: &str, columns: usize) -> String {
         let explanation = without_happened(ready_to_type(self.explanation.clone(), option));
-        let page = explanation.page_in(COLUMNS, local_time::zone()).to_string();
-        page + &self.below(option, COLUMNS)
+        let page = explanation.page_in(columns, local_time::zone()).to_string();
+        page + &self.below(option, columns)
     }
 
     fn below(&self, option: &str, columns: usize) -> String {

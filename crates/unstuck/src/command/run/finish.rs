@@ -40,7 +40,10 @@ impl Finished {
         let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(ServiceError::from);
         let (explained, document, output) = read.and_then(|read| read)?;
         let run = explained.run().clone();
-        let explanation = (run.state() != RunState::Completed).then(|| explained.rest(&service.option));
+        let explanation = (run.state() != RunState::Completed).then(|| {
+            let columns = Output::stdout().width().unwrap_or(explain::COLUMNS);
+            explained.rest(&service.option, columns)
+        });
         let (rest, wanted) = (tree.rest(), tree.wanted_actions());
         let option = service.option.clone();
         Ok(Finished { run, document, output, explanation, rest, wanted, option })

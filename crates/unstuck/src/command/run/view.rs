@@ -169,14 +169,14 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
         }
         UnitState::Active(live) => active(step, live, now),
         UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
-        UnitState::Held { .. } => format!("waits for an operator ({})", last_cause(unit)),
+        UnitState::Held { .. } => format!("{}; waits for an operator", last_cause(unit)),
         UnitState::Error { resume: Some(resume), .. } if resume.due < now => {
             let late = seconds(now.since(resume.due));
-            format!("policy {} was due {late} ago ({})", resume.policy.name, last_cause(unit))
+            format!("{}; policy {} was due {late} ago", last_cause(unit), resume.policy.name)
         }
         UnitState::Error { resume: Some(resume), .. } => {
             let due = seconds(resume.due.since(now));
-            format!("policy {} resumes it in {due} ({})", resume.policy.name, last_cause(unit))
+            format!("{}; policy {} resumes it in {due}", last_cause(unit), resume.policy.name)
         }
         UnitState::Error { resume: None, .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
         UnitState::Failed { goes_on: true, .. } => format!("{}; the flow continues", last_cause(unit)),
@@ -228,11 +228,11 @@ fn why_again(step: &Step, unit: &Unit, by: ResumedBy) -> String {
     match (by, unit.last_outcome()) {
         (ResumedBy::Retry, _) => match step.retry {
             RetryStrategy::Retry { max_attempts: Some(max), .. } => {
-                format!("retry {} of {}", unit.round.stalled, max.saturating_sub(1))
+                format!("attempt {} of {max}", unit.round.stalled.saturating_add(1))
             }
             RetryStrategy::Retry { max_attempts: None, .. }
             | RetryStrategy::None
-            | RetryStrategy::Hold { .. } => format!("retry {}", unit.round.stalled),
+            | RetryStrategy::Hold { .. } => format!("attempt {}", unit.round.stalled.saturating_add(1)),
         },
         (ResumedBy::Defer, Some(Outcome::Deferred { lacking: Some(lacking), .. })) => {
             format!("deferred: {lacking}")

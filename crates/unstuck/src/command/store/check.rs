@@ -80,7 +80,7 @@ fn clock(report: &CheckReport) -> Clock<'_> {
 
 fn show(report: &CheckReport, stdout: &mut Output) {
     let look = stdout.look;
-    for sentence in clock(report).sentences() {
+    for sentence in clock(report).local_sentences() {
         stdout.line(&format!("{} {sentence}", look.paint(style::DIM, "clock:")));
     }
     for finding in &report.findings {

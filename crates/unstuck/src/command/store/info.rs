@@ -105,7 +105,7 @@ impl Arguments {
             oldest: id(info.oldest),
             newest: id(info.newest),
             clock: clock.document(),
-            sentences: clock.sentences(),
+            sentences: clock.local_sentences(),
         };
         let mut stdout = Output::stdout();
         match format {
