@@ -3,4 +3,5 @@
 pub mod agenda;
 pub mod machine;
 pub mod rehearse;
+#[cfg(feature = "simulate")]
 pub mod simulate;
