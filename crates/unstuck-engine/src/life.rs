@@ -79,6 +79,10 @@ impl Lifetime {
         let from = self.down_since.take()?;
         let down = Downtime { from, to: now };
         if is_noticed(&down) {
+            tracing::info!(
+                ms = down.to.since(down.from).0,
+                "no reports were taken for a while; no limit counts that time"
+            );
             remember(&mut self.downtimes, down);
         }
         Some(down)

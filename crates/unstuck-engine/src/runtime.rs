@@ -22,7 +22,7 @@ use unstuck_store::contract::{Filter, Store, StoreError};
 use crate::bulk::{BulkDeed, BulkPut};
 use crate::clock::{SystemTime, TimeSource, Timekeeper};
 use crate::drive::{Drive, Rest};
-use crate::engine::{Engine, Next, STORE_RETRY};
+use crate::engine::{Engine, Next, STORE_RETRY, telemetry};
 use crate::executor::{Answers, Executor, Word};
 use crate::flows::Flows;
 use crate::policies::{PolicyOrder, PolicyOutcome};
@@ -432,6 +432,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     }
 
     fn stopped(&self) -> Stopped {
+        tracing::info!("engine stopped");
         Stopped { unrecorded: self.engine.unrecorded(), trouble: self.engine.trouble().cloned() }
     }
 
@@ -466,6 +467,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                     }
                 }
                 Output::Interrupt { worker, attempt, why } => {
+                    telemetry::interrupted(attempt, &worker, &why);
                     if let Some(executor) = self.executors.get_mut(&worker.name) {
                         executor.interrupt(attempt, &why);
                     }

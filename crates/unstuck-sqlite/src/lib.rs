@@ -39,6 +39,7 @@ pub mod stats;
 mod store;
 mod stored;
 mod sums;
+mod telemetry;
 mod wal;
 mod whose;
 mod writer;

@@ -26,6 +26,7 @@ use crate::rows;
 use crate::schema::{check_current, check_kind, migrate};
 use crate::state::State;
 use crate::store::SqliteStore;
+use crate::telemetry::Stopwatch;
 use crate::wal::{empty_log, make_durable};
 use crate::writer::Writer;
 
@@ -44,7 +45,10 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
     let lock = if options.disk.is_none() { Some(Lock::own(directory)?) } else { None };
     let path = directory.join(DATABASE);
     let claim = Claim::default();
+    let watch = Stopwatch::start();
     let opened = connect_both(&path, &options, &claim).map_err(|error| at(&path, error))?;
+    let runs = opened.2.hot.len();
+    tracing::debug!(store = %directory.display(), runs, took = ?watch.took(), "store opened");
     if lock.is_some() {
         reserve::keep(directory);
     }
@@ -249,9 +253,12 @@ pub(crate) fn load(connection: &Connection) -> Result<State, StoreError> {
     for (run, slot, since) in rows::slots(connection)? {
         state.slots.set(run, &slot.slot(), since.unwrap_or_default());
     }
+    let mut events = 0_u64;
     rows::tail(connection, flushed, |pos, run, prev, record| {
+        events += 1;
         replay(&mut state, connection, pos, run, prev, record)
     })?;
+    tracing::debug!(events, "log replayed");
     for (run, lease, planned) in rows::leases(connection)? {
         if state.hot.get(run).is_none() {
             unpark(&mut state, connection, run)?;

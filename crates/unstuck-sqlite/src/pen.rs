@@ -15,6 +15,7 @@ use crate::error::store_error;
 use crate::job::Job;
 use crate::options::Options;
 use crate::stats::Watch;
+use crate::telemetry::{self, Stopwatch};
 use crate::writer::{Message, write_group};
 
 /// So many bytes must find room before stages are welcome again.
@@ -85,9 +86,16 @@ impl Pen {
             return;
         }
         if self.failed.is_none() {
+            let watch = Stopwatch::start();
             match write_group(&mut self.connection, &self.claim, &group) {
-                Ok(written) => self.watch.tell(written),
-                Err(error) => self.failed = Some(error),
+                Ok(written) => {
+                    telemetry::committed(&group, &written, &watch);
+                    self.watch.tell(written);
+                }
+                Err(error) => {
+                    telemetry::not_committed(&group, &error);
+                    self.failed = Some(error);
+                }
             }
         }
         for job in group {
@@ -106,7 +114,10 @@ impl Pen {
     /// Takes the write-ahead log over into the database, so that it can begin anew. Where there is no room for that, or
     /// somebody reads, it goes on growing until there is.
     fn checkpoint(&self, mode: CheckpointMode) -> Result<(), StoreError> {
-        match self.connection.wal_checkpoint_v2(rusqlite::DEFAULT_NAME, mode).map_err(store_error) {
+        let watch = Stopwatch::start();
+        let taken_over = self.connection.wal_checkpoint_v2(rusqlite::DEFAULT_NAME, mode).map_err(store_error);
+        tracing::debug!(pages = self.logged.load(Ordering::Relaxed), took = ?watch.took(), "log checkpointed");
+        match taken_over {
             Err(error) if !error.may_pass() => Err(error),
             Err(_) | Ok(_) => Ok(()),
         }

@@ -43,6 +43,7 @@ mod status;
 mod store;
 mod style;
 mod table;
+mod telemetry;
 mod text;
 mod unpause;
 mod who;
@@ -121,7 +122,18 @@ pub(crate) enum Format {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let format = arguments.output;
-    let done = match arguments.command {
+    let done = telemetry::begin().and_then(|()| execute(arguments.command, format));
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            failure.show(format);
+            failure.exit_code()
+        }
+    }
+}
+
+fn execute(command: Command, format: Format) -> Done {
+    match command {
         Command::Run(run) => run.execute(format),
         Command::Runs(runs) => runs.execute(format),
         Command::Status(status) => status.execute(format),
@@ -149,13 +161,6 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),
         Command::Man(man) => man.execute(),
-    };
-    match done {
-        Ok(code) => code,
-        Err(failure) => {
-            failure.show(format);
-            failure.exit_code()
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use unstuck_store::contract::{NoticeId, Store, StoreError};
 
 use super::Engine;
 use super::settling::{Outstanding, STORE_RETRY};
+use super::telemetry;
 use crate::executor::Word;
 use crate::request::{EngineError, Output, Request};
 
@@ -41,6 +42,10 @@ pub(crate) struct Counts([usize; Work::ALL.len()]);
 impl Counts {
     pub(crate) fn add(&mut self, work: Work, count: usize) {
         self.0[work as usize] += count;
+    }
+
+    pub(super) fn of(&self, work: Work) -> usize {
+        self.0[work as usize]
     }
 }
 
@@ -138,6 +143,7 @@ impl<S: Store> Engine<S> {
             }
             Failure::Store(StoreError::Conflict(_) | StoreError::Damaged(_)) | Failure::Panic(_) => failure,
         };
+        telemetry::batch_failed(&failure, done.suspect.as_ref(), self.isolation.is_some());
         let Some(isolation) = &mut self.isolation else {
             self.isolation = Isolation::new(done.counts);
             if self.isolation.is_none() {
