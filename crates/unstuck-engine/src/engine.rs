@@ -5,6 +5,7 @@ pub(crate) mod isolation;
 mod requests;
 pub(crate) mod set_aside;
 pub(crate) mod settling;
+pub(crate) mod telemetry;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,6 +155,7 @@ impl<S: Store> Engine<S> {
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
+        tracing::info!(incarnation = life.incarnation, "engine started");
         Ok(Engine {
             store,
             flows,
@@ -328,8 +330,12 @@ impl<S: Store> Engine<S> {
         }
         if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
             let mut done = OutstandingBatch::default();
+            let watch = telemetry::Stopwatch::start();
             match self.decide_batch_contained(&mut done) {
-                Ok(()) => self.staged(done),
+                Ok(()) => {
+                    telemetry::staged(&done, &watch);
+                    self.staged(done);
+                }
                 Err(failure) => {
                     self.store.rollback();
                     self.life.restore_downtime(done.downtime);

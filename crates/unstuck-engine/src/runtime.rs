@@ -22,7 +22,7 @@ use unstuck_store::contract::{RunFilter, Store, StoreError};
 use crate::bulk::{BulkCommand, BulkPart};
 use crate::clock::{EngineTimer, SystemTime, TimeSource};
 use crate::drive::{Drive, Rest};
-use crate::engine::{Engine, NextStep, STORE_RETRY};
+use crate::engine::{Engine, NextStep, STORE_RETRY, telemetry};
 use crate::executor::{Executor, ExecutorReport, ReportSink};
 use crate::flows::Flows;
 use crate::policies::{PolicyCommand, PolicyOutcome};
@@ -480,6 +480,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     }
 
     fn stopped(&self) -> Stopped {
+        tracing::info!("engine stopped");
         Stopped { unrecorded: self.engine.unrecorded_attempts(), trouble: self.engine.trouble().cloned() }
     }
 
@@ -521,6 +522,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                     }
                 }
                 Output::Interrupt { worker, attempt, why } => {
+                    telemetry::interrupted(attempt, &worker, &why);
                     if let Some(executor) = self.executors.get_mut(&worker.name) {
                         executor.interrupt(attempt, &why);
                     }

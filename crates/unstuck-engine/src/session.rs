@@ -79,6 +79,10 @@ impl EngineSession {
         let from = self.down_since.take()?;
         let down = Downtime { from, to: now };
         if is_worth_recording(&down) {
+            tracing::info!(
+                ms = down.to.since(down.from).0,
+                "no reports were taken for a while; no limit counts that time"
+            );
             record_downtime(&mut self.downtimes, down);
         }
         Some(down)

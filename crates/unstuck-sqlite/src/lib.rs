@@ -32,6 +32,7 @@ mod state;
 pub mod stats;
 mod store;
 mod table;
+mod telemetry;
 pub mod verify;
 mod wal;
 mod wal_frames;

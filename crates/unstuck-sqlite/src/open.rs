@@ -31,6 +31,7 @@ use crate::table::run;
 use crate::table::snapshot;
 use crate::table::unsigned;
 use crate::table::wake;
+use crate::telemetry::Stopwatch;
 use crate::verify;
 use crate::wal::{empty_log, make_durable};
 use crate::writer::Writer;
@@ -52,7 +53,10 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
     let lock = if options.disk.is_none() { Some(Lock::lock_for_writing(directory)?) } else { None };
     let path = directory.join(DATABASE);
     let claim = WriterClaim::default();
+    let watch = Stopwatch::start();
     let opened = connect_both(&path, &options, &claim).map_err(|error| at(&path, error))?;
+    let runs = opened.2.hot.len();
+    tracing::debug!(store = %directory.display(), runs, took = ?watch.took(), "store opened");
     if lock.is_some() {
         reserve::keep(directory);
     }
@@ -257,9 +261,12 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     for (run, slot, since) in run::slots(connection)? {
         state.slots.set(run, &slot.slot(), since.unwrap_or_default());
     }
+    let mut events = 0_u64;
     event::tail(connection, flushed, |pos, run, prev, record| {
+        events += 1;
         replay(&mut state, connection, pos, run, prev, record)
     })?;
+    tracing::debug!(events, "log replayed");
     for (run, lease, planned) in lease::leases(connection)? {
         if state.hot.get(run).is_none() {
             unpark(&mut state, connection, run)?;

@@ -27,6 +27,7 @@ impl SqliteStore {
     /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
     /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
     pub(crate) fn stop_after_failure(&mut self, error: StoreError) {
+        tracing::error!(%error, "the store has stopped");
         keep_log(&self.reader);
         self.broken.get_or_insert(error);
     }
@@ -60,6 +61,7 @@ impl SqliteStore {
         while let Some(settled) = self.writer.next_settled(true) {
             self.take_settled(settled);
         }
+        tracing::debug!("memory is read again from what is durable");
         self.must_start_over = false;
         self.leaving.clear();
         self.locked.clear();
@@ -80,7 +82,10 @@ impl SqliteStore {
     /// reading all of memory again.
     pub(crate) fn probe_disk_space(&mut self) -> Result<(), StoreError> {
         match self.writer.probe() {
-            Ok(()) => self.full = false,
+            Ok(()) => {
+                tracing::debug!("there is space again");
+                self.full = false;
+            }
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => self.stop_after_failure(error),
         }
@@ -99,6 +104,7 @@ impl SqliteStore {
                 Residency::Out(_) => false,
             });
             if rests {
+                tracing::debug!(%run, "run parked");
                 self.state.hot.remove(run);
                 self.state.timers.park(run);
                 self.state.ready.park(run);

@@ -14,6 +14,7 @@ use crate::error::store_error;
 use crate::options::Options;
 use crate::pending_transaction::PendingTransaction;
 use crate::stats::WriteObserver;
+use crate::telemetry::{self, Stopwatch};
 use crate::writer::Message;
 use crate::writer::write_group;
 use crate::writer_claim::WriterClaim;
@@ -86,9 +87,16 @@ impl WriterLoop {
             return;
         }
         if self.failed.is_none() {
+            let watch = Stopwatch::start();
             match write_group(&mut self.connection, &self.claim, &group) {
-                Ok(written) => self.watch.tell(written),
-                Err(error) => self.failed = Some(error),
+                Ok(written) => {
+                    telemetry::committed(&group, &written, &watch);
+                    self.watch.tell(written);
+                }
+                Err(error) => {
+                    telemetry::not_committed(&group, &error);
+                    self.failed = Some(error);
+                }
             }
         }
         for job in group {
@@ -107,7 +115,10 @@ impl WriterLoop {
     /// Takes the write-ahead log over into the database, so that it can begin anew. Where there is no room for that, or
     /// somebody reads, it goes on growing until there is.
     fn checkpoint(&self, mode: CheckpointMode) -> Result<(), StoreError> {
-        match self.connection.wal_checkpoint_v2(rusqlite::DEFAULT_NAME, mode).map_err(store_error) {
+        let watch = Stopwatch::start();
+        let taken_over = self.connection.wal_checkpoint_v2(rusqlite::DEFAULT_NAME, mode).map_err(store_error);
+        tracing::debug!(pages = self.logged.load(Ordering::Relaxed), took = ?watch.took(), "log checkpointed");
+        match taken_over {
             Err(error) if !error.is_transient() => Err(error),
             Err(_) | Ok(_) => Ok(()),
         }

@@ -5,6 +5,7 @@ mod command;
 mod error;
 mod exit;
 mod input;
+mod telemetry;
 mod view;
 
 use std::process::ExitCode;
@@ -81,7 +82,18 @@ pub(crate) enum Format {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let format = arguments.output;
-    let done = match arguments.command {
+    let done = telemetry::begin().and_then(|()| execute(arguments.command, format));
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            failure.show(format);
+            failure.exit_code()
+        }
+    }
+}
+
+fn execute(command: Command, format: Format) -> CommandResult {
+    match command {
         Command::Run(run) => run.execute(format),
         Command::Runs(runs) => runs.execute(format),
         Command::Status(status) => status.execute(format),
@@ -109,13 +121,6 @@ fn main() -> ExitCode {
         Command::Schema(schema) => schema.execute(),
         Command::Completions(completions) => completions.execute(),
         Command::Man(man) => man.execute(),
-    };
-    match done {
-        Ok(code) => code,
-        Err(failure) => {
-            failure.show(format);
-            failure.exit_code()
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use unstuck_store::contract::{NoticeId, Store, StoreError};
 
 use super::Engine;
 use super::settling::{OutstandingBatch, STORE_RETRY};
+use super::telemetry;
 use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request};
 
@@ -48,6 +49,10 @@ pub(crate) struct WorkCounts([usize; WorkKind::ALL.len()]);
 impl WorkCounts {
     pub(crate) fn add(&mut self, work: WorkKind, count: usize) {
         self.0[work as usize] += count;
+    }
+
+    pub(super) fn of(&self, work: WorkKind) -> usize {
+        self.0[work as usize]
     }
 }
 
@@ -154,6 +159,7 @@ impl<S: Store> Engine<S> {
             BatchFailure::Store(StoreError::Conflict(_) | StoreError::Damaged(_))
             | BatchFailure::Panic(_) => failure,
         };
+        telemetry::batch_failed(&failure, done.suspect.as_ref(), self.isolation.is_some());
         let Some(isolation) = &mut self.isolation else {
             self.isolation = Isolation::new(done.counts);
             if self.isolation.is_none() {

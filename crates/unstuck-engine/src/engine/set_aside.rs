@@ -110,6 +110,7 @@ impl<S: Store> Engine<S> {
         self.aside.retries.extend(retry.map(|(at, _)| (at, run)));
         self.aside.runs.insert(run, SetAsideRun { since, flow, retry, held });
         let next_try = retry.map(|(at, _)| at);
+        tracing::warn!(%run, why, "run set aside");
         self.store.set_aside(run, SetAside { since, why: why.into(), next_try });
     }
 
@@ -155,6 +156,7 @@ impl<S: Store> Engine<S> {
 
     fn release(&mut self, run: RunId) {
         let Some(aside) = self.aside.remove(run) else { return };
+        tracing::info!(%run, "run no longer set aside");
         self.store.release(run);
         self.clock.add_returned_run(run);
         self.inbox.extend(aside.held);

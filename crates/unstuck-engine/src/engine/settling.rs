@@ -11,6 +11,7 @@ use unstuck_store::contract::{Due, StageId, Store, StoreError};
 use super::Engine;
 use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
+use super::telemetry;
 use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request, Ticket};
 
@@ -89,6 +90,7 @@ impl<S: Store> Engine<S> {
     pub(super) fn settle(&mut self, wait: bool) -> Vec<Output> {
         let (mut outputs, mut again) = (Vec::new(), Vec::new());
         for settled in self.store.settle(wait) {
+            telemetry::settled(&settled, self.trouble.as_ref());
             while let Some(front) = self.outstanding.front() {
                 let is_this = front.stage == Some(settled.stage);
                 if !is_this && front.stage.is_some() {
@@ -96,7 +98,10 @@ impl<S: Store> Engine<S> {
                 }
                 let Some(mut done) = self.outstanding.pop_front() else { break };
                 match &settled.result {
-                    Ok(()) => outputs.append(&mut done.outputs),
+                    Ok(()) => {
+                        telemetry::handed_out(&done);
+                        outputs.append(&mut done.outputs);
+                    }
                     Err(error) => again.extend(self.undo(done, error, &mut outputs)),
                 }
                 if is_this {
@@ -167,6 +172,7 @@ impl<S: Store> Engine<S> {
 
     /// The store could not take a batch, whatever is in it: callers are told.
     pub(super) fn store_failed(&mut self, error: StoreError, outputs: &mut Vec<Output>) {
+        telemetry::store_failed(&error, self.trouble.is_some());
         match error {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);

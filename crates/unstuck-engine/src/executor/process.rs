@@ -151,6 +151,9 @@ impl Executor for ProcessExecutor {
     }
 
     fn clean_up(&mut self, left: &[LeftOver]) {
+        if !left.is_empty() {
+            tracing::info!(attempts = left.len(), "ending what an earlier engine left running");
+        }
         left_over::end(left.iter().map(|left| &*left.token));
         for left in left {
             report::remove_left(&left.token);
@@ -201,6 +204,8 @@ impl ProcessExecutor {
 }
 
 fn run_attempt(mut job: Job, control: &Arc<WatchControl>, wakes: UnixStream, answers: &ReportSink) {
+    let AttemptId { run, attempt, .. } = job.attempt;
+    let _span = tracing::debug_span!("attempt", %run, step = %job.step().id, attempt).entered();
     let carry_out = AssertUnwindSafe(|| watch::carry_out(&mut job, control, wakes, answers));
     // Without this, a fault of ours would leave the attempt without a last word.
     let last = catch_unwind(carry_out).unwrap_or(LastReport::Lost);

@@ -39,6 +39,7 @@ mod rehearse_docs;
 mod rest;
 mod socket;
 mod support;
+mod telemetry;
 mod terminal;
 mod times;
 mod trials;

@@ -70,7 +70,7 @@ impl Store {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unstuck"));
         command.current_dir(repository()).stdin(Stdio::null());
-        for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG"] {
+        for name in ["NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG", "UNSTUCK_LOG"] {
             command.env_remove(name);
         }
         command.env("UNSTUCK_STORE", self.path()).env("USER", "ada").env("TZ", "UTC");

@@ -45,7 +45,10 @@ pub(super) fn carry_out(
             }
             match start(job) {
                 Ok(started) => watch_process(started, job, control, wakes, answers),
-                Err(says) => LastReport::Says(says),
+                Err(says) => {
+                    tracing::debug!("process not started");
+                    LastReport::Says(says)
+                }
             }
         }
         StopRequest::Stop => LastReport::Says(Report::Release),
@@ -61,6 +64,7 @@ fn watch_process(
     answers: &ReportSink,
 ) -> LastReport {
     let leader = started.group.leader();
+    tracing::debug!(pid = leader.as_raw_nonzero().get(), "process started");
     control.started(u32::try_from(leader.as_raw_nonzero().get()).unwrap_or(0));
     let told = Arc::clone(control);
     let waiter = thread::Builder::new().name("unstuck-exit".to_owned()).stack_size(64 * 1024);
@@ -171,6 +175,7 @@ impl<'a> ProcessWatch<'a> {
         if unwanted && self.exited_at.is_none() && self.kill_at.is_none() {
             // Whoever has left the group is found while the one that started it still lives.
             self.started.escaped.remember_descendants(self.started.group.leader());
+            tracing::debug!("process asked to end (SIGTERM)");
             self.started.group.terminate();
             self.started.escaped.terminate();
             self.kill_at = Some(now + GRACE);
@@ -190,6 +195,9 @@ impl<'a> ProcessWatch<'a> {
     }
 
     fn kill(&mut self) {
+        if self.exited_at.is_none() {
+            tracing::debug!("process killed (SIGKILL)");
+        }
         self.started.group.kill();
         self.killed = true;
     }
@@ -256,6 +264,10 @@ impl<'a> ProcessWatch<'a> {
         let ProcessWatch { job, control, answers, started, stdout, stderr, kill_at, .. } = self;
         let Started { group, mut escaped, report, .. } = started;
         let status = group.end();
+        match &status {
+            Ok(status) => tracing::debug!(%status, "process ended"),
+            Err(error) => tracing::warn!(%error, "process ended, and its exit status is unknown"),
+        }
         // What a process that ended by itself has left in a session of its own was meant to stay.
         match kill_at {
             Some(kill_at) => escaped.end_by(kill_at),
