@@ -1,0 +1,80 @@
+//! Every error of the engine and of the stores, and what a check of a store promises.
+
+use unstuck_core::refusal::Refusal;
+use unstuck_engine::request::EngineError;
+use unstuck_store::audit::Promise;
+use unstuck_store::contract::{PutFlowError, StoreError};
+
+use crate::refusals::RUN;
+use crate::{Line, in_order};
+
+labels!(ENGINE, of_engine_error(EngineError), {
+    EngineError::Refused(_) => "Refused",
+    EngineError::UnknownFlow(_) => "UnknownFlow",
+    EngineError::BadFlow(_) => "BadFlow",
+    EngineError::Store(_) => "Store",
+    EngineError::Damaged(_) => "Damaged",
+    EngineError::BadPolicies(_) => "BadPolicies",
+    EngineError::BadBulk(_) => "BadBulk",
+    EngineError::Changed(_) => "Changed",
+    EngineError::Defect(_) => "Defect",
+    EngineError::Busy => "Busy",
+    EngineError::Stopped => "Stopped",
+});
+
+labels!(STORE, of_store_error(StoreError), {
+    StoreError::Conflict(_) => "Conflict",
+    StoreError::Full(_) => "Full",
+    StoreError::Away(_) => "Away",
+    StoreError::Damaged(_) => "Damaged",
+    StoreError::Broken(_) => "Broken",
+});
+
+labels!(FLOWS, of_flow_error(PutFlowError), {
+    PutFlowError::VersionTaken { .. } => "VersionTaken",
+    PutFlowError::Store(_) => "Store",
+});
+
+pub(crate) fn of_the_engine() -> Vec<Line> {
+    let all = [
+        EngineError::Refused(Refusal::UnknownRun(RUN)),
+        EngineError::UnknownFlow("nightly".into()),
+        EngineError::BadFlow("step `w` has no field `wait`".to_owned()),
+        EngineError::Store(StoreError::Away("<what>".to_owned())),
+        EngineError::Damaged("<what>".to_owned()),
+        EngineError::BadPolicies(Vec::new()),
+        EngineError::BadBulk("<what>".to_owned()),
+        EngineError::Changed(RUN),
+        EngineError::Defect("index out of bounds".to_owned()),
+        EngineError::Busy,
+        EngineError::Stopped,
+    ];
+    in_order(ENGINE, all.iter().map(|error| (of_engine_error(error), error.to_string())).collect())
+}
+
+pub(crate) fn of_a_store() -> Vec<Line> {
+    let what = || "<what>".to_owned();
+    let all = [
+        StoreError::Conflict(what()),
+        StoreError::Full(String::new()),
+        StoreError::Full("/var/lib/unstuck".to_owned()),
+        StoreError::Away(what()),
+        StoreError::Damaged(what()),
+        StoreError::Broken(what()),
+    ];
+    let mut lines =
+        in_order(STORE, all.iter().map(|error| (of_store_error(error), error.to_string())).collect());
+    let flows = [
+        PutFlowError::VersionTaken { name: "nightly".into(), version: "3".into() },
+        PutFlowError::Store(StoreError::Away(what())),
+    ];
+    lines.extend(in_order(
+        FLOWS,
+        flows.iter().map(|error| (of_flow_error(error), error.to_string())).collect(),
+    ));
+    lines
+}
+
+pub(crate) fn promises() -> Vec<Line> {
+    Promise::ALL.into_iter().map(|promise| (format!("{promise:?}"), promise.to_string())).collect()
+}
