@@ -264,11 +264,14 @@ pub(crate) fn feed_signals(draft: &mut Draft<'_, '_>) {
 fn know_items(draft: &mut Draft<'_, '_>, step: StepIx, each: &ForEach) -> Result<(), String> {
     let list = evaluate(draft, &each.items, UnitRef::step(step))?;
     let Value::Array(values) = list.value() else {
-        return Err(format!("forEach needs a list, and got {}", shown(&list)));
+        return Err(format!("forEach needs a list but got {}", shown(&list)));
     };
     let total = u32::try_from(values.len()).unwrap_or(u32::MAX);
     if total > each.max_items {
-        return Err(format!("forEach got {total} items and may have {}: raise maxItems", each.max_items));
+        return Err(format!(
+            "forEach got {total} items, at most {} are allowed: raise maxItems",
+            each.max_items
+        ));
     }
     let parts = values.chunks(ITEMS_PER_PART).map(|part| draft.keep(Json::of(&Value::Array(part.to_vec()))));
     let values = parts.collect();
@@ -330,13 +333,13 @@ fn within_limit(json: Json) -> Result<Json, String> {
     let bytes = json.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
         return Err(format!(
-            "the outputs have {bytes} bytes together and may have {MAX_PAYLOAD_BYTES}; put out references"
+            "the outputs together are too large ({bytes} bytes, at most {MAX_PAYLOAD_BYTES}); return references"
         ));
     }
     // Most are so short that they cannot be too deep.
     if bytes > MAX_DEPTH && json.depth() > MAX_DEPTH {
         return Err(format!(
-            "the outputs are nested {} deep together and may be nested {MAX_DEPTH} deep; put out references",
+            "the outputs together are nested too deep ({} levels, at most {MAX_DEPTH}); return references",
             json.depth()
         ));
     }
@@ -403,7 +406,7 @@ fn holds(draft: &Draft<'_, '_>, condition: &Expression) -> Result<bool, String> 
     match condition.program.evaluate(&scope) {
         Ok(Value::Bool(holds)) => Ok(holds),
         Ok(other) => Err(format!(
-            "if: {} must be true or false, and is {}",
+            "if: {} must be true or false, but is {}",
             condition.source,
             shown(&Json::of(&other))
         )),
@@ -419,7 +422,7 @@ fn wait_until(draft: &Draft<'_, '_>, unit: UnitRef, wait: &WaitFor) -> Result<(T
         WaitFor::Until(time) => Ok((*time, true)),
         WaitFor::Next(clock) => {
             let next = clock.next(now).map(|next| (next, true));
-            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that comes"))
+            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that time"))
         }
         WaitFor::Computed(expression) => {
             let value = value_of(draft, expression, unit)?;

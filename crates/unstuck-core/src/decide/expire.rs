@@ -145,7 +145,7 @@ fn queued_too_long(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queued) ->
     if spare(draft, unit, queued.since, limit, due) {
         return Answer::Done;
     }
-    let cause = format!("nobody took it within queueTimeout {limit}");
+    let cause = format!("no worker took it within {limit} (queueTimeout)");
     let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
     let outcome = Outcome::Stalled(Box::new(error));
     end_by_engine(draft, unit, outcome);
@@ -169,7 +169,7 @@ fn waited(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer
             advance_after(draft, unit.step);
         }
         Waiting::Signal { name, since, .. } => {
-            let cause = format!("signal `{name}` did not come within {}", draft.now().since(*since));
+            let cause = format!("signal `{name}` did not arrive within {}", draft.now().since(*since));
             let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
             let outcome = Outcome::Stalled(Box::new(error));
             end_by_engine(draft, unit, outcome);

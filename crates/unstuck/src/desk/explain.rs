@@ -3,7 +3,7 @@
 use unstuck_api as api;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
-use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, explain_among};
+use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, causes, explain_among};
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
@@ -60,6 +60,7 @@ pub(crate) fn of_run(
     let (run, history) = stored(store, run)?;
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
+    let causes = causes(&all);
     let set_aside = aside::set_aside(store, flows, &run)?;
     let go_on = if set_aside.is_some() { None } else { desk.go_on(store, &run, &all)? };
     let switch = store.policy_switch()?;
@@ -80,6 +81,7 @@ pub(crate) fn of_run(
         let holders = holders(desk, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
         let surroundings = Surroundings {
             children: &states,
+            causes: &causes,
             is_idle: go_on.is_some(),
             holders: &holders,
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
