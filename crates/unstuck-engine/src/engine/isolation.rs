@@ -217,12 +217,12 @@ impl Failure {
     /// Why a run is set aside.
     fn why(&self) -> String {
         let what = match self {
-            Failure::Store(error) => format!("the store refused what was decided about it: {error}"),
-            Failure::Panic(message) => format!("a defect in Unstuck: {message}"),
+            Failure::Store(error) => format!("the store refused the change: {error}"),
+            Failure::Panic(message) => format!("a bug in Unstuck: {message}"),
         };
         format!(
-            "deciding about it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried by itself, after \
-             1 minute at first and every hour at last; a command to it, or a restart of the engine, retries it at once"
+            "processing it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried automatically, first \
+             after 1 minute, later every hour; a command to the run or a restart of the engine retries it at once"
         )
     }
 }
@@ -231,5 +231,5 @@ impl Failure {
 pub(super) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without words".to_owned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
 }

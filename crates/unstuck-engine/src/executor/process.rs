@@ -135,7 +135,7 @@ impl Executor for ProcessExecutor {
             return answers.say(attempt, Says::Release);
         }
         if let Err(error) = self.begin(job, answers) {
-            let lacking = Some(format!("what it takes to watch a process: {error}").into());
+            let lacking = Some(format!("cannot watch a process: {error}").into());
             answers.say(attempt, Says::Defer { asked: None, lacking });
         }
     }

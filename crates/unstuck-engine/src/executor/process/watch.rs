@@ -59,7 +59,7 @@ fn attend(started: Started, job: &Job, control: &Arc<Control>, wakes: UnixStream
     });
     if let Err(error) = waiting {
         // Dropping `started` ends the process.
-        let lacking = Some(format!("a thread to wait for the process in: {error}").into());
+        let lacking = Some(format!("no thread to watch the process: {error}").into());
         return Last::Says(Says::Defer { asked: None, lacking });
     }
     let mut watch = Watch::new(started, job, control, wakes, answers);
