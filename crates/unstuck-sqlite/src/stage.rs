@@ -37,7 +37,7 @@ impl SqliteStore {
         for change in &stage.runs {
             let id = change.run.id;
             if !seen.insert(id) {
-                return Err(conflict(id, "comes back twice in one stage"));
+                return Err(conflict(id, "is in one commit twice"));
             }
             let is_start =
                 matches!(change.events.first().and_then(|event| event.facts.first()), Some(Fact::Started(_)));
@@ -49,7 +49,7 @@ impl SqliteStore {
                     check_events(*mark, change)?;
                     returned += 1;
                 }
-                Some((Whereabouts::Here(_), _)) if is_start => return Err(conflict(id, "is there already")),
+                Some((Whereabouts::Here(_), _)) if is_start => return Err(conflict(id, "already exists")),
                 Some((Whereabouts::Here(_), _)) => return Err(conflict(id, "was not locked")),
                 None => self.check_new(change, is_start, &mut keys)?,
             }
@@ -64,14 +64,14 @@ impl SqliteStore {
             match self.state.hot.get(run.id).map(|hot| &hot.run) {
                 Some(Whereabouts::Out(mark)) if mark.seq == run.seq => returned += 1,
                 Some(Whereabouts::Out(_)) => {
-                    return Err(conflict(run.id, "is said to be unchanged, and has changed"));
+                    return Err(conflict(run.id, "is marked as unchanged but has changed"));
                 }
                 Some(Whereabouts::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
             }
         }
         for id in &stage.forgotten {
             if !seen.insert(*id) {
-                return Err(conflict(*id, "comes back twice in one stage"));
+                return Err(conflict(*id, "is in one commit twice"));
             }
             match self.state.hot.get(*id).map(|hot| &hot.run) {
                 Some(Whereabouts::Out(mark)) if mark.is_final => returned += 1,
@@ -84,7 +84,7 @@ impl SqliteStore {
         if returned == self.locked.len() {
             return Ok(());
         }
-        Err(StoreError::Conflict("a run was locked and has not come back with the stage".into()))
+        Err(StoreError::Conflict("a run was locked but is not part of the commit".into()))
     }
 
     fn check_new<'a>(
@@ -95,10 +95,10 @@ impl SqliteStore {
     ) -> Result<(), StoreError> {
         let id = change.run.id;
         if !is_start {
-            return Err(conflict(id, "is not there, and does not begin with its start"));
+            return Err(conflict(id, "does not exist, and its first event does not start it"));
         }
         if id.0 <= self.state.last_id && rows::run_row(&self.reader, id)?.is_some() {
-            return Err(conflict(id, "is there already"));
+            return Err(conflict(id, "already exists"));
         }
         check_events(NOT_YET, change)?;
         if let Some(key) = &change.run.key {
@@ -334,7 +334,7 @@ fn is_in_local_hands(state: &UnitState) -> bool {
 }
 
 fn written_twice(id: PayloadId) -> StoreError {
-    StoreError::Conflict(format!("payload {id} is there already: it is written once"))
+    StoreError::Conflict(format!("payload {id} already exists: a payload is written once"))
 }
 
 /// Something about a run that cannot be.
