@@ -70,7 +70,7 @@ fn can_without_flow(run: &Run) -> Vec<Possible> {
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(
             format!("unstuck cancel {}", run.id),
-            "ends the run for good: its attempts are void, its children are cancelled",
+            "cancel the run: running attempts are stopped, children are cancelled",
         ),
         (Origin::Root, true) => possible(
             format!("unstuck forget {} --yes", run.id),
@@ -219,7 +219,7 @@ mod tests {
         let (mut store, _) = unusable();
         let mut flows = crate::engine::flows();
         let run = store.list(&unstuck_store::contract::Filter::default(), None, 1).unwrap().remove(0);
-        let why = "deciding about it failed 3 times (a bug). Please report this".into();
+        let why = "processing it failed 3 times (a bug). Please report this".into();
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let desk = Desk::default();
         for reading in [
@@ -227,7 +227,7 @@ mod tests {
             Reading::Show { run: run.id.to_string() },
         ] {
             let text = desk.read(&mut store, &mut flows, &reading).expect("reads").replace("\\n", " ");
-            assert!(text.contains("deciding about it failed 3 times"), "{text}");
+            assert!(text.contains("processing it failed 3 times"), "{text}");
         }
     }
 }
