@@ -17,24 +17,46 @@ macro_rules! labels {
     };
 }
 
+#[path = "sentences/decisions.rs"]
+mod decisions;
+#[path = "sentences/endings.rs"]
+mod endings;
 #[path = "sentences/errors.rs"]
 mod errors;
+#[path = "sentences/explanations.rs"]
+mod explanations;
 #[path = "sentences/refusals.rs"]
 mod refusals;
+#[path = "sentences/scenes.rs"]
+mod scenes;
+#[path = "sentences/world.rs"]
+mod world;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-/// Where a sentence comes from, in a word or two, and the sentence. One of several lines is shown below its label.
+/// Where a sentence comes from, in a word or two, and the sentence. One of several lines is shown below its label; without a
+/// label it is an empty line.
 type Line = (String, String);
 
-/// The sections of the file, in order: the heading, and where its lines come from.
-const SECTIONS: &[(&str, fn() -> Vec<Line>)] = &[
+/// The heading of a section, and where its lines come from.
+type Section = (&'static str, fn() -> Vec<Line>);
+
+/// The sections of the file, in order.
+const SECTIONS: &[Section] = &[
+    ("What happened: the lines of a log", decisions::facts),
+    ("Why: the rule and the reason of each decision", decisions::reasons),
+    ("Explanations: the headline, the steps, what comes next, what can be done", explanations::lines),
+    ("How attempts and targets of bulk actions end", endings::of_attempts),
     ("Refused commands", refusals::lines),
+    ("Refused policies", endings::of_policies),
     ("Errors of the engine", errors::of_the_engine),
     ("Errors of a store", errors::of_a_store),
+    ("Stores that cannot be opened", endings::of_folders),
     ("What a check of a store promises", errors::promises),
+    ("What a check of a store finds in a history", errors::findings),
 ];
 
 #[test]
@@ -54,14 +76,24 @@ fn every_sentence_is_in_the_file() {
     );
 }
 
-/// The lines in the order of these labels, each once. Every label has at least one.
-fn in_order(labels: &[&str], lines: Vec<(&'static str, String)>) -> Vec<Line> {
+/// What is left of a sentence without the name of its step and without numbers: those of one shape say the same.
+fn shape(sentence: &str) -> String {
+    let of_step = sentence.split_once(": ").filter(|(name, _)| !name.contains(' '));
+    let text = of_step.map_or(sentence, |(_, text)| text);
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect::<String>().replace("attempts", "attempt")
+}
+
+/// The lines in the order of these labels, one of each shape. Every label has at least one.
+fn in_order(labels: &[&str], mut lines: Vec<(&'static str, String)>) -> Vec<Line> {
     let mut ordered: Vec<Line> = Vec::new();
     for label in labels {
         let before = ordered.len();
-        for (_, sentence) in lines.iter().filter(|(other, _)| other == label) {
-            if !ordered[before..].iter().any(|(_, known)| known == sentence) {
-                ordered.push(((*label).to_owned(), sentence.clone()));
+        let mut shapes = BTreeSet::new();
+        let (of_label, others): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(other, _)| other == label);
+        lines = others;
+        for (_, sentence) in of_label {
+            if shapes.insert(shape(&sentence)) {
+                ordered.push(((*label).to_owned(), sentence));
             }
         }
         assert!(ordered.len() > before, "`{label}` has no sentence: add a case that leads to it");
@@ -76,7 +108,9 @@ fn text() -> String {
     for (heading, lines) in SECTIONS {
         let _ = write!(text, "\n\n# {heading}\n\n");
         for (label, sentence) in lines() {
-            if sentence.contains('\n') {
+            if label.is_empty() {
+                text.push('\n');
+            } else if sentence.contains('\n') {
                 let below = sentence.trim_end().replace('\n', "\n    ");
                 let _ = writeln!(text, "{label}:\n    {below}");
             } else {

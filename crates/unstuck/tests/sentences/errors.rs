@@ -1,11 +1,17 @@
 //! Every error of the engine and of the stores, and what a check of a store promises.
 
+use unstuck_core::event::Event;
+use unstuck_core::policy::unknown;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_store::audit::Promise;
+use unstuck_store::audit::history::History;
 use unstuck_store::contract::{PutFlowError, StoreError};
 
 use crate::refusals::RUN;
+use crate::scenes::play;
+use crate::world::{done, remote};
 use crate::{Line, in_order};
 
 labels!(ENGINE, of_engine_error(EngineError), {
@@ -42,7 +48,7 @@ pub(crate) fn of_the_engine() -> Vec<Line> {
         EngineError::BadFlow("step `w` has no field `wait`".to_owned()),
         EngineError::Store(StoreError::Away("<what>".to_owned())),
         EngineError::Damaged("<what>".to_owned()),
-        EngineError::BadPolicies(Vec::new()),
+        EngineError::BadPolicies(vec![unknown(0, &"resets".into())]),
         EngineError::BadBulk("<what>".to_owned()),
         EngineError::Changed(RUN),
         EngineError::Defect("index out of bounds".to_owned()),
@@ -72,6 +78,45 @@ pub(crate) fn of_a_store() -> Vec<Line> {
         FLOWS,
         flows.iter().map(|error| (of_flow_error(error), error.to_string())).collect(),
     ));
+    lines
+}
+
+/// What is wrong with a history, and what makes it so.
+type Damage = (&'static str, fn(&mut Vec<Event>));
+
+/// What a check finds in histories that cannot have happened.
+pub(crate) fn findings() -> Vec<Line> {
+    let damages: [Damage; 6] = [
+        ("an event is missing", |events| drop(events.remove(1))),
+        ("of another generation", |events| events[1].generation = 3),
+        ("time goes back", |events| events[1].at = Time(0)),
+        ("no start", |events| drop(events[0].facts.remove(0))),
+        ("an attempt twice", |events| {
+            let ended = events[2].facts[0].clone();
+            events[2].facts.insert(1, ended);
+        }),
+        ("after the end", |events| {
+            let mut again = events[1].clone();
+            (again.seq, again.at) = (events.len() as u64 + 1, events[2].at);
+            events.push(again);
+        }),
+    ];
+    let world = play("{flow: media, steps: [{id: fetch, action: fetch}]}", |world, run| {
+        let attempt = world.claim(run, "fetch", remote());
+        world.say(attempt, done());
+    });
+    let (run, events) = world.history.iter().next().expect("a run");
+    let mut lines = Vec::new();
+    for (label, damage) in damages {
+        let mut events = events.clone();
+        damage(&mut events);
+        let (mut history, mut findings) = (History::new(*run), Vec::new());
+        for event in &events {
+            history.follow(event, &mut findings);
+        }
+        assert!(!findings.is_empty(), "{label}");
+        lines.extend(findings.iter().map(|finding| (label.to_owned(), world.named(&finding.to_string()))));
+    }
     lines
 }
 

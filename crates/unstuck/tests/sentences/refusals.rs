@@ -1,11 +1,17 @@
 //! Every refusal of a command.
 
+use unstuck_core::command::{Changes, Command, Rerun};
+use unstuck_core::decide::forget;
+use unstuck_core::event::Choice;
 use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::run::RunState;
 use unstuck_core::refusal::{Refusal, Void};
 use unstuck_core::time::Time;
 
+use crate::scenes::play;
+use crate::world::{World, ada, done, local, stall};
 use crate::{Line, in_order};
 
 labels!(LABELS, label(Refusal), {
@@ -40,8 +46,6 @@ fn examples() -> Vec<Refusal> {
         Refusal::UnknownRun(RUN),
         Refusal::UnknownUnit("encode".to_owned()),
         Refusal::Final(RunState::Failed),
-        Refusal::WrongState { unit: "encode".to_owned(), is: "error", wanted: "held", hint: "<hint>" },
-        Refusal::WrongRunState { is: RunState::Error, asked: "be forgotten", hint: "<hint>" },
         Refusal::BelongsTo { run: RUN, parent: PARENT },
         Refusal::KeyTaken {
             key: "order-7".into(),
@@ -58,6 +62,68 @@ fn examples() -> Vec<Refusal> {
         Refusal::TooLarge { what: "the input", bytes: 20_000_000, max: 16_777_216 },
     ];
     all.extend(void_tokens());
+    all.extend(of_commands());
+    all
+}
+
+const FLOWS: &str = "
+flow: media
+steps:
+  - {id: fetch, action: fetch}
+  - {id: encode, action: encode, retryStrategy: hold, needs: []}
+  - {id: upload, action: upload}
+";
+
+/// What commands are refused with, whatever state a run and its steps are in.
+fn of_commands() -> Vec<Refusal> {
+    let mut all = Vec::new();
+    let happens: [fn(&mut World, RunId); 5] = [
+        |_, _| {},
+        |world, run| {
+            world.claim(run, "fetch", local());
+        },
+        |world, run| {
+            world.attempt(run, "fetch", stall("connection reset"));
+            world.attempt(run, "encode", stall("no such codec"));
+        },
+        |world, run| world.does(run, Command::Pause { by: ada(), reason: None }),
+        |world, run| {
+            world.attempt(run, "fetch", done());
+            world.does(run, Command::Cancel { by: ada(), reason: None });
+        },
+    ];
+    for happens in happens {
+        let world = || play(FLOWS, happens);
+        let run = *world().runs.keys().next().expect("a run");
+        all.extend(forget(&world().runs[&run], false).err());
+        for command in commands(&world(), run) {
+            all.extend(world().ask(run, command).err());
+        }
+    }
+    all
+}
+
+fn commands(world: &World, run: RunId) -> Vec<Command> {
+    let by = ada;
+    let mut all = vec![
+        Command::Resume { unit: None, by: by(), reason: None, changes: Box::default() },
+        Command::Acknowledge { unit: None, by: by(), reason: None },
+        Command::rerun(Rerun::Continue, by()),
+        Command::Signal { name: " ".into(), payload: Json::NULL, by: by() },
+    ];
+    for step in ["fetch", "encode", "upload"] {
+        let unit = world.unit(run, step);
+        let step_input = Json::parse("1").ok();
+        let changes = Box::new(Changes { step_input, ..Changes::default() });
+        all.extend([
+            Command::Claim { unit, worker: local() },
+            Command::Choose { unit, choice: Choice::Retry, by: by(), bulk: None },
+            Command::Resume { unit: Some(unit), by: by(), reason: None, changes: Box::default() },
+            Command::Complete { unit, output: Json::NULL, by: by(), reason: None },
+            Command::Skip { unit, by: by(), reason: None },
+            Command::Rerun { what: Rerun::All, changes, by: by() },
+        ]);
+    }
     all
 }
 
@@ -70,7 +136,7 @@ fn void_tokens() -> Vec<Refusal> {
     };
     vec![
         void("the run was cancelled", since, None),
-        void("its worker gave it back", since, Some((2, None))),
-        void("it belongs to generation 1 and the run is at generation 2", None, Some((2, Some(worker)))),
+        void("its worker released it", since, Some((2, None))),
+        void("it is of generation 1, and the run is now at generation 2", None, Some((2, Some(worker)))),
     ]
 }
