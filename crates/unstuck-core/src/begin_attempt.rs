@@ -195,7 +195,7 @@ pub(crate) fn wait_until(
         WaitFor::Until(time) => Ok((*time, true)),
         WaitFor::Next(clock) => {
             let next = clock.next(now).map(|next| (next, true));
-            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that comes"))
+            next.ok_or_else(|| format!("wait: {clock}: the calendar ends before that time"))
         }
         WaitFor::Computed(expression) => {
             let value = evaluate_expression(draft, expression, unit)?;

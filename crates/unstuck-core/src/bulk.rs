@@ -391,10 +391,11 @@ impl Bulk {
         }
         if self.wave.failed > 0 && self.pace.canary.is_some() {
             let Wave { number, failed, .. } = self.wave;
-            let (steps, have) = (self.action.subject(failed), if failed == 1 { "has" } else { "have" });
+            let steps = self.action.subject(failed);
             let left = self.total - self.next;
-            let why =
-                format!("{failed} {steps} of wave {number} {have} failed again; {left} were not acted on");
+            let why = format!(
+                "{failed} {steps} of wave {number} failed again; the remaining {left} were not changed"
+            );
             self.state = BulkState::Stopped { why: why.into() };
             return;
         }
@@ -407,15 +408,15 @@ impl Bulk {
         }
     }
 
-    /// Somebody pauses it; what is under way goes on.
+    /// A user pauses it; what is under way continues.
     pub fn pause(&mut self) -> Result<bool, BulkRefusal> {
         self.change(BulkState::Paused, "be paused", |state| *state == BulkState::Running)
     }
 
-    /// Somebody lets it go on, also after it has stopped: the next wave begins.
+    /// A user lets it continue, also after it has stopped: the next wave begins.
     pub fn unpause(&mut self, now: Time) -> Result<bool, BulkRefusal> {
         let may = |state: &BulkState| matches!(state, BulkState::Paused | BulkState::Stopped { .. });
-        let changed = self.change(BulkState::Running, "go on", may)?;
+        let changed = self.change(BulkState::Running, "continue", may)?;
         if changed {
             self.wave.failed = 0;
             self.credited_at = self.credited_at.max(now);
@@ -424,7 +425,7 @@ impl Bulk {
         Ok(changed)
     }
 
-    /// Somebody cancels what is left of it; what was done stays done.
+    /// A user cancels what is left of it; what was done stays done.
     pub fn cancel(&mut self) -> Result<bool, BulkRefusal> {
         let may = |state: &BulkState| {
             matches!(state, BulkState::Running | BulkState::Paused | BulkState::Stopped { .. })

@@ -25,7 +25,7 @@ pub fn parse_duration(text: &str) -> Result<Millis, String> {
     let span: Span = trimmed.parse().map_err(|error: jiff::Error| refusal(text, &error))?;
     if span.get_years() != 0 || span.get_months() != 0 {
         return Err(format!(
-            "`{text}` counts months or years, whose lengths vary: write days instead, such as `30d`"
+            "`{text}` uses months or years, whose lengths vary: write days instead, such as `30d`"
         ));
     }
     if span.is_negative() {
@@ -43,7 +43,7 @@ pub fn parse_instant(text: &str) -> Result<Time, String> {
     }
     match trimmed.parse::<DateTime>() {
         Ok(local) => Err(format!(
-            "`{text}` does not say in which time zone: add `Z` for UTC, as in `{local}Z`, or an offset, as in `{local}+02:00`"
+            "`{text}` has no time zone: add `Z` for UTC, as in `{local}Z`, or an offset, as in `{local}+02:00`"
         )),
         Err(_) => Err(format!("`{text}` is not an instant: write for example `2030-01-31T08:30:00Z`")),
     }
@@ -119,7 +119,7 @@ fn not_a_duration(text: &str) -> String {
 }
 
 fn negative(text: &str) -> String {
-    format!("`{text}` is negative, and a duration counts forward: write it without the sign")
+    format!("`{text}` is negative: write the duration without the sign")
 }
 
 fn too_long(text: &str) -> String {

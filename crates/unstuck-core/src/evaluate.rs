@@ -73,7 +73,7 @@ pub(crate) fn evaluate_condition(draft: &Draft<'_, '_>, condition: &Expression) 
     match condition.program.evaluate(&scope) {
         Ok(Value::Bool(holds)) => Ok(holds),
         Ok(other) => Err(format!(
-            "if: {} must be true or false, and is {}",
+            "if: {} must be true or false, but is {}",
             condition.source,
             quote_briefly(&Json::of(&other))
         )),
@@ -86,13 +86,13 @@ pub(crate) fn check_payload_size(json: Json) -> Result<Json, String> {
     let bytes = json.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
         return Err(format!(
-            "the outputs have {bytes} bytes together and may have {MAX_PAYLOAD_BYTES}; put out references"
+            "the outputs together are too large ({bytes} bytes, at most {MAX_PAYLOAD_BYTES}); return references"
         ));
     }
     // Most are so short that they cannot be too deep.
     if bytes > MAX_DEPTH && json.depth() > MAX_DEPTH {
         return Err(format!(
-            "the outputs are nested {} deep together and may be nested {MAX_DEPTH} deep; put out references",
+            "the outputs together are nested too deep ({} levels, at most {MAX_DEPTH}); return references",
             json.depth()
         ));
     }

@@ -90,6 +90,8 @@ pub struct Possible {
 pub struct Surroundings<'a> {
     /// What its child runs and its handler are doing, where that is known better than the run knows it.
     pub children: &'a [(RunId, RunState)],
+    /// What is wrong with runs below it that are held or in error, where that is known: see [`causes`].
+    pub causes: &'a [(RunId, String)],
     /// Whether it has something to do and nobody executes it: see [`is_idle`](crate::home::is_idle).
     pub is_idle: bool,
     /// Who has the slots of the limit that it, or the run below it, waits for; some of them.
@@ -116,7 +118,7 @@ pub struct SlotHolder {
 impl SlotHolder {
     /// `run_0s86mke080000 (idle)`.
     pub fn told(&self) -> String {
-        format!("{} ({})", self.run, if self.is_idle { "idle" } else { self.state.word() })
+        format!("{} ({})", self.run, if self.is_idle { "idle" } else { words::state(self.state) })
     }
 }
 
@@ -140,7 +142,7 @@ pub fn explain_among(
     surroundings: Surroundings<'_>,
 ) -> Explanation {
     let decisions = reason::decisions(flow, history);
-    let Surroundings { children, is_idle, holders, queued_below, policies_paused } = surroundings;
+    let Surroundings { children, causes, is_idle, holders, queued_below, policies_paused } = surroundings;
     let decisions = &decisions;
     let has_resume = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
     let policies_paused =
@@ -151,6 +153,7 @@ pub fn explain_among(
         history,
         now,
         children,
+        causes,
         is_idle,
         holders,
         queued_below,
@@ -173,6 +176,38 @@ pub fn explain_among(
         next: next::next(&view),
         can: can::can(&view),
     }
+}
+
+/// What is wrong with each of these runs that is held or in error: the cause of its first such step, or of its first such
+/// child. Children come after their parents.
+pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
+    let mut found: Vec<(RunId, String)> = Vec::new();
+    for run in runs.iter().rev() {
+        let mut cause = None;
+        run.each_unit(|_, unit| {
+            if cause.is_some() {
+                return;
+            }
+            cause = match &unit.state {
+                UnitState::Error { .. } | UnitState::Held { .. } => unit.last_error().map(words::cause),
+                UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { .. }, .. }) => {
+                    let of_child = found.iter().find(|(id, _)| Some(*id) == unit.child);
+                    of_child.map(|(_, cause)| cause.clone())
+                }
+                UnitState::Pending
+                | UnitState::Ready(_)
+                | UnitState::Active(_)
+                | UnitState::Waiting(_)
+                | UnitState::Completed { .. }
+                | UnitState::Skipped { .. }
+                | UnitState::Failed { .. }
+                | UnitState::Dropped { .. }
+                | UnitState::Cancelled { .. } => None,
+            };
+        });
+        found.extend(cause.map(|cause| (run.id, cause)));
+    }
+    found
 }
 
 /// The lines of a long story that matter most, in order, and how many are left out. The last errors are told before what went
@@ -198,6 +233,7 @@ struct View<'a> {
     history: &'a [Event],
     now: Time,
     children: &'a [(RunId, RunState)],
+    causes: &'a [(RunId, String)],
     is_idle: bool,
     holders: &'a [SlotHolder],
     queued_below: Option<(RunId, &'a Limit)>,
@@ -231,7 +267,7 @@ impl<'a> View<'a> {
         Some((child, self.child_state(child, *state)))
     }
 
-    /// Who has the slots, as a sentence goes on: `run_1 (idle) has it`.
+    /// Who has the slots, for the rest of a sentence: `run_1 (idle) has it`.
     fn held_by(&self) -> Option<String> {
         let names: Vec<String> = self.holders.iter().map(SlotHolder::told).collect();
         match names.len() {

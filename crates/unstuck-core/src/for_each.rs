@@ -25,11 +25,14 @@ pub(crate) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool 
 pub(crate) fn list_items(draft: &mut Draft<'_, '_>, step: StepIndex, each: &ForEach) -> Result<(), String> {
     let list = evaluate_template(draft, &each.items, UnitRef::step(step))?;
     let Value::Array(values) = list.value() else {
-        return Err(format!("forEach needs a list, and got {}", quote_briefly(&list)));
+        return Err(format!("forEach needs a list but got {}", quote_briefly(&list)));
     };
     let total = u32::try_from(values.len()).unwrap_or(u32::MAX);
     if total > each.max_items {
-        return Err(format!("forEach got {total} items and may have {}: raise maxItems", each.max_items));
+        return Err(format!(
+            "forEach got {total} items, at most {} are allowed: raise maxItems",
+            each.max_items
+        ));
     }
     let parts =
         values.chunks(ITEMS_PER_PART).map(|part| draft.store_payload(Json::of(&Value::Array(part.to_vec()))));

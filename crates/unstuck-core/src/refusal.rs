@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::id::RunId;
 use crate::model::attempt::Worker;
 use crate::model::run::RunState;
+use crate::reason::words;
 use crate::time::Time;
 
 /// A refused command.
@@ -153,46 +154,56 @@ impl fmt::Display for Refusal {
             Refusal::UnknownRun(run) => write!(f, "there is no run {run}"),
             Refusal::UnknownUnit(unit) => write!(f, "the run has no step `{unit}`"),
             Refusal::Final(state) => {
-                write!(f, "the run is {}, which is final; a rerun starts its next generation", state.word())
+                write!(f, "the run is {} and final; a rerun starts its next generation", state.word())
             }
             Refusal::Void(void) => write!(f, "{void}"),
             Refusal::WrongState { unit, is, wanted, hint } => {
+                let is = if *is == "error" { "in error" } else { is };
                 write!(f, "step `{unit}` is {is}, not {wanted}; {hint}")
             }
             Refusal::WrongRunState { is, asked, hint } => {
-                write!(f, "the run is {}, so it cannot {asked}; {hint}", is.word())
+                write!(f, "the run is {}, so it cannot {asked}; {hint}", words::state(*is))
             }
             Refusal::BelongsTo { run, parent } => {
-                write!(f, "{run} belongs to {parent}; forget that one, and this one goes with it")
+                write!(f, "{run} belongs to {parent}; forget {parent}, which removes {run} too")
             }
             Refusal::KeyTaken { key, run, theirs, ours } => write!(
                 f,
-                "key `{key}` belongs to {run}, which has another input (digest {theirs}, given {ours}); use \
-                 another key, or the same input"
+                "key `{key}` already belongs to {run}, which has a different input (its digest is {theirs}, yours is \
+                 {ours}); use another key or the same input"
             ),
             Refusal::KeyExists { key, run } => {
-                write!(f, "key `{key}` belongs to {run} already, and a second start of it is to be refused")
+                write!(
+                    f,
+                    "key `{key}` already belongs to {run}, and onDuplicate is `refuse`; use another key"
+                )
             }
             Refusal::BadName { what, bytes: 0, .. } => {
-                write!(f, "{what} is blank; give it at least one letter, or leave it out")
+                write!(f, "{what} is blank; give at least one letter, or leave it out")
             }
             Refusal::BadName { what, bytes, max } => {
-                write!(f, "{what} has {bytes} bytes and may have {max}; use a shorter one, such as a digest")
+                write!(
+                    f,
+                    "{what} is too long ({bytes} bytes, at most {max}); use a shorter one, such as a digest"
+                )
             }
             Refusal::LongReason { characters, max } => write!(
                 f,
-                "the reason has {characters} characters and may have {max}; shorten it, and name a place where the rest is"
+                "the reason is too long ({characters} characters, at most {max}); shorten it and link to the details"
             ),
             Refusal::BadInput(problems) => {
-                write!(f, "the input does not fit the flow: {}", problems.join("; "))
+                write!(f, "the input does not match the flow: {}", problems.join("; "))
             }
             Refusal::TooManySignals { name, max } => {
-                write!(f, "{max} signals `{name}` wait already; send more once the run has consumed some")
+                write!(
+                    f,
+                    "{max} signals `{name}` are waiting already; send more after the run has consumed some"
+                )
             }
             Refusal::TooLarge { what, bytes, max } => {
                 write!(
                     f,
-                    "{what} has {bytes} bytes and may have {max}; store it elsewhere and pass a reference"
+                    "{what} is too large ({bytes} bytes, at most {max}); store it elsewhere and pass a reference"
                 )
             }
         }
@@ -205,11 +216,11 @@ impl fmt::Display for Void {
         if let Some(since) = self.since {
             write!(f, " since {since}")?;
         }
-        write!(f, ": {}; ", self.why)?;
+        write!(f, ": {}. ", self.why)?;
         match &self.holds_now {
-            None => f.write_str("nobody holds the step now"),
-            Some((attempt, None)) => write!(f, "attempt {attempt} is next"),
-            Some((attempt, Some(worker))) => write!(f, "attempt {attempt} holds now, by {}", worker.name),
+            None => f.write_str("No other attempt is queued or running"),
+            Some((attempt, None)) => write!(f, "Attempt {attempt} is next"),
+            Some((attempt, Some(worker))) => write!(f, "Attempt {attempt} is running on {}", worker.name),
         }
     }
 }

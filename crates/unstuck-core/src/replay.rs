@@ -11,7 +11,7 @@ use crate::model::unit::{ITEMS_PER_PART, UnitRef};
 pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> {
     let expected = run.as_ref().map_or(0, |run| run.seq).saturating_add(1);
     if event.seq != expected {
-        return Err(format!("it has the number {}, and {expected} must come here", event.seq));
+        return Err(format!("it has number {}, but {expected} comes next", event.seq));
     }
     for fact in &event.facts {
         check_fact(run.as_ref(), fact)?;
@@ -21,18 +21,18 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
     finish_event(run, event.seq, event.at);
     if run.generation != event.generation {
         let (said, is) = (event.generation, run.generation);
-        return Err(format!("it says that it belongs to generation {said}, and it belongs to {is}"));
+        return Err(format!("it names generation {said}, but belongs to generation {is}"));
     }
     Ok(())
 }
 
-const NO_START: &str = "it does not start the run, and nothing before it does";
+const NO_START: &str = "it does not start the run, and no event before it does";
 
 /// Whether a fact can be applied to this run.
 fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
     let run = match (run, fact) {
         (None, Fact::Started(_)) => return Ok(()),
-        (Some(_), Fact::Started(_)) => return Err("it starts a run that is there already".to_owned()),
+        (Some(_), Fact::Started(_)) => return Err("it starts a run that already exists".to_owned()),
         (None, _) => return Err(NO_START.to_owned()),
         (Some(run), _) => run,
     };
@@ -42,9 +42,7 @@ fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
             let parts = usize::try_from(*total).unwrap_or(usize::MAX).div_ceil(ITEMS_PER_PART);
             if parts > values.len() {
                 let kept = values.len();
-                return Err(format!(
-                    "it speaks of {total} items, and keeps {kept} parts of {ITEMS_PER_PART}"
-                ));
+                return Err(format!("it names {total} items, but has only {kept} parts of {ITEMS_PER_PART}"));
             }
             Ok(())
         }
@@ -52,7 +50,7 @@ fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
         Fact::Unit { unit, fact } => check_unit(run, *unit, fact),
         Fact::Reran { generation, steps, keep, .. } => {
             if Some(*generation) != run.generation.checked_add(1) {
-                return Err(format!("it begins generation {generation} after {}", run.generation));
+                return Err(format!("it starts generation {generation} after generation {}", run.generation));
             }
             let fewer = run.steps.len().min(usize::from(*steps));
             keep.iter().try_for_each(|step| check_range(*step, fewer))
@@ -82,7 +80,7 @@ fn check_range(step: StepIndex, steps: usize) -> Result<(), String> {
     if usize::from(step.0) < steps {
         return Ok(());
     }
-    Err(format!("it speaks of step #{}, and the run has {steps} steps", step.0))
+    Err(format!("it names step #{}, but the run has {steps} steps", step.0))
 }
 
 /// Its step and item are there, and its attempt is one of those before or the next.
@@ -92,7 +90,7 @@ fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
         && item >= items.total
     {
         let (step, total) = (unit.step.0, items.total);
-        return Err(format!("it speaks of item {item} of step #{step}, which has {total}"));
+        return Err(format!("it names item {item} of step #{step}, which has {total} items"));
     }
     let attempt = match fact {
         UnitFact::Queued { attempt, .. }
@@ -128,5 +126,5 @@ fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
     if attempt <= before.saturating_add(1) {
         return Ok(());
     }
-    Err(format!("it speaks of attempt {attempt} of step #{}, which has had {before}", unit.step.0))
+    Err(format!("it names attempt {attempt} of step #{}, which has had {before} attempts", unit.step.0))
 }

@@ -74,7 +74,8 @@ pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Op
                 .map_err(|problem| Refusal::BadInput(vec![format!("concurrency.key: {problem}")]))?;
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             if value.len() > MAX_KEY_BYTES {
-                let problem = format!("the value has {} bytes and may have {MAX_KEY_BYTES}", value.len());
+                let problem =
+                    format!("the value is too long ({} bytes, at most {MAX_KEY_BYTES})", value.len());
                 return Err(Refusal::BadInput(vec![format!("concurrency.key: {problem}")]));
             }
             format!("{}/{value}", flow.name).into()

@@ -98,7 +98,7 @@ fn a_canary_that_fails_stops_the_rest_and_says_so() {
         let result = if n < 3 { failed() } else { TargetResult::Passed };
         bulk.record_result(&result);
     }
-    let why: Arc<str> = "1 step of wave 1 has failed again; 990 were not acted on".into();
+    let why: Arc<str> = "1 step of wave 1 failed again; the remaining 990 were not changed".into();
     assert_eq!(bulk.state, BulkState::Stopped { why }, "at the first, before the others are known");
     assert_eq!(bulk.counts, BulkCounts { passed: 7, failed: 3, ..BulkCounts::default() });
     assert_eq!(bulk.allowance(BEGIN + Millis::hours(1), 9), 0);
@@ -114,7 +114,7 @@ fn a_canary_of_runs_speaks_of_runs() {
     assert_eq!(act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Rerun), 2);
     bulk.record_result(&TargetResult::Passed);
     bulk.record_result(&failed());
-    let why: Arc<str> = "1 run of wave 1 has failed again; 7 were not acted on".into();
+    let why: Arc<str> = "1 run of wave 1 failed again; the remaining 7 were not changed".into();
     assert_eq!(bulk.state, BulkState::Stopped { why });
 }
 
@@ -171,7 +171,7 @@ fn orders_about_it() {
     assert_eq!(told(one.cancel()), Ok(true));
     assert_eq!(told(one.cancel()), Ok(false));
     let refused = |what: &str| Err(format!("the bulk action is cancelled, so it cannot {what}"));
-    assert_eq!((told(one.pause()), told(one.unpause(BEGIN))), (refused("be paused"), refused("go on")));
+    assert_eq!((told(one.pause()), told(one.unpause(BEGIN))), (refused("be paused"), refused("continue")));
     assert_eq!(bulk(0, 1, None).state, BulkState::Done, "nothing to do");
 }
 

@@ -212,12 +212,12 @@ fn each_refusal_has_a_message_of_its_own() {
         (
             PolicyDraft { max_attempts: Some(1), ..good() },
             "maxAttempts",
-            "`maxAttempts` is 1, and below 2 nothing would ever be resumed",
+            "`maxAttempts` is 1; below 2 the policy would never resume anything",
         ),
         (
             PolicyDraft { max_attempts: Some(-1), ..good() },
             "maxAttempts",
-            "`maxAttempts` is -1, and below 2 nothing would ever be resumed",
+            "`maxAttempts` is -1; below 2 the policy would never resume anything",
         ),
         (PolicyDraft { back_off: None, ..good() }, "backOff", "the policy has no `backOff`"),
         (back_off(|back_off| back_off.delay = None), "backOff.delay", "`backOff` has no `delay`"),
@@ -241,12 +241,12 @@ fn each_refusal_has_a_message_of_its_own() {
         (
             PolicyDraft { criteria: criteria("", "", "Format", ""), ..good() },
             "action",
-            "`action` is `Format`, without the flow that it belongs to",
+            "`action` is `Format`, without its flow",
         ),
         (
             PolicyDraft { criteria: criteria("", "", ".Format", ""), ..good() },
             "action",
-            "`action` is `.Format`, without the flow that it belongs to",
+            "`action` is `.Format`, without its flow",
         ),
     ];
     for (draft, field, message) in cases {
@@ -290,7 +290,7 @@ fn what_collides_with_another_policy_is_refused() {
         (
             p("b", "2", "x", 3),
             "errorSubstring",
-            "it matches the same as policy `a`, with the same `maxAttempts`",
+            "it matches the same errors as policy `a`, with the same `maxAttempts`",
         ),
     ];
     for (second, field, message) in cases {

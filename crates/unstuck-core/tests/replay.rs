@@ -42,38 +42,34 @@ fn what_cannot_be_is_refused() {
             "keep_children": true, "serves": null, "limit": null } }])
     };
     let cases = [
-        (3, json!(["Unpaused"]), "it has the number 3, and 2 must come here"),
-        (1, json!(["Unpaused"]), "it has the number 1, and 2 must come here"),
-        (2, json!([started()]), "it starts a run that is there already"),
-        (2, json!([unit(2, None, &json!("Held"))]), "it speaks of step #2, and the run has 2 steps"),
-        (
-            2,
-            json!([unit(65_535, Some(0), &json!("Held"))]),
-            "it speaks of step #65535, and the run has 2 steps",
-        ),
-        (2, json!([unit(1, Some(3), &json!("Held"))]), "it speaks of item 3 of step #1, which has 3"),
-        (2, json!([unit(1, Some(4_294_967_295), &json!("Held"))]), "it speaks of item 4294967295 of step #1"),
+        (3, json!(["Unpaused"]), "it has number 3, but 2 comes next"),
+        (1, json!(["Unpaused"]), "it has number 1, but 2 comes next"),
+        (2, json!([started()]), "it starts a run that already exists"),
+        (2, json!([unit(2, None, &json!("Held"))]), "it names step #2, but the run has 2 steps"),
+        (2, json!([unit(65_535, Some(0), &json!("Held"))]), "it names step #65535, but the run has 2 steps"),
+        (2, json!([unit(1, Some(3), &json!("Held"))]), "it names item 3 of step #1, which has 3"),
+        (2, json!([unit(1, Some(4_294_967_295), &json!("Held"))]), "it names item 4294967295 of step #1"),
         (
             2,
             json!([unit(0, None, &json!({ "Queued": { "attempt": 4_294_967_295_u64 } }))]),
-            "it speaks of attempt 4294967295 of step #0, which has had 1",
+            "it names attempt 4294967295 of step #0, which has had 1",
         ),
-        (2, json!([{ "ItemsKnown": { "step": 9, "values": [], "total": 0 } }]), "it speaks of step #9"),
+        (2, json!([{ "ItemsKnown": { "step": 9, "values": [], "total": 0 } }]), "it names step #9"),
         (
             2,
             json!([{ "ItemsKnown": { "step": 0, "values": [], "total": 70 } }]),
-            "it speaks of 70 items, and keeps 0 parts of 64",
+            "it names 70 items, but has only 0 parts of 64",
         ),
-        (2, json!([{ "ItemsEnded": { "step": 2, "how": "Failed" } }]), "it speaks of step #2"),
+        (2, json!([{ "ItemsEnded": { "step": 2, "how": "Failed" } }]), "it names step #2"),
         (
             2,
             json!([{ "ItemsCompleted": { "step": 2, "output": { "Inline": null } } }]),
-            "it speaks of step #2, and the run has 2 steps",
+            "it names step #2, but the run has 2 steps",
         ),
-        (2, rerun(2, 1, json!([1])), "it speaks of step #1, and the run has 1 steps"),
-        (2, rerun(2, 9, json!([7])), "it speaks of step #7, and the run has 2 steps"),
-        (2, rerun(4, 2, json!([])), "it begins generation 4 after 1"),
-        (2, rerun(2, 2, json!([])), "it says that it belongs to generation 1, and it belongs to 2"),
+        (2, rerun(2, 1, json!([1])), "it names step #1, but the run has 1 steps"),
+        (2, rerun(2, 9, json!([7])), "it names step #7, but the run has 2 steps"),
+        (2, rerun(4, 2, json!([])), "it starts generation 4 after generation 1"),
+        (2, rerun(2, 2, json!([])), "it names generation 1, but belongs to generation 2"),
     ];
     for (seq, facts, says) in cases {
         let told = replay_event(&mut run(), &event(seq, &facts)).expect_err(says);

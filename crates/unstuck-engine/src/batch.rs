@@ -616,8 +616,10 @@ impl BatchRun {
             && run.steps.len() != flow.steps.len()
         {
             let (has, should) = (run.steps.len(), flow.steps.len());
-            let problem =
-                format!("{} has {has} steps, and its flow version {should}: go back to a copy", run.id);
+            let problem = format!(
+                "{} has {has} steps, but its flow version has {should}: restore a copy of the store",
+                run.id
+            );
             return Err(Some(EngineError::BadFlow(problem)));
         }
         self.flow = Some(flow.clone());

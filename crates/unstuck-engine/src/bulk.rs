@@ -174,7 +174,8 @@ impl<S: Store> Engine<S> {
         deed: BulkCommand,
     ) -> Result<Answer, Undecided> {
         let now = self.last;
-        let refused = || EngineError::BadBulk(format!("{bulk} is over, so nothing can be changed about it"));
+        let refused =
+            || EngineError::BadBulk(format!("{bulk} has ended or does not exist, so it cannot be changed"));
         let known = batch.bulks.get(&bulk).map(|change| &change.bulk).or(self.bulks.open.get(&bulk));
         let mut changed = known.cloned().ok_or_else(refused).map_err(Undecided::Error)?;
         let answer = deed.apply(&mut changed, now).map_err(Undecided::Error)?;
@@ -283,10 +284,10 @@ impl<S: Store> Engine<S> {
             Err(TargetRefusal(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
         };
         let already = match &command {
-            Command::Acknowledge { .. } => "it was acknowledged already",
-            Command::Cancel { .. } => "it was cancelled already",
-            Command::Skip { .. } => "it was skipped already",
-            Command::Complete { .. } => "it was completed by hand already",
+            Command::Acknowledge { .. } => "it was already acknowledged",
+            Command::Cancel { .. } => "it was already cancelled",
+            Command::Skip { .. } => "it was already skipped",
+            Command::Complete { .. } => "it was already completed by hand",
             _ => "it is no longer in error",
         };
         let decided = batch.decide(&mut self.batch_context(), target.run, command, None);

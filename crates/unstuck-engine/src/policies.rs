@@ -48,6 +48,6 @@ pub(crate) fn load_policies(store: &mut impl Store) -> Result<Policies, StoreErr
 pub(crate) fn check_stored(policies: Vec<Policy>) -> Result<Policies, StoreError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
-        StoreError::Broken(format!("its policies do not go together: {}", said.join("; ")))
+        StoreError::Broken(format!("its policies conflict with each other: {}", said.join("; ")))
     })
 }

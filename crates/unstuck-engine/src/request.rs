@@ -208,13 +208,13 @@ impl fmt::Display for EngineError {
             }
             EngineError::Damaged(sentence) | EngineError::BadBulk(sentence) => f.write_str(sentence),
             EngineError::Changed(run) => {
-                write!(f, "{run} has changed in the meantime; nothing was done, try again")
+                write!(f, "{run} changed in the meantime. Nothing was done. Repeat the command")
             }
             EngineError::Defect(message) => write!(
                 f,
-                "this runs into a defect in Unstuck: {message}. Nothing was changed; please report it with this text"
+                "Unstuck has a bug here: {message}. Nothing was changed. Please report it with this text"
             ),
-            EngineError::Busy => f.write_str("too many requests wait to be decided; try again in a moment"),
+            EngineError::Busy => f.write_str("too many requests are waiting; try again in a moment"),
             EngineError::Stopped => f.write_str("the engine has stopped"),
         }
     }

@@ -292,7 +292,7 @@ fn whoever_asks_for_what_panics_is_told_that_it_is_a_defect() {
     assert!(bench.answer(before).is_ok() && bench.answer(after).is_ok());
     let told = bench.answer(dud).expect_err("it panics").to_string();
     assert!(
-        told.contains("defect") && told.contains("a bug in a program") && told.contains("report"),
+        told.contains("Unstuck has a bug") && told.contains("a bug in a program") && told.contains("report"),
         "{told}"
     );
     assert_eq!(bench.jobs.len(), 2);

@@ -64,13 +64,12 @@ fn the_document_of_a_run_in_error() {
     let ladder = "retryStrategy: retry, maxAttempts: 2, backOff: 5s";
     let decisions = json!([
         {"at": at(0), "step": "fetch", "attempt": 1, "rung": "retryStrategy", "rule": ladder,
-         "reason": "attempt 1 stalled: reset; 1 of 2 attempts of this round has stalled (1 left): \
-                    tried again in 5s, at 2027-01-15T08:00:05.000Z"},
+         "reason": "attempt 1 stalled: reset. Retrying in 5s, at 2027-01-15T08:00:05.000Z: 1 of 2 attempts used in \
+                    this round (1 left)"},
         {"at": at(5), "step": "fetch", "attempt": 2, "rung": "rest",
          "rule": format!("{ladder}, failOnError: true, no exceptionHandler"),
-         "reason": "attempt 2 stalled: reset again; 2 of 2 attempts of this round have stalled, \
-                    failOnError is true, no resume policy takes it, no exception handler: it rests in error until somebody \
-                    resumes it"},
+         "reason": "attempt 2 stalled: reset again. Needs an operator: 2 of 2 attempts used in this round; no policy \
+                    or exception handler applies"},
     ]);
     let steps = json!([
         {"id": "fetch", "state": "error", "output": null, "error": open,
@@ -175,7 +174,7 @@ fn the_error_of_a_run_is_the_first_open_one() {
     let run = world.start("f");
     world.pass(Millis::minutes(1));
     let expected = json!({"step": "a", "action": "f.a", "foundBy": "DeadlineAction", "reason": "time", "attempts": 1,
-        "cause": "the run was over its deadline, 2027-01-15T08:01:00.000Z, while `a` was queued (attempt 1)"});
+        "cause": "missed its deadline (2027-01-15T08:01:00.000Z) while `a` was queued (attempt 1)"});
     assert_eq!(document(&world, run)["error"], expected);
     // Whoever cancels a run closes its errors.
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
@@ -334,22 +333,22 @@ fn an_explanation_travels() {
     let told = explain(state, &world.flow_of(state), &world.history[&run], world.now, &[]);
     let expected = json!({
         "run": run.to_string(), "now": at(0), "state": "waiting", "idle": false, "goOn": null,
-        "headline": format!("{run} of flow `f` is waiting: `a` is tried again in 9s"),
+        "headline": format!("{run} of flow `f` is waiting: `a` is retried in 9s"),
         "happened": [
-            {"at": at(0), "what": format!("{run} of flow `f` starts")},
+            {"at": at(0), "what": format!("{run} of flow `f` started")},
             {"at": at(0), "what": "a: attempt 1 stalled: reset"},
-            {"at": at(0), "what": "a: tried again in 9s (retryStrategy retry, attempt 2 of 2)"},
+            {"at": at(0), "what": "a: retrying in 9s (attempt 2 of 2)"},
         ],
         "earlier": 0,
         "because": [{"step": "a", "state": "waiting",
-                     "why": "attempt 1 stalled: reset; tried again by its retry strategy in 9s"}],
-        "next": [{"at": at(9), "what": "`a` is tried again, as attempt 2"}],
+                     "why": "attempt 1 stalled: reset. Retrying in 9s (retryStrategy)"}],
+        "next": [{"at": at(9), "what": "`a` is retried (attempt 2)"}],
         "can": [
-            {"command": format!("unstuck resume {run} a"), "what": "tries it now, in a new round, with every budget anew"},
+            {"command": format!("unstuck resume {run} a"), "what": "retry now, in a new round with full budgets"},
             {"command": format!("unstuck pause {run}"),
-             "what": "attempts under way finish, nothing more is dispatched"},
+             "what": "let running attempts finish and start nothing new"},
             {"command": format!("unstuck cancel {run}"),
-             "what": "ends the run for good: its attempts are void, its children are cancelled"},
+             "what": "cancel the run: running attempts are stopped, children are cancelled"},
         ],
     });
     assert_eq!(serde_json::to_value(explanation(&told)).expect("a document"), expected);

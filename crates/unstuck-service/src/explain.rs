@@ -4,7 +4,7 @@ use crate::local_time;
 use unstuck_api as api;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
-use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, explain_among};
+use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, causes, explain_among};
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
@@ -61,6 +61,7 @@ pub fn of_run(
     let (run, history) = stored(store, run)?;
     let all = family::under_way(store, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
+    let causes = causes(&all);
     let set_aside = set_aside::set_aside(store, flows, &run)?;
     let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &all)? };
     let switch = store.policy_switch()?;
@@ -84,6 +85,7 @@ pub fn of_run(
         let holders = holders(service, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
         let surroundings = Surroundings {
             children: &states,
+            causes: &causes,
             is_idle: go_on.is_some(),
             holders: &holders,
             queued_below: queued.map(|(below, limit)| (below.id, limit)),

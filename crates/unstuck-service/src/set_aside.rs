@@ -75,7 +75,7 @@ fn can_without_flow(run: &Run) -> Vec<Possible> {
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(
             format!("unstuck cancel {}", run.id),
-            "end the run: stop its attempts and cancel its children",
+            "end the run: stop its attempts and cancel children",
         ),
         (Origin::Root, true) => possible(
             format!("unstuck forget {} --yes", run.id),
@@ -226,7 +226,7 @@ mod tests {
         let (mut store, _) = unusable();
         let mut flows = crate::flows::flows_for_reading();
         let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
-        let why = "deciding about it failed 3 times (a bug). Please report this".into();
+        let why = "processing it failed 3 times (a bug). Please report this".into();
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let service = Service::default();
         for reading in [
@@ -235,7 +235,7 @@ mod tests {
         ] {
             let text =
                 service.run_query(&mut store, &mut flows, &reading).expect("reads").replace("\\n", " ");
-            assert!(text.contains("deciding about it failed 3 times"), "{text}");
+            assert!(text.contains("processing it failed 3 times"), "{text}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn check_access(directory: &Path) -> Result<(), StoreError> {
     let database = directory.join(DATABASE);
     match rustix::fs::access(&database, Access::READ_OK) {
         Err(Errno::ACCESS) => Err(broken(format!(
-            "permission is missing to read {}, so whether it is a store is not known; give its user back the permission \
+            "no permission to read {}, so it is unknown whether it is a store; restore the permission \
              (`chmod u+rw {}`), or name another store with --store",
             database.display(),
             database.display()
@@ -50,9 +50,9 @@ fn no_permission(path: &Path) -> StoreError {
     let folder = closed.unwrap_or(path).display();
     let user = rustix::process::geteuid().as_raw();
     broken(format!(
-        "permission is missing to look into the folder {folder}, so whether {} is there is not known; run the command as a \
-         user who may (this is user {user}), give this one permission (`chmod u+rwx {folder}` where it is its own), or name another \
-         store with --store",
+        "no permission to read the folder {folder}, so it is unknown whether {} exists; run the command as another user \
+         (this is user {user}), give this user permission (`chmod u+rwx {folder}` if it owns the folder), or name another store \
+         with --store",
         path.display()
     ))
 }
@@ -94,19 +94,19 @@ fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Resul
         Ok(about) => about,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(no_permission(path)),
-        Err(error) => return Err(folder_error(what, path, "cannot be looked at", &error)),
+        Err(error) => return Err(folder_error(what, path, "cannot be inspected", &error)),
     };
     let (shown, user) = (path.display(), rustix::process::geteuid().as_raw());
     if about.is_symlink() {
         return Err(broken(format!(
-            "{shown} is a symbolic link, which could lead to something of somebody else; give the folder that it leads \
+            "{shown} is a symbolic link, which could point to files of another user; give the folder that it points \
              to, or put {what} itself in its place"
         )));
     }
     if about.uid() != user {
         return Err(broken(format!(
-            "{shown} belongs to user {}, and this command runs as user {user}: a store is used by its own user only, for \
-             it says which commands are executed; run the command as user {}, or give another store",
+            "{shown} belongs to user {}, but this command runs as user {user}. Only its owner may use a store, because a \
+             store defines which commands are executed; run the command as user {}, or give another store",
             about.uid(),
             about.uid()
         )));
@@ -126,7 +126,7 @@ fn restrict_file(path: &Path) -> Result<(), StoreError> {
     }
     let changed = fs::set_permissions(path, Permissions::from_mode(mode & 0o7777 & !OTHERS));
     changed.map_err(|error| {
-        let failed = "is open to other users, which cannot be changed";
+        let failed = "is open to other users, and closing it failed";
         folder_error("what is in", path, failed, &error)
     })
 }

@@ -15,7 +15,7 @@ use crate::error::store_error;
 use crate::table::unsigned;
 
 /// What is wrong with a row whose checksum does not fit.
-pub(crate) const WRONG_SUM: &str = "its checksum does not fit what it holds";
+pub(crate) const WRONG_SUM: &str = "its checksum does not match its content";
 
 /// The checksum of a row: its numbers in order, then its texts, each with its length.
 pub(crate) fn sum(numbers: &[u64], texts: &[&str]) -> i32 {
@@ -106,7 +106,7 @@ fn id(row: &Row<'_>, column: usize) -> Result<u64, StoreError> {
 /// The sentence about an event that cannot be believed.
 pub(crate) fn damaged_event(pos: u64, run: RunId, why: &str) -> String {
     format!(
-        "event {pos} of the log is damaged, which belongs to {run}: {why}; {RESTORE}, or see what else is damaged with `unstuck store check`"
+        "event {pos} of the log is damaged, which belongs to {run}: {why}; {RESTORE}, or run `unstuck store check` to see all damage"
     )
 }
 

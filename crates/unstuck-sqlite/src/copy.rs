@@ -29,7 +29,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let copied = copy_into(&connection, &part).and_then(|()| {
         fs::rename(&part, to.join(DATABASE))
             .and_then(|()| File::open(to)?.sync_all())
-            .map_err(|error| folder_error("the copy in", to, "cannot be made durable", &error))
+            .map_err(|error| folder_error("the copy in", to, "cannot be synced to disk", &error))
     });
     if copied.is_err() {
         // Half a copy is none.
@@ -41,19 +41,17 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
 /// Makes the folder, for its user alone, and the file that the copy is made in, which is locked until it is made.
 fn begin(to: &Path, part: &Path) -> Result<File, StoreError> {
     check_access(to)?;
-    make_folder(to).map_err(|error| folder_error("the folder", to, "cannot be made", &error))?;
+    make_folder(to).map_err(|error| folder_error("the folder", to, "cannot be created", &error))?;
     restrict_permissions(to)?;
     let unreadable = |error| folder_error("the folder", to, "cannot be read", &error);
     for entry in to.read_dir().map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
         if !PARTS.iter().any(|part| name == *part) {
             let shown = to.display();
-            return Err(broken(format!(
-                "the folder {shown} is not empty; give one that is, or is not there yet"
-            )));
+            return Err(broken(format!("the folder {shown} is not empty; give an empty or a new folder")));
         }
     }
-    let unmade = |error| folder_error("the copy", part, "cannot be made", &error);
+    let unmade = |error| folder_error("the copy", part, "cannot be created", &error);
     if File::open(part).is_ok_and(|left| matches!(left.try_lock(), Err(TryLockError::WouldBlock))) {
         let shown = to.display();
         return Err(StoreError::Away(format!("another process is making a copy in {shown}")));
@@ -94,5 +92,5 @@ fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     copy.close().map_err(|(_, error)| store_error(error))?;
     File::open(path)
         .and_then(|file| file.sync_all())
-        .map_err(|error| folder_error("the copy", path, "cannot be made durable", &error))
+        .map_err(|error| folder_error("the copy", path, "cannot be synced to disk", &error))
 }

@@ -17,18 +17,18 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
             StoreError::Away(format!("another process uses the file ({error})"))
         }
         Some(ErrorCode::ReadOnly) => broken(
-            "the file cannot be written to; check who owns it and its folder, and whether the disk is mounted read-only",
+            "the file is not writable; check the owner of the file and its folder, and whether the disk is mounted read-only",
         ),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            broken(format!("the file is damaged or no store of Unstuck ({error}); go back to a copy of it"))
-        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => broken(format!(
+            "the file is damaged or is not a store of Unstuck ({error}); restore a copy of it"
+        )),
         Some(ErrorCode::SystemIoFailure) => broken(format!(
-            "the disk failed ({}); see what the system says about the disk, then start again: all that was \
-             acknowledged up to then is there, or is told to be missing",
+            "the disk failed ({}); check the disk in the system log, then start again: everything confirmed before \
+             is there, or is reported as missing",
             failure(&error)
         )),
         Some(ErrorCode::CannotOpen) => {
-            broken(format!("the file cannot be opened ({error}); check who owns it and its folder"))
+            broken(format!("the file cannot be opened ({error}); check the owner of the file and its folder"))
         }
         _ => broken(error.to_string()),
     }
@@ -46,10 +46,8 @@ pub(crate) fn folder_error(what: &str, path: &Path, failed: &str, error: &io::Er
         return StoreError::Full(format!("{what} {shown} {failed}: {error}"));
     }
     let advice = match error.kind() {
-        ErrorKind::PermissionDenied => "; check who owns the folder, or give another one",
-        ErrorKind::ReadOnlyFilesystem => {
-            "; the disk is mounted read-only: give a folder that can be written to"
-        }
+        ErrorKind::PermissionDenied => "; check the owner of the folder, or give another one",
+        ErrorKind::ReadOnlyFilesystem => "; the disk is mounted read-only: give a writable folder",
         _ => "",
     };
     broken(format!("{what} {shown} {failed}: {error}{advice}"))

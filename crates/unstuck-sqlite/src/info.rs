@@ -131,7 +131,7 @@ fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap
 
 pub(crate) fn state(word: &str) -> Result<RunState, StoreError> {
     let found = RunState::ALL.into_iter().find(|state| state.word() == word);
-    found.ok_or_else(|| broken(format!("a run has the unknown state `{word}`; check the store")))
+    found.ok_or_else(|| broken(format!("a run has the unknown state `{word}`; run `unstuck store check`")))
 }
 
 /// The first and the last id.

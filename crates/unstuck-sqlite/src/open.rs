@@ -104,7 +104,7 @@ fn connect_both(
     make_durable(path, options)?;
     if options.disk.is_none() {
         // What SQLite makes beside it has the mode of the database.
-        make_file(path).map_err(|error| folder_error("the file", path, "cannot be made", &error))?;
+        make_file(path).map_err(|error| folder_error("the file", path, "cannot be created", &error))?;
     }
     let mut writer = connect(path, options)?;
     migrate(&mut writer)?;
@@ -134,7 +134,7 @@ impl Lock {
     fn lock_for_writing(directory: &Path) -> Result<Lock, StoreError> {
         check_access(directory)?;
         let made = make_folder(directory);
-        made.map_err(|error| folder_error("the folder", directory, "cannot be made", &error))?;
+        made.map_err(|error| folder_error("the folder", directory, "cannot be created", &error))?;
         restrict_permissions(directory)?;
         let path = directory.join(LOCK);
         let file = make_file(&path);
@@ -214,7 +214,7 @@ fn enable_wal(connection: &Connection) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(broken(format!(
-        "the file cannot have a write-ahead log (its mode is `{mode}`); give a folder on a disk of this machine"
+        "the file cannot have a write-ahead log (its mode is `{mode}`); give a folder on a local disk"
     )))
 }
 
@@ -337,7 +337,7 @@ fn replay(
     }
     if head != prev {
         return Err(broken(format!(
-            "event {pos} of {run} follows event {prev}, and the last one known is {head}"
+            "event {pos} of {run} follows event {prev}, but its last known event is {head}"
         )));
     }
     let mut slot = match state.hot.take(run) {
@@ -348,9 +348,9 @@ fn replay(
         }
     };
     replay_event(&mut slot, &record.event).map_err(|why| event::unsound(run, record.event.seq, &why))?;
-    let here = slot.ok_or_else(|| broken(format!("{run} has no beginning")))?;
+    let here = slot.ok_or_else(|| broken(format!("{run} has no start event")))?;
     if here.id != run {
-        return Err(event::unsound(run, record.event.seq, &format!("it starts {}, another run", here.id)));
+        return Err(event::unsound(run, record.event.seq, &format!("it starts another run, {}", here.id)));
     }
     let (seq, flow) = (here.seq, state.flow_name(here.flow)?);
     state.hot.put(run, Box::new(here), flow, pos);

@@ -78,16 +78,15 @@ fn open_image(path: &Path, log: &Path) -> Result<Connection, StoreError> {
     let size = fs::metadata(path).map_err(unreadable)?.len() + fs::metadata(log).map_err(unreadable)?.len();
     if size > MAX_IMAGE {
         return Err(broken(format!(
-            "it was not closed, it cannot be written to, and it is too large ({} MiB) to be read without that; copy the \
-             folder with all of its files to a disk with room, and give that folder",
+            "it was not closed properly, it is not writable, and it is too large ({} MiB) to be read as it is; copy the \
+             folder with all of its files to a disk with free space, and give that folder",
             size >> 20
         )));
     }
     let open_log = || File::open(log).map(|file| BufReader::with_capacity(64 * 1024, file));
     if let Some(at) = open_log().and_then(|mut log| damaged_at(&mut log)).map_err(unreadable)? {
         return Err(broken(format!(
-            "its log is damaged at byte {at}: what was committed after that cannot be read; go back to a copy of the \
-             whole folder"
+            "its log is damaged at byte {at}: later changes cannot be read; restore a copy of the whole folder"
         )));
     }
     let mut image = Vec::new();
@@ -95,7 +94,7 @@ fn open_image(path: &Path, log: &Path) -> Result<Connection, StoreError> {
     open_log().and_then(|mut log| wal_frames::apply(&mut log, &mut image)).map_err(unreadable)?;
     if image.len() < 100 {
         return Err(broken(
-            "the file is gone or empty, but its log is not; go back to a copy of the whole folder",
+            "the file is missing or empty, but its log is not; restore a copy of the whole folder",
         ));
     }
     // There is no log any more, which these two say.

@@ -218,11 +218,11 @@ pub(crate) fn check_kind(connection: &Connection) -> Result<(), StoreError> {
     let application: i32 = number(connection, "application_id")?;
     let is_empty = number::<i64>(connection, "schema_version")? == 0;
     if application != APPLICATION && !is_empty {
-        return Err(broken("it is a database, and no store of Unstuck: give another folder"));
+        return Err(broken("it is a database but not a store of Unstuck: give another folder"));
     }
     if version > MIGRATIONS.len() {
         return Err(broken(format!(
-            "it was written by a newer version of Unstuck (schema {version}, this one knows {}): use that one",
+            "it was written by a newer version of Unstuck (schema {version}, this version knows {}): use the newer version",
             MIGRATIONS.len()
         )));
     }
@@ -236,8 +236,8 @@ pub(crate) fn check_current(connection: &Connection) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(broken(format!(
-        "it has an older schema ({found}, this version has {known}), and cannot be written to; copy the folder with all \
-         of its files to a disk with room, and give that folder"
+        "it has an older schema ({found}, this version has {known}) and is not writable; copy the folder with all of its \
+         files to a writable disk, and give that folder"
     )))
 }
 

@@ -39,7 +39,7 @@ impl SqliteStore {
         for change in &stage.runs {
             let id = change.run.id;
             if !seen.insert(id) {
-                return Err(conflict(id, "comes back twice in one stage"));
+                return Err(conflict(id, "is in one commit twice"));
             }
             let is_start =
                 matches!(change.events.first().and_then(|event| event.facts.first()), Some(Fact::Started(_)));
@@ -51,7 +51,7 @@ impl SqliteStore {
                     check_events(*mark, change)?;
                     returned += 1;
                 }
-                Some((Residency::Here(_), _)) if is_start => return Err(conflict(id, "is there already")),
+                Some((Residency::Here(_), _)) if is_start => return Err(conflict(id, "already exists")),
                 Some((Residency::Here(_), _)) => return Err(conflict(id, "was not locked")),
                 None => self.check_new(change, is_start, &mut keys)?,
             }
@@ -66,14 +66,14 @@ impl SqliteStore {
             match self.state.hot.get(run.id).map(|hot| &hot.run) {
                 Some(Residency::Out(mark)) if mark.seq == run.seq => returned += 1,
                 Some(Residency::Out(_)) => {
-                    return Err(conflict(run.id, "is said to be unchanged, and has changed"));
+                    return Err(conflict(run.id, "is marked as unchanged but has changed"));
                 }
                 Some(Residency::Here(_)) | None => return Err(conflict(run.id, "was not locked")),
             }
         }
         for id in &stage.forgotten {
             if !seen.insert(*id) {
-                return Err(conflict(*id, "comes back twice in one stage"));
+                return Err(conflict(*id, "is in one commit twice"));
             }
             match self.state.hot.get(*id).map(|hot| &hot.run) {
                 Some(Residency::Out(mark)) if mark.is_final => returned += 1,
@@ -86,7 +86,7 @@ impl SqliteStore {
         if returned == self.locked.len() {
             return Ok(());
         }
-        Err(StoreError::Conflict("a run was locked and has not come back with the stage".into()))
+        Err(StoreError::Conflict("a run was locked but is not part of the commit".into()))
     }
 
     fn check_new<'a>(
@@ -97,10 +97,10 @@ impl SqliteStore {
     ) -> Result<(), StoreError> {
         let id = change.run.id;
         if !is_start {
-            return Err(conflict(id, "is not there, and does not begin with its start"));
+            return Err(conflict(id, "does not exist, and its first event does not start it"));
         }
         if id.0 <= self.state.last_id && run::run_row(&self.reader, id)?.is_some() {
-            return Err(conflict(id, "is there already"));
+            return Err(conflict(id, "already exists"));
         }
         check_events(NOT_YET, change)?;
         if let Some(key) = &change.run.key {
@@ -343,7 +343,7 @@ fn is_executed_locally(state: &UnitState) -> bool {
 }
 
 fn duplicate_payload(id: PayloadId) -> StoreError {
-    StoreError::Conflict(format!("payload {id} is there already: it is written once"))
+    StoreError::Conflict(format!("payload {id} already exists: a payload is written once"))
 }
 
 /// Something about a run that cannot be.

@@ -37,7 +37,7 @@ pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), Sto
     for (path, at_most) in [(&*log, u64::MAX), (database, FIRST_PAGE)] {
         let Some(mut file) = open(path, options)? else { continue };
         let written = write_again(&mut *file, at_most);
-        written.map_err(|error| folder_error("the file", path, "cannot be made durable", &error))?;
+        written.map_err(|error| folder_error("the file", path, "cannot be synced to disk", &error))?;
     }
     Ok(())
 }
@@ -75,14 +75,13 @@ pub(crate) fn check_log(database: &Path) -> Result<(), StoreError> {
 fn no_database(log: &Path) -> StoreError {
     let log = log.display();
     broken(format!(
-        "the file is gone or empty, but its log {log} is not; go back to a copy of the whole folder"
+        "the file is missing or empty, but its log {log} is not; restore a copy of the whole folder"
     ))
 }
 
 fn damaged_log(log: &Path, at: u64) -> StoreError {
     broken(format!(
-        "the file {} is damaged at byte {at}: what was committed after that cannot be read; go back to a copy of the \
-         whole folder",
+        "the file {} is damaged at byte {at}: later changes cannot be read; restore a copy of the whole folder",
         log.display()
     ))
 }

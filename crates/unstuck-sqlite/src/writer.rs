@@ -102,7 +102,7 @@ impl Writer {
         match &mut self.work {
             WriterTask::Elsewhere { sender, .. } => {
                 let Some(sender) = sender else {
-                    return Err(StoreError::Away("it was opened for reading alone".into()));
+                    return Err(StoreError::Away("it is open for reading only".into()));
                 };
                 let (answer, answered) = channel();
                 let _ = sender.send(Message::Probe(answer));

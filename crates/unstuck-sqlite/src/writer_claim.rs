@@ -86,7 +86,7 @@ impl ClaimRecord {
 fn taken_over(by: &ClaimRecord) -> StoreError {
     let process = by.by.split('.').next().unwrap_or_default();
     broken(format!(
-        "process {process} has taken it over while this process had it open (was its lock file removed?); this process \
-         changes nothing more; when process {process} has ended, go on with `unstuck run --continue`"
+        "process {process} took it over while this process had it open (was its lock file removed?). This process \
+         changes nothing more. When process {process} has ended, continue with `unstuck run --continue`"
     ))
 }

@@ -34,7 +34,7 @@ fn what_cannot_be_copied_is_refused_and_leaves_nothing_behind() {
     std::fs::create_dir(&taken).expect("a folder");
     std::fs::write(taken.join("mine"), "precious").expect("a file");
     let told = copy(&here, &taken).expect_err("refused").to_string();
-    assert!(told.contains("is not empty; give one that is, or is not there yet"), "{told}");
+    assert!(told.contains("is not empty; give an empty or a new folder"), "{told}");
     assert_eq!(std::fs::read_to_string(taken.join("mine")).expect("there"), "precious");
     let told =
         copy(&folder.path().join("nothing"), &folder.path().join("to")).expect_err("refused").to_string();

@@ -460,7 +460,7 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::Conflict(what) => write!(f, "the change collides with another one: {what}"),
+            StoreError::Conflict(what) => write!(f, "the change conflicts with another one: {what}"),
             StoreError::Full(place) => {
                 f.write_str("Disk full")?;
                 if !place.is_empty() {
@@ -468,9 +468,9 @@ impl fmt::Display for StoreError {
                 }
                 f.write_str(". Nothing was changed. Free some space and repeat the command.")
             }
-            StoreError::Away(what) => write!(f, "the store cannot be reached: {what}; nothing was changed"),
+            StoreError::Away(what) => write!(f, "the store cannot be reached: {what}. Nothing was changed"),
             StoreError::Damaged(what) => f.write_str(what),
-            StoreError::Broken(what) => write!(f, "the store has stopped: {what}"),
+            StoreError::Broken(what) => write!(f, "the store cannot be used: {what}"),
         }
     }
 }
@@ -496,7 +496,7 @@ impl fmt::Display for PutFlowError {
         match self {
             PutFlowError::VersionTaken { name, version } => write!(
                 f,
-                "version {version} of flow `{name}` is kept with other content; give the change a version of its own"
+                "version {version} of flow `{name}` already exists with different content; give the change a new version"
             ),
             PutFlowError::Store(error) => error.fmt(f),
         }

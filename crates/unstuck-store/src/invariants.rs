@@ -36,7 +36,7 @@ pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), Store
         if is_final && !matches!(event.facts.first(), Some(Fact::Reran { .. })) {
             let id = run.id;
             return Err(StoreError::Conflict(format!(
-                "event {seq} would change {id}, whose generation is final: only a rerun may follow"
+                "event {seq} would change {id}, which is final: only a rerun can follow"
             )));
         }
         for fact in &event.facts {
@@ -46,9 +46,7 @@ pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), Store
     let generation_moved = run.generation != before.generation;
     if run.seq != seq || run.is_final() != is_final || (change.events.is_empty() && generation_moved) {
         let id = run.id;
-        return Err(StoreError::Conflict(format!(
-            "the state of {id} is not what its events up to {seq} give"
-        )));
+        return Err(StoreError::Conflict(format!("the state of {id} does not match its events up to {seq}")));
     }
     Ok(())
 }
@@ -63,7 +61,7 @@ pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
         None => Ok(()),
         Some(error) => {
             let id = error.run;
-            Err(StoreError::Conflict(format!("an error of {id} comes without a change of {id}")))
+            Err(StoreError::Conflict(format!("an error of {id} without a change of {id}")))
         }
     }
 }
@@ -75,7 +73,7 @@ pub fn check_logs(stage: &Stage) -> Result<(), StoreError> {
     };
     match stage.logs.iter().map(|record| record.attempt.run).find(|run| !returns(*run)) {
         None => Ok(()),
-        Some(id) => Err(StoreError::Conflict(format!("a log of {id} comes without {id}"))),
+        Some(id) => Err(StoreError::Conflict(format!("a log of {id} without a change of {id}"))),
     }
 }
 
@@ -102,10 +100,12 @@ pub fn check_bulks(
     for change in &stage.bulks {
         let Bulk { id, total: said, .. } = &change.bulk;
         if !seen.insert(*id) {
-            return Err(StoreError::Conflict(format!("{id} comes twice in one stage")));
+            return Err(StoreError::Conflict(format!("{id} is in one commit twice")));
         }
         let Some(total) = total(*id)? else {
-            return Err(StoreError::Conflict(format!("{id} is not there: it is put before it goes on")));
+            return Err(StoreError::Conflict(format!(
+                "{id} does not exist: it must be stored before it changes"
+            )));
         };
         if total != *said {
             return Err(StoreError::Conflict(format!("{id} has {total} targets, not {said}")));
@@ -134,18 +134,18 @@ pub fn check_bulk(bulk: &Bulk, known: u64) -> Result<(), StoreError> {
         return Ok(());
     }
     let Bulk { id, total, .. } = bulk;
-    Err(StoreError::Conflict(format!("{id} is said to have {total} targets, and {known} were put")))
+    Err(StoreError::Conflict(format!("{id} claims {total} targets, but {known} were stored")))
 }
 
 /// That a bulk action is there already.
 pub fn duplicate_bulk(bulk: BulkId) -> StoreError {
-    StoreError::Conflict(format!("{bulk} is there already: it is put once"))
+    StoreError::Conflict(format!("{bulk} already exists: a bulk action is stored once"))
 }
 
 fn sequence_gap(run: RunId, wanted: u64, event: &Event) -> StoreError {
     let found = event.seq;
     StoreError::Conflict(format!(
-        "the next event of {run} has number {wanted}, not {found}: it was decided on another state"
+        "the next event of {run} has number {wanted}, not {found}: it was decided on an outdated state"
     ))
 }
 

@@ -39,12 +39,12 @@ impl fmt::Display for Finding {
 }
 
 /// Only a copy has what is missing.
-pub const RESTORE: &str = "go back to a copy of the store from before the damage";
+pub const RESTORE: &str = "restore a copy of the store from before the damage";
 /// One run is at fault, and the others are not.
-pub const FORGET: &str = "go back to a copy of the store, or cancel and forget this run and start it again";
+pub const FORGET: &str = "restore a copy of the store, or cancel and forget this run and start it again";
 /// The data is whole, and the program that wrote it is at fault.
 pub const REPORT: &str =
-    "nothing is lost; keep a copy of the store and report this as a defect, with the history of the run";
+    "nothing is lost; keep a copy of the store and report this as a bug, with the history of the run";
 
 /// What is promised of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,31 +119,29 @@ impl Promise {
     /// The promise as a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
-            Promise::File => "the file is whole",
-            Promise::Schema => "the file has the tables of this version of Unstuck, and nothing else",
-            Promise::History => "every event leads back to the start of its run, without a gap",
-            Promise::Time => "time never goes back",
-            Promise::Final => "a final generation never changes; only a rerun may follow",
+            Promise::File => "the file is not damaged",
+            Promise::Schema => "the file has exactly the tables of this version of Unstuck",
+            Promise::History => "the history of every run is complete, without gaps",
+            Promise::Time => "times in a history never go back",
+            Promise::Final => "a final generation never changes; only a rerun can follow",
             Promise::Once => {
-                "an attempt ends once, its number is used once, and a completed step is not run again"
+                "every attempt ends once, every attempt number is used once, and completed steps do not run again"
             }
-            Promise::Row => "the row of a run says what its history gives",
-            Promise::Wakeup => "what wakes a run is what its state asks for",
-            Promise::Moved => "no run is without something that will move it",
-            Promise::Key => "a key has one run in its flow, and every run with a key is found by it",
-            Promise::Slot => "no more runs have a slot than their limit allows",
-            Promise::Payload => "every payload that a run speaks of is kept, and belongs to a run",
-            Promise::Notice => "every notice has a run to go to, or makes it",
-            Promise::Child => "a child has a parent, and a step that waits for a child has one",
-            Promise::Id => "no id is given out twice",
-            Promise::Flow => "every run has its flow version, which never changes",
-            Promise::Error => {
-                "every error is recorded once, and what is open of errors is what the runs are in"
-            }
-            Promise::Policy => "every policy is kept as it was loaded, and so is who changed it",
-            Promise::Log => "every log is what was written, and belongs to a run",
+            Promise::Row => "the row of every run matches its history",
+            Promise::Wakeup => "timers and queue entries match the states of the runs",
+            Promise::Moved => "every open run has something that will move it",
+            Promise::Key => "every key leads to one run of its flow, and every run with a key is found by it",
+            Promise::Slot => "no limit has more slots taken than it allows",
+            Promise::Payload => "every payload that a run names exists, and every payload belongs to a run",
+            Promise::Notice => "every notice is addressed to a run that exists or that it starts",
+            Promise::Child => "every child has a parent, and every step that waits for a child has one",
+            Promise::Id => "no id is used twice",
+            Promise::Flow => "the flow version of every run exists and never changes",
+            Promise::Error => "every error is recorded once, and open errors match the states of the runs",
+            Promise::Policy => "every policy and its change log are stored as they were written",
+            Promise::Log => "every log is stored as it was written and belongs to a run",
             Promise::Bulk => {
-                "a bulk action counts each of its targets once, and learns how what it has resumed comes out"
+                "every bulk action counts each target once and gets the result of what it resumed"
             }
         }
     }

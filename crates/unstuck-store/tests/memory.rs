@@ -62,7 +62,7 @@ fn misuse_is_refused() {
             driver.store.begin()?;
             driver.store.lock(&[run, run]).map(drop)
         }),
-        ("was locked and has not come back with the stage", |driver, run| {
+        ("was locked but is not part of the commit", |driver, run| {
             driver.store.begin()?;
             driver.store.lock(&[run])?;
             driver.store.stage(Stage::default()).map(drop)
@@ -73,12 +73,12 @@ fn misuse_is_refused() {
             driver.store.begin()?;
             driver.store.stage(stage).map(drop)
         }),
-        ("comes back twice in one stage", |driver, run| {
+        ("is in one commit twice", |driver, run| {
             let mut stage = paused(driver, run)?;
             stage.unchanged.push((*stage.runs[0].run).clone());
             driver.store.stage(stage).map(drop)
         }),
-        ("is said to be unchanged, and has changed", |driver, run| {
+        ("is marked as unchanged but has changed", |driver, run| {
             let mut stage = paused(driver, run)?;
             let change = stage.runs.remove(0);
             stage.unchanged.push(*change.run);
@@ -89,7 +89,7 @@ fn misuse_is_refused() {
             stage.runs[0].flow = "g".into();
             driver.store.stage(stage).map(drop)
         }),
-        ("is not what its events up to 1 give", |driver, run| {
+        ("does not match its events up to 1", |driver, run| {
             let mut stage = paused(driver, run)?;
             stage.runs[0].events.clear();
             driver.store.stage(stage).map(drop)

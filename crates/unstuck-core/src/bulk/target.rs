@@ -147,7 +147,7 @@ pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, S
         Some((id, item)) => {
             let item: u32 = item
                 .parse()
-                .map_err(|_| format!("`{name}` names no item: the number in brackets counts from 0"))?;
+                .map_err(|_| format!("`{name}` is not an item: write a number in the brackets, from 0 on"))?;
             (id, Some(item))
         }
     };
@@ -159,7 +159,7 @@ pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, S
         (StepRun::Items(items), Some(item)) if items.units.contains_key(&item) => {
             Ok(vec![UnitRef::item(step, item)])
         }
-        (StepRun::Items(_), Some(_)) => Err(format!("`{name}` has not begun")),
+        (StepRun::Items(_), Some(_)) => Err(format!("`{name}` has not started")),
         (StepRun::Items(items), None) => {
             let is_open = |unit: &Unit| in_error(unit) || matches!(unit.state, UnitState::Held { .. });
             let open = items.units.iter().filter(|(_, unit)| is_open(unit));
@@ -177,13 +177,13 @@ pub fn check_rerun(run: &Run, continues: bool) -> Result<(), String> {
     // A handler is the last thing that its run does, so nobody else runs it again.
     if let Origin::Child { parent, .. } = &run.origin {
         return Err(format!(
-            "{} is a part of {parent}, which decides when it runs again; rerun that one",
+            "{} is a child of {parent}, which decides when it runs again; rerun {parent} instead",
             run.id
         ));
     }
     if continues && run.state() == RunState::Completed {
         return Err(format!(
-            "{} is completed, so there is no point of failure to go on from; rerun it with --all or --steps",
+            "{} completed, so there is no point of failure to continue from; rerun it with --all or --steps",
             run.id
         ));
     }
@@ -194,7 +194,7 @@ pub fn check_rerun(run: &Run, continues: bool) -> Result<(), String> {
 pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Result<Command, String> {
     let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
     let own = Some(BulkRef { bulk: bulk.id, place: target.place });
-    let in_error = || target.unit.ok_or("none of its steps was in error when this was ordered");
+    let in_error = || target.unit.ok_or("none of its steps was in error when the bulk action started");
     Ok(match &bulk.action {
         BulkAction::Resume { input, step_input } => {
             let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
@@ -208,7 +208,7 @@ pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Resu
             Command::Rerun { what: steps_of(again, flow)?, changes: Box::new(changes), by }
         }
         BulkAction::Choose { choice, .. } => {
-            let unit = target.unit.ok_or("none of its steps was held when this was ordered")?;
+            let unit = target.unit.ok_or("none of its steps was held when the bulk action started")?;
             Command::Choose { unit, choice: *choice, by, bulk: own }
         }
         BulkAction::Signal { name, payload } => {
@@ -219,7 +219,7 @@ pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Resu
             let unit = unit_of(target, run, flow, step)?;
             Command::Complete { unit, output: output.clone(), by, reason }
         }
-        BulkAction::Forget => return Err("to forget is no command of a run".to_owned()),
+        BulkAction::Forget => return Err("forget is not a command of a run".to_owned()),
     })
 }
 
@@ -240,7 +240,7 @@ fn steps_of(again: &BulkRerun, flow: &Flow) -> Result<Rerun, String> {
 fn unit_of(target: &Target, run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, String> {
     match target.unit {
         Some(unit) if is_named(flow, unit, name) => Ok(unit),
-        Some(_) => Err(format!("its flow is another version now, in which `{name}` is another step")),
+        Some(_) => Err(format!("its flow has a new version, in which `{name}` is another step")),
         None => match units_named(run, flow, name)?.as_slice() {
             [unit] => Ok(*unit),
             _ => Err(format!("step `{name}` has several items: name one, as in `{name}[0]`")),

@@ -24,7 +24,7 @@ pub(crate) fn choose(
             unit: draft.name(unit),
             is: state.state.word(),
             wanted: "held",
-            hint: "only a held step has a choice; a step in error is resumed",
+            hint: "only a held step has a choice; resume a step in error instead",
         });
     }
     // Nothing is to come of what is given up.

@@ -54,13 +54,11 @@ fn check_nobody_works_on(draft: &Draft<'_, '_>, unit: UnitRef) -> Result<(), Ref
         UnitState::Error { .. } | UnitState::Held { .. } | UnitState::Waiting(_) | UnitState::Ready(_) => {
             return Ok(());
         }
-        UnitState::Active(_) => {
-            "an attempt is under way: wait for its end, or pause the run and try again then"
-        }
-        UnitState::Pending => "it has not been reached yet",
-        UnitState::Completed { .. } | UnitState::Skipped { .. } => "it is done",
+        UnitState::Active(_) => "an attempt is running: wait until it ends, or pause the run first",
+        UnitState::Pending => "the run has not reached it yet",
+        UnitState::Completed { .. } | UnitState::Skipped { .. } => "it has already ended",
         UnitState::Failed { .. } | UnitState::Dropped { .. } | UnitState::Cancelled { .. } => {
-            "it is over; a rerun starts the next generation"
+            "it has already ended; a rerun starts the next generation"
         }
     };
     Err(Refusal::WrongState {

@@ -158,7 +158,7 @@ fn expire_queue_timeout(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queue
     if extend_for_downtime(draft, unit, queued.since, limit, due) {
         return Answer::Done;
     }
-    let cause = format!("nobody took it within queueTimeout {limit}");
+    let cause = format!("no worker took it within {limit} (queueTimeout)");
     let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
     let outcome = Outcome::Stalled(Box::new(error));
     end_by_engine(draft, unit, outcome);
@@ -182,7 +182,7 @@ fn end_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answ
             advance_after(draft, unit.step);
         }
         Waiting::Signal { name, since, .. } => {
-            let cause = format!("signal `{name}` did not come within {}", draft.now().since(*since));
+            let cause = format!("signal `{name}` did not arrive within {}", draft.now().since(*since));
             let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
             let outcome = Outcome::Stalled(Box::new(error));
             end_by_engine(draft, unit, outcome);

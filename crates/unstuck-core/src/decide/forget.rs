@@ -13,9 +13,9 @@ pub fn check_forget(run: &Run, with_parent: bool) -> Result<(), Refusal> {
         return Ok(());
     }
     let hint = if with_parent {
-        "it ends by itself soon; then try again"
+        "it ends soon; repeat the command then"
     } else {
-        "cancel it first, or wait until it has ended"
+        "cancel it first, or wait until it ends"
     };
     Err(Refusal::WrongRunState { is: run.state(), asked: "be forgotten", hint })
 }

@@ -29,7 +29,7 @@ pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) ->
         return Err(Refusal::WrongState { unit: draft.name(unit), is, wanted: "ready", hint });
     }
     if !run.can_schedule() {
-        let hint = "claim it when the run goes on";
+        let hint = "claim it when the run continues";
         return Err(Refusal::WrongRunState { is: run.state(), asked: "hand out an attempt", hint });
     }
     dispatch_attempt(draft, unit, worker);
@@ -182,8 +182,9 @@ fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, progr
 fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json) {
     let bytes = output.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
-        let cause =
-            format!("the output has {bytes} bytes and may have {MAX_PAYLOAD_BYTES}; put out a reference");
+        let cause = format!(
+            "the output is too large ({bytes} bytes, at most {MAX_PAYLOAD_BYTES}); return a reference"
+        );
         let outcome = Outcome::Failed(Box::new(Error::found_by(OUTPUT_ACTION, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
         ladder::climb(draft, unit, AttemptError::Failed);
@@ -222,7 +223,7 @@ pub(crate) fn void_token(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
     void.why = if run.generation == id.generation {
         past.map_or_else(|| unknown_attempt(run), |past| ended_text(&past.outcome))
     } else {
-        format!("it belongs to generation {} and the run is at generation {}", id.generation, run.generation)
+        format!("it is of generation {}, and the run is now at generation {}", id.generation, run.generation)
     };
     if run.generation == id.generation {
         void.since = past.map(|past| past.ended_at);
@@ -247,19 +248,19 @@ fn unknown_attempt(run: &Run) -> String {
     if run.is_final() {
         format!("the run is {}", run.state().word())
     } else {
-        "it is not under way; the history of the run tells more".to_owned()
+        "it is not running; see the history of the run".to_owned()
     }
 }
 
 fn ended_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Stuck(stuck) => {
-            format!("it was found stuck, {} (last heard of at {})", stuck.limit, stuck.heard)
+            format!("it was stuck: {}, last heard from at {}", stuck.limit, stuck.heard)
         }
         Outcome::Cancelled(why) => why.text().to_owned(),
-        Outcome::Completed(_) => "it was completed".to_owned(),
+        Outcome::Completed(_) => "it completed".to_owned(),
         Outcome::Stalled(error) | Outcome::Failed(error) => {
-            format!("it ended as {}: {}", outcome.word(), error.cause)
+            format!("it {}: {}", outcome.word(), error.cause)
         }
         Outcome::Deferred { .. } => "it was deferred".to_owned(),
     }

@@ -55,8 +55,7 @@ fn start_next_generation(
     let run = draft.existing_run()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
-        let hint =
-            if state == RunState::Superseded { "another run took its place" } else { "cancel it first" };
+        let hint = if state == RunState::Superseded { "another run replaced it" } else { "cancel it first" };
         return Err(Refusal::WrongRunState { is: state, asked: "be rerun", hint });
     }
     let id = run.id;
@@ -123,7 +122,7 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refu
         draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.for_each.is_some())
     };
     step.filter(|step| !is_fan_out(step)).ok_or_else(|| {
-        let problem = "an input for a step is given, and it is not clear for which; choose one step, which has no \
+        let problem = "an input for a step was given, but it is not clear for which step; choose one step without \
                        `forEach`, or change the input of the run";
         Refusal::BadInput(vec![problem.to_owned()])
     })
@@ -136,7 +135,7 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -
         return Ok(Answer::Already);
     }
     if !run.is_final() {
-        cancel::cancel(draft, Some("its parent tries again".into()))?;
+        cancel::cancel(draft, Some("its parent retries".into()))?;
     }
     let deadline = next_deadline(draft);
     let again = RerunRequest { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };

@@ -31,7 +31,7 @@ pub(crate) fn resume(
     check_inputs(draft, input.as_ref(), step_input.as_ref())?;
     if step_input.is_some() && units.len() > 1 {
         return Err(Refusal::BadInput(vec![format!(
-            "{} steps are to be resumed, and an input for the step is given: name the step",
+            "{} steps would be resumed, but an input for one step was given: name the step",
             units.len()
         )]));
     }
@@ -95,7 +95,7 @@ pub(super) fn units_in_error(
         unit: draft.name(unit),
         is: state.state.word(),
         wanted: "in error",
-        hint: "only a step in error is resumed or acknowledged; a held one has a choice",
+        hint: "only a step in error can be resumed or acknowledged; for a held step, choose retry or none",
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::explain::{SHOWN, UnitBecause, View};
 use crate::json::Payload;
-use crate::model::attempt::ResumedBy;
+use crate::model::attempt::{ResumedBy, Worker};
 use crate::model::flow::{Kind, Step, StepIndex};
 use crate::model::run::{PausedBy, Slot};
 use crate::model::unit::{
@@ -86,13 +86,13 @@ fn of_items(view: &View<'_>, step: StepIndex, items: &Items) -> String {
     let open = (items.total as usize).saturating_sub(launched);
     if open > 0 {
         let parallel = view.flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
-        parts.push(format!("{open} not launched yet (parallel: {parallel})"));
+        parts.push(format!("{open} not started yet (parallel: {parallel})"));
     }
     let total = count(items.total as usize, "item", "items");
     let unfinished = items.units.values().filter(|unit| !is_done(&unit.state)).count();
     let cut = match unfinished {
         0..=SHOWN => String::new(),
-        _ => format!("; the first {SHOWN} of {unfinished} that are not done are shown"),
+        _ => format!("; showing the first {SHOWN} of {unfinished} unfinished items"),
     };
     if parts.is_empty() { total } else { format!("{total}: {}{cut}", list(&parts)) }
 }
@@ -106,26 +106,27 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
         UnitState::Waiting(waiting) => waits(view, state, waiting),
         UnitState::Held { since } => {
             let text = decided(view, unit, state, "an operator has not chosen yet");
-            format!("{text}{}", rested(now, *since))
+            since_when(text, "held", now, *since)
         }
         UnitState::Error { since, resume, acknowledged } => {
             let otherwise = match (resume, acknowledged) {
                 (Some(resume), _) => format!("policy `{}` resumes it", resume.policy.name),
-                (None, Some(_)) => "somebody has acknowledged it".to_owned(),
-                (None, None) => "nobody has resumed it yet".to_owned(),
+                (None, Some(_)) => "it is acknowledged".to_owned(),
+                (None, None) => "needs an operator".to_owned(),
             };
             let text = decided(view, unit, state, &otherwise);
-            format!("{text}{}", rested(now, *since))
+            since_when(text, "in error", now, *since)
         }
         UnitState::Completed { at, .. } => completed(view, state, *at),
         UnitState::Skipped { at, why: SkippedBy::Condition } => {
-            format!("its condition was false {}", ago(now, *at))
+            format!("its condition was false ({})", ago(now, *at))
         }
         UnitState::Skipped { at, why: SkippedBy::Operator } => {
-            format!("an operator said so {}", ago(now, *at))
+            let text = decided(view, unit, state, "skipped by an operator");
+            format!("{text} ({})", ago(now, *at))
         }
         UnitState::Failed { at, goes_on: true } => {
-            let text = decided(view, unit, state, "the flow goes on without it");
+            let text = decided(view, unit, state, "the flow continues without it");
             format!("{text} ({})", ago(now, *at))
         }
         UnitState::Failed { at, goes_on: false } => {
@@ -146,19 +147,19 @@ fn pending(view: &View<'_>, unit: UnitRef) -> String {
         .map(|need| view.quoted(UnitRef::step(*need)))
         .collect();
     if !missing.is_empty() {
-        return format!("it needs {}", list(&missing));
+        return format!("needs {}", list(&missing));
     }
-    kept_back(view).unwrap_or_else(|| "it begins next".to_owned())
+    kept_back(view).unwrap_or_else(|| "starts next".to_owned())
 }
 
-/// What keeps a run from going on, if anything does.
+/// What keeps a run from continuing, if anything does.
 fn kept_back(view: &View<'_>) -> Option<String> {
     match (view.run.paused, &view.run.slot) {
         (Some(PausedBy::Operator), _) => Some("the run is paused".to_owned()),
         (Some(PausedBy::Parent), _) => Some("the run is paused with its parent".to_owned()),
         (None, Slot::Wanted(limit)) => {
             let runs = count(limit.max as usize, "run", "runs");
-            Some(format!("the run has no slot of limit `{}` ({runs} at once)", limit.name))
+            Some(format!("the run waits for a slot of limit `{}` (at most {runs} at once)", limit.name))
         }
         (None, Slot::Unlimited | Slot::Taken(_)) => None,
     }
@@ -168,8 +169,8 @@ fn ready(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
     match kept_back(view) {
         Some(why) => format!("{attempt}; {why}"),
-        None if view.is_idle => format!("{attempt}, and no process is executing this run"),
-        None => format!("{attempt}, for {}", taker(view.step(unit), queued.place)),
+        None if view.is_idle => format!("idle: {attempt}, but no process is executing this run"),
+        None => format!("{attempt} and waits for {}", taker(view.step(unit), queued.place)),
     }
 }
 
@@ -178,7 +179,7 @@ pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
     let who = match &step.kind {
         Kind::Action(name) => format!("a worker that offers `{name}`"),
         Kind::Process(_) => "an engine that runs local processes".to_owned(),
-        Kind::Emulate(_) => "an engine that emulates".to_owned(),
+        Kind::Emulate(_) => "an engine that runs emulations".to_owned(),
         Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => "the engine".to_owned(),
     };
     if place.alone { format!("{who} and runs nothing else") } else { who }
@@ -189,54 +190,64 @@ fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
     match &live.doing {
         AttemptPhase::Dequeued { worker, at } => {
             format!(
-                "attempt {attempt} was handed to worker {} {}, and has not started",
+                "attempt {attempt} was handed to worker {} {} but has not started",
                 worker.name,
                 ago(now, *at)
             )
         }
         AttemptPhase::Working { worker, started_at, heard, progress } => {
-            let worker_text = format!("worker {} works on attempt {attempt}", worker.name);
+            let is = if is_interrupted(view, worker) { "was" } else { "is" };
+            let worker_text = format!("attempt {attempt} {is} running on worker {}", worker.name);
             let heard = if heard > started_at {
-                format!(", last heard of {}", ago(now, *heard))
+                format!(", last heartbeat {}", ago(now, *heard))
             } else {
                 String::new()
             };
             let progress = progress.as_ref().map_or(String::new(), |progress| match progress {
                 Payload::Inline(json) => format!("; progress: {}", brief(json.text(), LONGEST_PROGRESS)),
-                Payload::Stored(_) => "; it has reported progress".to_owned(),
+                Payload::Stored(_) => "; progress was reported".to_owned(),
             });
-            format!("{worker_text}, started {}{heard}{progress}", ago(now, *started_at))
+            let text = format!("{worker_text}: started {}{heard}{progress}", ago(now, *started_at));
+            if is_interrupted(view, worker) {
+                format!("idle: {text}; no process is executing this run")
+            } else {
+                text
+            }
         }
         AttemptPhase::Child { started_at, .. } => match view.child_of(state) {
             Some((child, state)) => {
-                format!("attempt {attempt} is child {child}, which is {}", state.word())
+                format!("attempt {attempt} is child {child}, which is {}", words::state(state))
             }
             None => format!("attempt {attempt} is a child run, started {}", ago(now, *started_at)),
         },
     }
 }
 
+/// Whether the process in which a worker was running is gone.
+pub(super) fn is_interrupted(view: &View<'_>, worker: &Worker) -> bool {
+    view.is_idle && worker.local
+}
+
 fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
     match waiting {
         Waiting::Again { due, by, .. } => {
             let why = match by {
-                ResumedBy::Retry => "by its retry strategy",
-                ResumedBy::Defer => "after its deferral",
-                ResumedBy::Release => "after its worker gave it back",
-                ResumedBy::Reclaim => "after having been stuck",
-                ResumedBy::Policy => "by a resume policy",
-                ResumedBy::Operator => "as an operator asked",
-                ResumedBy::Rerun => "by a rerun",
+                ResumedBy::Retry => " (retryStrategy)",
+                ResumedBy::Policy => " (resume policy)",
+                ResumedBy::Operator => " (resumed by an operator)",
+                ResumedBy::Rerun => " (rerun)",
+                // The end of the attempt says it.
+                ResumedBy::Defer | ResumedBy::Release | ResumedBy::Reclaim => "",
             };
-            let again = format!("tried again {why} {}", when(view, *due));
+            let again = format!("retrying {}{why}", when(view, *due));
             match last_end(state) {
-                Some(ended) => format!("{ended}; {again}"),
+                Some(ended) => words::sentences(&ended, &again),
                 None => again,
             }
         }
-        Waiting::Timer { due, .. } => format!("its wait is over {}", when(view, *due)),
+        Waiting::Timer { due, .. } => format!("its wait ends {}", when(view, *due)),
         Waiting::Signal { name, since, .. } => {
-            format!("signal `{name}` has not come yet{}", rested(view.now, *since))
+            format!("signal `{name}` has not arrived yet{}", rested(view.now, *since))
         }
     }
 }
@@ -244,9 +255,18 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
 /// When a timer fires: one that comes due while the run is paused waits for the unpause.
 fn when(view: &View<'_>, due: Time) -> String {
     match (view.run.paused, due > view.now) {
+        (None, false) if view.is_idle => "when the run is continued".to_owned(),
         (None, _) => until(view.now, due),
         (Some(_), true) => format!("{}, if the run is unpaused by then", until(view.now, due)),
         (Some(_), false) => "once the run is unpaused".to_owned(),
+    }
+}
+
+/// The same with a sentence about how long it has been in this state, unless that is no time at all.
+fn since_when(text: String, state: &str, now: Time, since: Time) -> String {
+    match lasting(now, since).as_str() {
+        "" => text,
+        span => words::sentences(&text, &format!("{state}{span}")),
     }
 }
 
@@ -254,7 +274,7 @@ fn when(view: &View<'_>, due: Time) -> String {
 fn rested(now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => String::new(),
-        span => format!(" ({} now)", span.trim_start()),
+        span => format!(" ({})", span.trim_start()),
     }
 }
 
@@ -266,7 +286,7 @@ fn last_end(state: &Unit) -> Option<String> {
 fn decided(view: &View<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
     match (view.decision(unit), last_end(state)) {
         (Some(decision), _) => decision.reason.clone(),
-        (None, Some(ended)) => format!("{ended}; {still}"),
+        (None, Some(ended)) => words::sentences(&ended, still),
         (None, None) => still.to_owned(),
     }
 }

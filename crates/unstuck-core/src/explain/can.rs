@@ -14,7 +14,7 @@ use crate::reason::words;
 /// More steps in error than this are resumed together, and of more held ones some are shown.
 const ONE_BY_ONE: usize = 3;
 
-/// So many steps that wait for a retry are offered one by one.
+/// At most this many steps that wait for a retry are offered one by one.
 const RETRIED: usize = 3;
 
 /// Everything that would help, or could be wanted.
@@ -26,12 +26,9 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
     let mut all = Vec::new();
     let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
     if in_error > 1 {
-        all.push(possible(
-            format!("unstuck resume {run}"),
-            format!("resumes every step in error ({in_error})"),
-        ));
+        all.push(possible(format!("unstuck resume {run}"), format!("resume all {in_error} steps in error")));
     }
-    // Of many that rest alike some stand for all: nobody types a hundred commands.
+    // Of many alike some stand for all: nobody types a hundred commands.
     let mut held = 0;
     for (unit, state) in view.units(|_| true) {
         let rests = matches!(state.state, UnitState::Error { .. });
@@ -44,13 +41,13 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
     }
     all.extend(retry_now(view, in_error));
     if view.policies_paused.is_some() {
-        let what = "lets policies resume errors again, in this run and in all others";
+        let what = "let policies resume errors again, in this run and all others";
         all.push(possible("unstuck policy unpause", what));
     }
     all.extend(view.holders.iter().map(for_slot));
     all.extend(instead(view));
     if let Some((handler, state)) = running_handler(view) {
-        let what = format!("explains the exception handler, which is {}", state.word());
+        let what = format!("explain the exception handler, which is {}", words::state(state));
         all.push(possible(format!("unstuck explain {handler}"), what));
     }
     let mut seen = BTreeSet::new();
@@ -59,7 +56,7 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
     all.push(pause(view));
     all.push(possible(
         format!("unstuck cancel {run}"),
-        "ends the run for good: its attempts are void, its children are cancelled",
+        "cancel the run: running attempts are stopped, children are cancelled",
     ));
     all
 }
@@ -74,11 +71,11 @@ fn for_ended(view: &View<'_>, how: &RunOutcome) -> Vec<Possible> {
     match (how, &view.run.origin) {
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Root) => {
             let again =
-                "starts the next generation from the point of failure; what is completed is not run again";
+                "start the next generation from the point of failure; completed steps are not run again";
             let mut all =
                 vec![possible(format!("unstuck rerun {run}"), format!("{again}{}", correct_input(how)))];
             if let RunOutcome::Failed { handler: Some((handler, Some(_))), .. } = how {
-                let what = "runs the exception handler that failed again, by itself; this run stays failed";
+                let what = "rerun only the exception handler that failed; this run stays failed";
                 all.push(possible(format!("unstuck rerun {handler}"), what));
             }
             all
@@ -87,16 +84,16 @@ fn for_ended(view: &View<'_>, how: &RunOutcome) -> Vec<Possible> {
             possible(
                 format!("unstuck rerun {run}"),
                 format!(
-                    "runs this handler again from the point of failure; its parent stays failed{}",
+                    "rerun this handler from the point of failure; its parent stays failed{}",
                     correct_input(how)
                 ),
             ),
-            explain(*parent, "explains the run that it handles the error of"),
+            explain(*parent, "explain the run whose error it handles"),
         ],
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Child { parent, .. }) => {
-            vec![explain(*parent, "explains its parent, which decides what follows")]
+            vec![explain(*parent, "explain its parent, which decides what follows")]
         }
-        (RunOutcome::Superseded { by }, _) => vec![explain(*by, "explains the run that took its place")],
+        (RunOutcome::Superseded { by }, _) => vec![explain(*by, "explain the run that replaced it")],
         (RunOutcome::Completed { .. }, _) => Vec::new(),
     }
 }
@@ -105,7 +102,7 @@ fn for_ended(view: &View<'_>, how: &RunOutcome) -> Vec<Possible> {
 fn correct_input(how: &RunOutcome) -> &'static str {
     match how {
         RunOutcome::Failed { error, .. } if error.error.reason == Reason::Data => {
-            ". The data is at fault: --input gives the run a corrected input"
+            ". The data is at fault: give a corrected input with --input"
         }
         RunOutcome::Failed { .. }
         | RunOutcome::Completed { .. }
@@ -119,14 +116,11 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
     let word = shell_word(&words::name(view.flow, unit));
     match &state.state {
         UnitState::Held { .. } => vec![
-            possible(format!("unstuck choose {run} {word} retry"), "one more attempt in the same round"),
+            possible(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
             possible(format!("unstuck choose {run} {word} none"), given_up(view.step(unit))),
         ],
         UnitState::Error { .. } => {
-            vec![possible(
-                format!("unstuck resume {run} {word}"),
-                "tries it again in a new round, with every budget anew",
-            )]
+            vec![possible(format!("unstuck resume {run} {word}"), "retry in a new round with full budgets")]
         }
         UnitState::Waiting(Waiting::Signal { name, .. }) => vec![signal(view, unit, name)],
         UnitState::Active(_) => child(view, unit, state),
@@ -153,7 +147,7 @@ fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
     let values: Vec<String> = fields.iter().map(|field| format!("\"{field}\": false")).collect();
     let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let what = format!(
-        "{completes} {step} with this as its output. The flow reads {} of it: give what is true",
+        "{completes} {step} with this output. The flow reads {} from it: give the real values",
         words::list(&fields)
     );
     possible(
@@ -170,12 +164,12 @@ fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
         return Vec::new();
     }
     if waiting.len() > 1 && in_error == 0 {
-        let what = format!("tries every step that waits for that now ({}), in a new round", waiting.len());
+        let what = format!("retry all {} waiting steps now, in a new round", waiting.len());
         return vec![possible(format!("unstuck resume {run}"), what)];
     }
     let one = |(unit, _): &(UnitRef, &Unit)| {
         let word = shell_word(&words::name(view.flow, *unit));
-        let what = "tries it now, in a new round, with every budget anew";
+        let what = "retry now, in a new round with full budgets";
         possible(format!("unstuck resume {run} {word}"), what)
     };
     waiting.iter().take(RETRIED).map(one).collect()
@@ -185,10 +179,10 @@ fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
 fn for_slot(holder: &SlotHolder) -> Possible {
     let SlotHolder { run, root, .. } = holder;
     if holder.is_idle {
-        let what = format!("continues {run}, which has a slot and which no process is executing");
+        let what = format!("continue {run}, which has a slot but is idle");
         return possible(format!("unstuck run --continue {root}"), what);
     }
-    possible(format!("unstuck explain {run}"), format!("explains {}, which has a slot", holder.told()))
+    possible(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.told()))
 }
 
 /// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all
@@ -203,18 +197,17 @@ fn instead(view: &View<'_>) -> Vec<Possible> {
         ([(unit, state)], _) => {
             let word = shell_word(&words::name(view.flow, *unit));
             if is_open(state) {
-                let what = "leaves it in error: no policy resumes it, and it is not counted any more";
+                let what = "leave it in error: no policy resumes it, and it no longer counts as open";
                 all.push(possible(format!("unstuck ack {run} {word} --reason known"), what));
             }
-            let output = "counts it as done by hand; give what it would have put out";
+            let output = "mark it completed by hand; give the output that it would have had";
             all.push(possible(format!("unstuck complete {run} {word} --output null"), output));
-            let without = "goes on without it: its output is null";
+            let without = "continue without it; its output is null";
             all.push(possible(format!("unstuck skip {run} {word}"), without));
         }
         (_, 0) => {}
         (_, _) => {
-            let what =
-                "leaves every step in error as it is: no policy resumes it, and it is not counted any more";
+            let what = "leave every step in error: no policy resumes them, and they no longer count as open";
             all.push(possible(format!("unstuck ack {run} --reason known"), what));
         }
     }
@@ -223,24 +216,27 @@ fn instead(view: &View<'_>) -> Vec<Possible> {
 
 /// What a signal does to the step that waits for it.
 fn completes(view: &View<'_>) -> &'static str {
-    if view.run.can_schedule() { "completes" } else { "completes, once the run goes on," }
+    if view.run.can_schedule() { "complete" } else { "complete, once the run continues," }
 }
 
 /// What `none` would do to a held step.
 fn given_up(step: &Step) -> String {
     match (&step.exception_handler, step.fail_on_error) {
-        (_, false) => "gives it up: its output is null, and the flow goes on".to_owned(),
-        (Some(handler), true) => format!("gives it up: `{handler}` runs, and then the run is failed"),
-        (None, true) => "gives it up: the run is failed".to_owned(),
+        (_, false) => "stop retrying; the flow continues with output null".to_owned(),
+        (Some(handler), true) => {
+            format!("stop retrying; exception handler `{handler}` runs, then the run fails")
+        }
+        (None, true) => "stop retrying; the run fails".to_owned(),
     }
 }
 
-/// A child that does not go on by itself is where the help is needed.
+/// A child that does not continue automatically is where help is needed.
 fn child(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
     let Some((child, state)) = view.child_of(state) else { return Vec::new() };
     match state {
         RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused | RunState::Queued => {
-            let what = format!("explains the child of {}, which is {}", view.quoted(unit), state.word());
+            let what =
+                format!("explain the child of {}, which is {}", view.quoted(unit), words::state(state));
             vec![possible(format!("unstuck explain {child}"), what)]
         }
         RunState::Running
@@ -255,13 +251,13 @@ fn pause(view: &View<'_>) -> Possible {
     let run = view.run.id;
     match (view.run.paused, &view.run.origin) {
         (Some(PausedBy::Operator), _) | (Some(PausedBy::Parent), Origin::Root) => {
-            possible(format!("unstuck unpause {run}"), "lets the run go on")
+            possible(format!("unstuck unpause {run}"), "continue the run")
         }
         (Some(PausedBy::Parent), Origin::Child { parent, .. } | Origin::Handler { parent, .. }) => {
-            possible(format!("unstuck unpause {parent}"), "lets its parent go on, and this run with it")
+            possible(format!("unstuck unpause {parent}"), "continue its parent, and this run with it")
         }
         (None, _) => {
-            possible(format!("unstuck pause {run}"), "attempts under way finish, nothing more is dispatched")
+            possible(format!("unstuck pause {run}"), "let running attempts finish and start nothing new")
         }
     }
 }

@@ -6,10 +6,12 @@ use crate::explain::next::running_handler;
 use crate::model::error::RunError;
 use crate::model::run::{Failing, Limit, PausedBy, Phase, RunEnd, RunOutcome, RunState, Slot};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words::{ago, cause, clock, count, first_of, in_their_words, until, who};
+use crate::reason::words::{
+    ago, cause, clock, count, first_of, in_their_words, state as state_word, until, who,
+};
 use crate::time::{Millis, Time};
 
-/// So many steps are named.
+/// At most this many steps are named.
 const NAMED: usize = 3;
 
 /// What is wrong with a run that is idle.
@@ -42,7 +44,7 @@ fn of_ended(view: &View<'_>, ended: &RunEnd) -> String {
         RunOutcome::Failed { error, handler } => {
             let handler = match handler {
                 None => String::new(),
-                Some((run, None)) => format!("; exception handler {run} has completed"),
+                Some((run, None)) => format!("; exception handler {run} completed"),
                 Some((run, Some(error))) => {
                     format!("; exception handler {run} failed too: {}", cause(&error.error))
                 }
@@ -53,7 +55,7 @@ fn of_ended(view: &View<'_>, ended: &RunEnd) -> String {
             let by = last_actor(view, |fact| matches!(fact, Fact::RunCancelled { .. }));
             format!("was cancelled{by} {when}{}", in_their_words(reason.as_deref()))
         }
-        RunOutcome::Superseded { by } => format!("was superseded {when}: {by} took its place"),
+        RunOutcome::Superseded { by } => format!("was superseded {when} by {by}"),
     }
 }
 
@@ -63,7 +65,7 @@ fn generation_start(view: &View<'_>) -> Time {
     first.map_or(view.run.created_at, |event| event.at)
 }
 
-/// ` by anna`, if the last event with such a fact was somebody's.
+/// ` by anna`, if a user caused the last event with such a fact.
 fn last_actor(view: &View<'_>, wanted: impl Fn(&Fact) -> bool) -> String {
     let event = view.history.iter().rev().find(|event| event.facts.iter().any(&wanted));
     event.map_or(String::new(), |event| match &event.by {
@@ -83,13 +85,13 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> String {
     let error = error_text(view, &failing.error);
     let active = view.units(|unit| matches!(unit.state, UnitState::Active(_))).len();
     let now = match (running_handler(view), &failing.handler) {
-        (Some((run, state)), _) => format!("exception handler {run} is {}", state.word()),
+        (Some((run, state)), _) => format!("exception handler {run} is {}", state_word(state)),
         (None, _) if active > 0 => {
             let verb = if active == 1 { "ends" } else { "end" };
-            format!("{} under way {verb} first", count(active, "attempt", "attempts"))
+            format!("{} {verb} first", count(active, "running attempt", "running attempts"))
         }
         (None, Some(handler)) => format!("exception handler `{}` runs next", handler.flow),
-        (None, None) => "it is failed next".to_owned(),
+        (None, None) => "it fails next".to_owned(),
     };
     let paused = if view.run.paused.is_some() { "is paused, and " } else { "" };
     format!("{paused}is failing: {error}; {now}")
@@ -101,7 +103,9 @@ fn of_going(view: &View<'_>) -> String {
         RunState::Running if view.is_idle => format!("is idle: {}{NOBODY}{}", ready(view), trouble(view)),
         RunState::Waiting if view.is_idle => format!("is idle: {}{NOBODY}", waiting(view)),
         RunState::Queued if view.is_idle => {
-            format!("is idle: {}{NOBODY}", queued(view).trim_start_matches("is queued: "))
+            let queued = queued(view);
+            let queued = queued.trim_start_matches("is queued: ");
+            format!("is idle: {queued}, and no process is executing this run")
         }
         RunState::Running => format!("is running: {}{}", running(view), trouble(view)),
         RunState::Held => format!("is held: {}", resting(view, RunState::Held)),
@@ -129,33 +133,32 @@ fn paused(view: &View<'_>) -> String {
         Some(PausedBy::Parent) => " with its parent".to_owned(),
         Some(PausedBy::Operator) | None => last_actor(view, is_pause),
     };
-    format!("is paused{by}{when}{words}: nothing is dispatched until it is unpaused")
+    format!("is paused{by}{when}{words}: nothing new starts until it is unpaused")
 }
 
 fn running(view: &View<'_>) -> String {
     let active =
         view.units(|unit| matches!(unit.state, UnitState::Active(_)) && counts_as(view, unit).is_none());
     if !active.is_empty() {
-        let verb = if active.len() == 1 { "is" } else { "are" };
-        let attempts = count(active.len(), "attempt", "attempts");
-        return format!("{attempts} {verb} under way ({})", names(view, &active));
+        let attempts = count(active.len(), "active attempt", "active attempts");
+        return format!("{attempts} ({})", names(view, &active));
     }
     let ready = view.units(|unit| matches!(unit.state, UnitState::Ready(_)));
     match ready.len() {
-        0 => "its next step begins".to_owned(),
-        1 => format!("{} waits for somebody to take it", names(view, &ready)),
-        _ => format!("{} wait for somebody to take them", names(view, &ready)),
+        0 => "its next step starts".to_owned(),
+        1 => format!("step {} is ready and waits for a worker", names(view, &ready)),
+        _ => format!("steps {} are ready and wait for workers", names(view, &ready)),
     }
 }
 
-/// What somebody who goes on with an idle run would begin with.
+/// What a process that continues an idle run would start with.
 fn ready(view: &View<'_>) -> String {
     let moves = |unit: &Unit| matches!(unit.state, UnitState::Ready(_) | UnitState::Active(_));
     let units = view.units(|unit| moves(unit) && counts_as(view, unit).is_none());
     match units.len() {
         0 => "its next step is ready".to_owned(),
-        1 => format!("{} is ready", names(view, &units)),
-        _ => format!("{} are ready", names(view, &units)),
+        1 => format!("step {} is ready", names(view, &units)),
+        _ => format!("steps {} are ready", names(view, &units)),
     }
 }
 
@@ -164,7 +167,7 @@ fn names(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
     first_of(&names, NAMED)
 }
 
-/// What needs somebody while the rest of the run goes on.
+/// What needs an operator while the rest of the run continues.
 fn trouble(view: &View<'_>) -> String {
     let held = view.units(|unit| counts_as(view, unit) == Some(RunState::Held));
     let error = view.units(|unit| counts_as(view, unit) == Some(RunState::Error));
@@ -200,18 +203,20 @@ fn counts_as(view: &View<'_>, unit: &Unit) -> Option<RunState> {
 fn resting(view: &View<'_>, state: RunState) -> String {
     let units = view.units(|unit| counts_as(view, unit) == Some(state));
     let Some((_, first)) = units.first() else {
-        return "a child of it is".to_owned();
+        return format!("one of its children is {}", state_word(state));
     };
     if let Some((child, state)) = view.child_of(first) {
-        return format!("child {child} of {} is {}", names(view, &units[..1]), state.word());
+        let cause = view.causes.iter().find(|(id, _)| *id == child);
+        let cause = cause.map_or(String::new(), |(_, cause)| format!(": {cause}"));
+        return format!("child {child} ({}) is {}{cause}", names(view, &units[..1]), state_word(state));
     }
     if state == RunState::Held {
-        return format!("an operator must choose for {}", with_error(view, &units));
+        return format!("an operator must choose retry or none for {}", with_error(view, &units));
     }
     in_error(view, units)
 }
 
-/// What comes of the steps in error: somebody resumes them, a policy does, or they are known.
+/// What moves the steps in error: an operator or a policy; or they are acknowledged.
 fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
     let is_known = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: Some(_), .. });
     let (known, open): (Vec<_>, Vec<_>) = units.into_iter().partition(|(_, unit)| is_known(unit));
@@ -219,7 +224,7 @@ fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
     scheduled.sort_by_key(|(_, unit)| due(unit).map(|(at, _)| at));
     let mut parts = Vec::new();
     if !left.is_empty() {
-        parts.push(format!("somebody must resume {}", with_error(view, &left)));
+        parts.push(format!("an operator must resume {}", with_error(view, &left)));
     }
     if let Some((at, policy)) = scheduled.first().and_then(|(_, unit)| due(unit)) {
         let first = with_error(view, &scheduled[..1]);
@@ -232,7 +237,7 @@ fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
         } else if let Some(paused) = view.paused_words() {
             format!(" once automatic resumes are unpaused; they are {paused}")
         } else if view.is_idle && at <= view.now {
-            format!(": due since {} UTC, waits until the run is continued", clock(view.now, at))
+            format!(" when the run is continued (due since {} UTC)", clock(view.now, at))
         } else {
             format!(" {}", until(view.now, at))
         };
@@ -279,8 +284,10 @@ fn waiting(view: &View<'_>) -> String {
     };
     let name = view.quoted(unit);
     let text = match first {
-        Waiting::Again { due, .. } => format!("{name} is tried again {}", until(view.now, *due)),
-        Waiting::Timer { due, .. } => format!("the wait of {name} is over {}", until(view.now, *due)),
+        Waiting::Again { due, .. } if *due <= view.now => format!("the retry of {name} is due"),
+        Waiting::Again { due, .. } => format!("{name} is retried {}", until(view.now, *due)),
+        Waiting::Timer { due, .. } if *due <= view.now => format!("the wait of {name} has ended"),
+        Waiting::Timer { due, .. } => format!("the wait of {name} ends {}", until(view.now, *due)),
         Waiting::Signal { name: signal, .. } => format!("{name} waits for signal `{signal}`"),
     };
     format!("{text}{more}")
@@ -290,9 +297,9 @@ fn waiting_child(view: &View<'_>) -> String {
     let with_child = view.units(|unit| view.child_of(unit).is_some());
     match with_child.first().and_then(|(unit, state)| Some((unit, view.child_of(state)?))) {
         Some((unit, (child, state))) => {
-            format!("child {child} of {} is {}", view.quoted(*unit), state.word())
+            format!("child {child} ({}) is {}", view.quoted(*unit), state_word(state))
         }
-        None => "something else comes first".to_owned(),
+        None => "nothing is due yet".to_owned(),
     }
 }
 
@@ -300,15 +307,15 @@ fn queued(view: &View<'_>) -> String {
     match (&view.run.slot, view.queued_below) {
         (Slot::Wanted(limit), _) => format!("is queued: {}", no_slot(view, limit)),
         (Slot::Unlimited | Slot::Taken(_), Some((child, limit))) => {
-            format!("is queued: child {child} waits for a slot: {}", no_slot(view, limit))
+            format!("is queued: child {child} waits for a slot; {}", no_slot(view, limit))
         }
         (Slot::Unlimited | Slot::Taken(_), None) => {
             let children = view.units(|unit| view.child_of(unit).is_some());
             match children.first().and_then(|(unit, state)| Some((unit, view.child_of(state)?))) {
                 Some((unit, (child, state))) => {
-                    format!("is queued: child {child} of {} is {}", view.quoted(*unit), state.word())
+                    format!("is queued: child {child} ({}) is {}", view.quoted(*unit), state_word(state))
                 }
-                None => "is queued: nothing of it has begun yet".to_owned(),
+                None => "is queued: nothing has started yet".to_owned(),
             }
         }
     }
@@ -316,6 +323,6 @@ fn queued(view: &View<'_>) -> String {
 
 fn no_slot(view: &View<'_>, limit: &Limit) -> String {
     let runs = count(limit.max as usize, "run", "runs");
-    let held = view.held_by().unwrap_or_else(|| "has no slot for it yet".to_owned());
-    format!("limit `{}` lets {runs} go on at once, and {held}", limit.name)
+    let held = view.held_by().map_or_else(String::new, |held| format!("; {held}"));
+    format!("no free slot of limit `{}` (at most {runs} at once){held}", limit.name)
 }

@@ -1,16 +1,16 @@
-//! What comes next and when: timers, retries, leases, deadlines, and what only somebody else can bring about.
+//! What comes next and when: timers, retries, leases, deadlines, and what depends on others.
 
-use crate::explain::because::taker;
+use crate::explain::because::{is_interrupted, taker};
 use crate::explain::{Next, SHOWN, View};
 use crate::id::RunId;
 use crate::model::flow::Step;
 use crate::model::run::{Failing, Handler, Origin, Phase, RunOutcome, Slot};
 use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words::{clock, count};
+use crate::reason::words::{clock, count, state as state_word};
 use crate::time::Time;
 use crate::wakeup::{extended_due, lease_duration, queue_timeout_at};
 
-/// A resume while automatic resumes are paused: who unpauses them by then finds it on time, else it waits.
+/// A resume while automatic resumes are paused: on time if they are unpaused by then, else it waits.
 fn when_unpaused(view: &View<'_>, due: Time, what: &str) -> Next {
     if due > view.now {
         return timed(due, format!("{what}, if automatic resumes are unpaused by then"));
@@ -26,7 +26,7 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
         Phase::Going => of_going(view),
     };
     if view.is_idle {
-        // What has come due is done by whoever goes on with the run.
+        // What has come due is done by the process that continues the run.
         for next in all.iter_mut().filter(|next| next.at.is_some_and(|at| at <= view.now)) {
             let due = next.at.take().map_or_else(String::new, |at| clock(view.now, at));
             next.what = format!("when the run is continued (due since {due}): {}", next.what);
@@ -43,7 +43,7 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
     all
 }
 
-/// Many that rest in error for nobody but a person are told in one sentence.
+/// Many that only an operator can resume are told in one sentence.
 fn together(all: Vec<Next>) -> Vec<Next> {
     let (rest, mut others): (Vec<Next>, Vec<Next>) =
         all.into_iter().partition(|next| next.at.is_none() && next.what.ends_with(STAYS));
@@ -55,15 +55,15 @@ fn together(all: Vec<Next>) -> Vec<Next> {
     let names: Vec<&str> = names.collect();
     let more = rest.len() - NAMED;
     others.push(untimed(format!(
-        "{} and {more} more stay in error until somebody resumes them",
+        "{} and {more} more stay in error until an operator resumes them",
         names.join(", ")
     )));
     others
 }
 
 /// What is said of a step that no policy resumes.
-const STAYS: &str = " stays in error until somebody resumes it";
-/// So many such steps are named.
+const STAYS: &str = " stays in error until an operator resumes it";
+/// At most this many such steps are named.
 const NAMED: usize = 3;
 
 fn untimed(what: impl Into<String>) -> Next {
@@ -77,17 +77,15 @@ fn timed(at: Time, what: impl Into<String>) -> Next {
 fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
     let is_child = matches!(origin, Origin::Child { .. });
     match how {
-        RunOutcome::Completed { .. } => "nothing: a completed run never changes",
+        RunOutcome::Completed { .. } => "nothing: a completed run is final",
         RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } if is_child => {
             "nothing in this run: its parent decides what follows"
         }
-        RunOutcome::Failed { .. } => {
-            "nothing: a failed run never changes, but a rerun starts its next generation"
-        }
+        RunOutcome::Failed { .. } => "nothing: a failed run is final; a rerun starts its next generation",
         RunOutcome::Cancelled { .. } => {
-            "nothing: a cancelled run never changes, but a rerun starts its next generation"
+            "nothing: a cancelled run is final; a rerun starts its next generation"
         }
-        RunOutcome::Superseded { .. } => "nothing: another run took its place",
+        RunOutcome::Superseded { .. } => "nothing: another run replaced it",
     }
 }
 
@@ -99,10 +97,10 @@ fn to_parent(view: &View<'_>) -> Option<Next> {
     match &view.run.origin {
         Origin::Root => None,
         Origin::Child { parent, .. } => {
-            Some(untimed(format!("when this run has ended, its parent {parent} goes on")))
+            Some(untimed(format!("when this run ends, its parent {parent} continues")))
         }
         Origin::Handler { parent, .. } => {
-            Some(untimed(format!("when this handler has ended, its parent {parent} is failed")))
+            Some(untimed(format!("when this handler ends, its parent {parent} fails")))
         }
     }
 }
@@ -118,21 +116,21 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
     });
     let first = match under_way {
         0 => String::new(),
-        1 => "when the attempt under way has ended, ".to_owned(),
-        n => format!("when the {n} attempts under way have ended, "),
+        1 => "when the running attempt ends, ".to_owned(),
+        n => format!("when the {n} running attempts end, "),
     };
     if let (Some(deadline), 1..) = (view.run.deadline, under_way) {
-        all.push(timed(deadline, "the run is over its deadline, and what is still under way is ended"));
+        all.push(timed(deadline, "the run misses its deadline, and running attempts are stopped"));
     }
     all.push(untimed(match &failing.handler {
-        None => format!("{first}the run is failed"),
+        None => format!("{first}the run fails"),
         Some(Handler { run: Some(handler), state, .. }) => {
-            let state = view.child_state(*handler, *state).word();
-            format!("when exception handler {handler} has ended (it is {state}), the run is failed")
+            let state = state_word(view.child_state(*handler, *state));
+            format!("when exception handler {handler} ends (it is {state}), the run fails")
         }
         Some(Handler { run: None, flow, .. }) => {
             let unpaused = if view.run.paused.is_some() { "once the run is unpaused, " } else { "" };
-            format!("{first}{unpaused}exception handler `{flow}` runs, and then the run is failed")
+            format!("{first}{unpaused}exception handler `{flow}` runs, then the run fails")
         }
     }));
     all
@@ -141,32 +139,30 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
 fn of_going(view: &View<'_>) -> Vec<Next> {
     let mut all = Vec::new();
     if let Some(deadline) = view.run.deadline {
-        all.push(timed(deadline, "the run is over its deadline and fails"));
+        all.push(timed(deadline, "the run misses its deadline and fails"));
     }
     if view.run.paused.is_some() {
-        all.push(untimed(
-            "when the run is unpaused, it goes on; timers that have come due by then fire at once",
-        ));
+        all.push(untimed("when the run is unpaused, it continues; timers that are due by then fire at once"));
     } else if let Slot::Wanted(limit) = &view.run.slot
         && wants_slot(view)
     {
-        let runs = count(limit.max as usize, "run goes", "runs go");
+        let runs = count(limit.max as usize, "run", "runs");
         let held = view.held_by().map_or_else(String::new, |held| format!("; {held} now"));
         all.push(untimed(format!(
-            "when limit `{}` has a free slot (at most {runs} on at once{held}), the run goes on",
+            "when limit `{}` has a free slot (at most {runs} at once{held}), the run continues",
             limit.name
         )));
     }
     if let Some((child, limit)) = view.queued_below {
         let held = view.held_by().map_or_else(String::new, |held| format!(" ({held} now)"));
         all.push(untimed(format!(
-            "when limit `{}` has a free slot{held}, child {child} goes on",
+            "when limit `{}` has a free slot{held}, child {child} continues",
             limit.name
         )));
     }
     view.run.each_unit(|unit, state| all.extend(of_unit(view, unit, state)));
     if all.is_empty() {
-        all.push(untimed("the engine goes on with it at once"));
+        all.push(untimed("the engine continues it immediately"));
     }
     all
 }
@@ -182,7 +178,9 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
         UnitState::Ready(queued) => queued_next(view, unit, queued),
         UnitState::Active(live) => under_way(view, unit, state, live),
         UnitState::Waiting(waiting) => waiting_next(view, &name, state, waiting),
-        UnitState::Held { .. } => vec![untimed(format!("{name} stays held until an operator chooses"))],
+        UnitState::Held { .. } => {
+            vec![untimed(format!("{name} stays held until an operator chooses retry or none"))]
+        }
         UnitState::Error { resume: Some(resume), .. } => {
             let what = format!("policy `{}` resumes {name}", resume.policy.name);
             match (view.run.paused, view.policies_paused) {
@@ -210,13 +208,13 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Ne
     let (step, name) = (view.step(unit), view.quoted(unit));
     let attempt = queued.attempt;
     let mut all = vec![untimed(if view.is_idle {
-        format!("when the run is continued, attempt {attempt} of {name} begins")
+        format!("when the run is continued, attempt {attempt} of {name} starts")
     } else {
         format!("when {} is free, it takes attempt {attempt} of {name}", taker(step, queued.place))
     })];
     if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_timeout_at(step, queued)) {
         let what = format!(
-            "if nobody has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it is stalled"
+            "if no worker has taken attempt {attempt} of {name} by then (queueTimeout {limit}), it stalls"
         );
         all.push(timed(due, what));
     }
@@ -225,17 +223,23 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Ne
 
 fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Next> {
     let name = view.quoted(unit);
+    if let AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } = &live.doing
+        && is_interrupted(view, worker)
+    {
+        let (attempt, stuck) = (live.attempt, consequence(view, view.step(unit), state));
+        return vec![untimed(format!("when the run is continued, attempt {attempt} of {name} is {stuck}"))];
+    }
     let mut all = limits(view, unit, state, live);
     all.push(untimed(match (&live.doing, view.child_of(state)) {
         (AttemptPhase::Child { .. }, Some((child, state))) => {
-            format!("when child {child} has ended (it is {}), {name} ends as it did", state.word())
+            format!("when child {child} ends (it is {}), {name} ends the same way", state_word(state))
         }
-        (AttemptPhase::Child { .. }, None) => format!("when its child has ended, {name} ends as it did"),
+        (AttemptPhase::Child { .. }, None) => format!("when its child ends, {name} ends the same way"),
         (AttemptPhase::Dequeued { worker, .. }, _) => {
-            format!("when worker {} starts attempt {} of {name}, it is active", worker.name, live.attempt)
+            format!("when worker {} starts attempt {} of {name}, it is running", worker.name, live.attempt)
         }
         (AttemptPhase::Working { worker, .. }, _) => {
-            format!("when worker {} is done with {name}, the flow goes on", worker.name)
+            format!("when worker {} finishes {name}, the flow continues", worker.name)
         }
     }));
     all
@@ -247,7 +251,10 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> V
     let stuck = consequence(view, step, state);
     let total = |from: Time| {
         let limit = step.limits.timeout?;
-        Some(timed(from + limit, format!("if {name} is not done by then (timeout {limit}), it is {stuck}")))
+        Some(timed(
+            from + limit,
+            format!("if {name} is not finished by then (timeout {limit}), it is {stuck}"),
+        ))
     };
     match &live.doing {
         AttemptPhase::Dequeued { worker, at } => {
@@ -265,7 +272,7 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> V
                 let at = (lapses > view.now).then_some(lapses);
                 let since = if at.is_some() { "by then" } else { "in time" };
                 let what = format!(
-                    "if worker {} gives no sign of life {since} (heartbeatTimeout {limit}), {name} is {stuck}",
+                    "if worker {} sends no heartbeat {since} (heartbeatTimeout {limit}), {name} is {stuck}",
                     worker.name
                 );
                 Next { at, what }
@@ -280,9 +287,9 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> V
 fn consequence(view: &View<'_>, step: &Step, state: &Unit) -> String {
     let (times, max) = (state.round.stuck + 1, step.limits.max_stuck);
     match &view.run.phase {
-        Phase::Failing(_) | Phase::Ended(_) => "stuck and ended".to_owned(),
-        Phase::Going if times >= max => format!("stuck ({times} of {max}) and failed"),
-        Phase::Going => format!("stuck ({times} of {max}) and tried anew"),
+        Phase::Failing(_) | Phase::Ended(_) => "stuck and stopped".to_owned(),
+        Phase::Going if times >= max => format!("stuck ({times} of {max}) and fails"),
+        Phase::Going => format!("stuck ({times} of {max}) and retried"),
     }
 }
 
@@ -292,19 +299,19 @@ fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) ->
         |due: Time, what: String| if view.run.paused.is_some() { Vec::new() } else { vec![timed(due, what)] };
     match waiting {
         Waiting::Again { due, .. } => {
-            when(*due, format!("{name} is tried again, as attempt {}", state.attempts + 1))
+            when(*due, format!("{name} is retried (attempt {})", state.attempts + 1))
         }
-        Waiting::Timer { due, .. } => when(*due, format!("the wait of {name} is over, and the flow goes on")),
+        Waiting::Timer { due, .. } => when(*due, format!("the wait of {name} ends, and the flow continues")),
         Waiting::Signal { name: signal, until, .. } => {
             let mut all = vec![untimed(if view.run.can_schedule() {
-                format!("when signal `{signal}` comes, {name} is completed")
+                format!("when signal `{signal}` arrives, {name} completes")
             } else {
-                format!("when signal `{signal}` comes, it is kept for {name} until the run goes on")
+                format!("when signal `{signal}` arrives, it is kept for {name} until the run continues")
             })];
             if let Some(until) = until {
                 all.extend(when(
                     *until,
-                    format!("if signal `{signal}` has not come by then, {name} is stalled"),
+                    format!("if signal `{signal}` has not arrived by then, {name} stalls"),
                 ));
             }
             all

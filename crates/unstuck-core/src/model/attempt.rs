@@ -145,9 +145,9 @@ pub enum StuckLimit {
 impl fmt::Display for StuckLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StuckLimit::Start(span) => write!(f, "not started within startTimeout {span}"),
-            StuckLimit::Heartbeat(span) => write!(f, "no sign of life within heartbeatTimeout {span}"),
-            StuckLimit::Total(span) => write!(f, "not done within timeout {span}"),
+            StuckLimit::Start(span) => write!(f, "not started within {span} (startTimeout)"),
+            StuckLimit::Heartbeat(span) => write!(f, "no heartbeat for {span} (heartbeatTimeout)"),
+            StuckLimit::Total(span) => write!(f, "not finished within {span} (timeout)"),
             StuckLimit::Gone => f.write_str("its worker is gone"),
         }
     }
@@ -173,9 +173,9 @@ impl Cancelled {
     pub fn text(self) -> &'static str {
         match self {
             Cancelled::RunCancelled => "the run was cancelled",
-            Cancelled::Deadline => "the run was over its deadline",
+            Cancelled::Deadline => "the run missed its deadline",
             Cancelled::RunFailing => "the run is failing",
-            Cancelled::Released => "its worker gave it back",
+            Cancelled::Released => "its worker released it",
             Cancelled::Operator => "an operator ended the step",
         }
     }

@@ -44,7 +44,7 @@ impl Nesting {
             return Ok(());
         }
         Err(format!(
-            "`{flow}` would be a child nested {} deep, and at most {max} are allowed: {}; a flow that starts itself \
+            "`{flow}` would be at nesting depth {}, over the limit of {max}: {}; a flow that starts itself \
              needs a condition that ends the chain",
             self.depth,
             self.chain(flow)

@@ -58,8 +58,8 @@ impl Flow {
 fn describe_other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
     let list = |ids: &[Arc<str>]| ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     format!(
-        "its steps are kept as {}, and its definition gives {}: its runs would be given other steps than their own. Use the \
-         version of Unstuck that has written it, or go back to a copy of the store",
+        "its stored steps are {}, but its definition gives {}: its runs would continue with the wrong steps. Use the \
+         version of Unstuck that wrote it, or restore a copy of the store",
         list(kept),
         list(now)
     )

@@ -202,7 +202,7 @@ pub fn with_named(
 /// That there is no policy of this name.
 pub fn unknown_policy(place: usize, name: &Arc<str>) -> BadPolicy {
     let message = "there is no such policy".to_owned();
-    let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` shows their names" };
+    let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` shows all names" };
     BadPolicy { place, name: Some(name.clone()), problem }
 }
 
@@ -284,9 +284,11 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
             return Ok((policy, None));
         };
         if has_own_id && before.id != policy.id {
-            let message =
-                format!("it has the id {}, and the policy of that name is {}", policy.id, before.id);
-            let hint = "leave the id out, or give it another name";
+            let message = format!(
+                "it has the id {}, but the policy with that name has the id {}",
+                policy.id, before.id
+            );
+            let hint = "leave out the id, or give it another name";
             return Err(vec![PolicyProblem { field: "id", message, hint }]);
         }
         let keeps_priority = before.is_priority_set && !policy.is_priority_set;

@@ -70,7 +70,11 @@ impl PolicyDraft {
         let mut problems = Vec::new();
         let name = without_blank(self.name.as_ref());
         if name.is_none() {
-            problems.push(problem("name", "the policy has no name", "give it one that says what it ends"));
+            problems.push(problem(
+                "name",
+                "the policy has no name",
+                "give it a name that says which errors it handles",
+            ));
         }
         let criteria = self.criteria.without_blanks();
         if criteria == Criteria::default() {
@@ -110,11 +114,11 @@ impl PolicyDraft {
     }
 
     fn max_attempts(&self) -> Result<u32, PolicyProblem> {
-        let hint = "2 resumes once, 10 at most nine times";
+        let hint = "2 resumes once, 10 resumes at most nine times";
         match self.max_attempts {
             None => Err(problem("maxAttempts", "the policy has no `maxAttempts`", hint)),
             Some(n) if n < 2 => {
-                let message = format!("`maxAttempts` is {n}, and below 2 nothing would ever be resumed");
+                let message = format!("`maxAttempts` is {n}; below 2 the policy would never resume anything");
                 Err(PolicyProblem { field: "maxAttempts", message, hint })
             }
             Some(n) => Ok(u32::try_from(n).unwrap_or(u32::MAX)),
@@ -130,7 +134,7 @@ impl DraftBackOff {
             Some(Ok(ms)) => Some(Millis(ms)),
             Some(Err(_)) => {
                 let message = format!("`{field}` is negative");
-                problems.push(PolicyProblem { field, message, hint: "a delay is zero or more" });
+                problems.push(PolicyProblem { field, message, hint: "a delay is 0 or more" });
                 None
             }
         };
@@ -141,7 +145,7 @@ impl DraftBackOff {
             problems.push(problem("backOff.delay", "`backOff` has no `delay`", hint));
         }
         if self.random && self.max_delay.is_none() {
-            let hint = "the delay is drawn between `delay` and `maxDelay`: give both";
+            let hint = "the delay is random between `delay` and `maxDelay`: give both";
             problems.push(problem("backOff.maxDelay", "`random` needs a `maxDelay`", hint));
         }
         if let (Some(low), Some(high)) = (delay, max_delay)
@@ -187,7 +191,7 @@ fn problem_of_short_action(action: &str) -> Option<PolicyProblem> {
     if has_flow || UNPREFIXED.contains(&action) {
         return None;
     }
-    let message = format!("`action` is `{action}`, without the flow that it belongs to");
+    let message = format!("`action` is `{action}`, without its flow");
     let hint = "write the full name, as in `smoke.SmokeFormatAction`; `unstuck errors` shows it";
     Some(PolicyProblem { field: "action", message, hint })
 }

@@ -267,15 +267,15 @@ fn collisions(policies: &[Policy]) -> Vec<(usize, PolicyProblem)> {
         }
         if let Some(other) = ids.insert(&policy.id, policy) {
             let message = format!("the id {} is taken by policy `{}`", policy.id, other.name);
-            tell("id", message, "leave the id out, and it gets one of its own; or load it with `--replace`");
+            tell("id", message, "leave out the id to get a new one, or load it with `--replace`");
         }
         // Of one that is there already, that is told.
         let is_itself = |other: &Policy| other.name == policy.name || other.id == policy.id;
         let same = alike.insert((&policy.criteria, policy.max_attempts), policy);
         if let Some(other) = same.filter(|other| !is_itself(other)) {
             let message =
-                format!("it matches the same as policy `{}`, with the same `maxAttempts`", other.name);
-            tell("errorSubstring", message, "only one of the two can ever act: change or leave out one");
+                format!("it matches the same errors as policy `{}`, with the same `maxAttempts`", other.name);
+            tell("errorSubstring", message, "only one of the two would ever act: change or remove one");
         }
     }
     problems

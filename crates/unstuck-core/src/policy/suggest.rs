@@ -68,14 +68,14 @@ impl fmt::Display for NotSuggested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotSuggested::Fatal => {
-                f.write_str("the worker calls these errors fatal, so another attempt would fail too")
+                f.write_str("the worker reports these errors as fatal, so another attempt would fail too")
             }
             NotSuggested::Data => {
-                f.write_str("the input is at fault, so another attempt would fail too; correct the input")
+                f.write_str("the input is wrong, so another attempt would fail too; correct the input")
             }
             NotSuggested::Mistake(name) => write!(
                 f,
-                "`{name}` is a mistake in the program, so another attempt would fail too; correct the program"
+                "`{name}` is a bug in the program, so another attempt would fail too; fix the program"
             ),
         }
     }

@@ -12,9 +12,12 @@ use crate::model::run::{Limit, PausedBy, Phase, Run, RunEnd, RunOutcome, Slot};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
 use crate::policy::{PassedPolicy, PassedReason, PolicyRef};
 use crate::reason::moment::Moment;
-use crate::reason::words::{self, cause, count, in_their_words, stalled_of, stuck_of, who};
+use crate::reason::words::{self, cause, count, in_their_words, stuck_of, used_of, who};
 use crate::reason::{Rung, passed, rule};
 use crate::time::{Millis, Time};
+
+/// What comes first where nothing but an operator moves a step.
+const NEEDS_OPERATOR: &str = "needs an operator";
 
 /// A decision, in the parts of its sentence.
 pub(super) struct Told {
@@ -70,27 +73,24 @@ impl Told {
         self
     }
 
-    /// The whole sentence.
+    /// The whole: how the attempt ended, then what follows, when and why.
     pub(super) fn reason(&self) -> String {
         let due = self.due.map_or(String::new(), |due| format!(", at {due}"));
-        let text = self.short();
-        let text = match &self.how {
-            None => format!("{text}{due}"),
-            Some(how) => format!("{text}{due}, {how}"),
-        };
+        let how = self.how.as_ref().map_or(String::new(), |how| format!(", {how}"));
+        let text = self.with_why(&format!("{}{due}{how}", self.then));
         match &self.ended {
             None => text,
-            Some(ended) => format!("{ended}; {text}"),
+            Some(ended) => words::sentences(ended, &text),
         }
     }
 
     /// The sentence without the attempt's end and the exact time, which a log has shown already.
     pub(super) fn short(&self) -> String {
-        if self.why.is_empty() {
-            self.then.clone()
-        } else {
-            format!("{}: {}", self.why.join(", "), self.then)
-        }
+        self.with_why(&self.then)
+    }
+
+    fn with_why(&self, then: &str) -> String {
+        if self.why.is_empty() { then.to_owned() } else { format!("{then}: {}", self.why.join("; ")) }
     }
 }
 
@@ -101,21 +101,21 @@ pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
         Fact::Admitted => Some(admitted(moment)),
         Fact::Paused { by, reason } => Some(paused(moment, *by, reason.as_ref())),
         Fact::Unpaused => {
-            let why = asked(moment, "unpaused the run", "its parent was unpaused", None);
-            Some(by_user_or_parent(moment, "unpause", why, "it goes on"))
+            let then = asked(moment, "unpaused", "unpaused with its parent", None);
+            Some(by_user_or_parent(moment, "unpause", then).because("the run continues"))
         }
         Fact::RunCancelled { reason } => {
-            let then = "its attempts are void, and its children are cancelled too";
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
-            let why = asked(moment, "cancelled the run", parent, reason.as_ref());
-            Some(by_user_or_parent(moment, "cancel", why, then))
+            let then = asked(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
+            let told = by_user_or_parent(moment, "cancel", then);
+            Some(told.because("running attempts are stopped").because("children are cancelled"))
         }
         Fact::Reran { generation, steps, keep, keep_children, .. } => {
             let rule = if *keep_children { "rerun: continue" } else { "rerun" };
             let (kept, noun) = (keep.len(), words::plural(u32::from(*steps), "step"));
-            let then = format!("generation {generation} starts, and keeps {kept} of {steps} {noun}");
-            let why = asked(moment, "asked for a rerun", "its parent tries again", None);
-            Some(by_user_or_parent(moment, rule, why, then))
+            let why = format!("generation {generation} starts and keeps {kept} of {steps} {noun}");
+            let then = asked(moment, "rerun", "rerun by its parent", None);
+            Some(by_user_or_parent(moment, rule, then).because(why))
         }
         Fact::Failing { error, handler } => Some(failing(moment, error, handler.as_ref())),
         Fact::RunFailed { handler_error } => run_failed(moment, handler_error.as_deref()),
@@ -155,9 +155,9 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
         UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
         UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
-            let why = format!("policy `{policy}` resumed it {waited} after it was due");
+            let late = format!("{waited} late because automatic resumes were paused");
             let told = resumed(moment, unit, ResumedBy::Policy, None);
-            Told { why: vec![why, "automatic resumes were paused".to_owned()], ..told }
+            Told { then: format!("resumed by policy `{policy}`, {late}"), ..told }
         }
         UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
@@ -188,15 +188,14 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
 
 fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> Told {
     let budget = if let Some(max) = max {
-        stalled_of(stalled, max)
+        used_of(stalled, max)
     } else {
         let noun = words::plural(stalled, "attempt");
-        format!("{stalled} {noun} of this round {} stalled, without a limit", words::has(stalled))
+        format!("{stalled} {noun} used in this round, no limit")
     };
     let minimum = matches!(step.retry, RetryStrategy::Retry { back_off: None, .. });
     let which = if minimum { " (minimumDelay)" } else { "" };
-    Told::new(Rung::RetryStrategy, rule::retry(step), format!("tried again in {delay}{which}"))
-        .because(budget)
+    Told::new(Rung::RetryStrategy, rule::retry(step), format!("retrying in {delay}{which}")).because(budget)
 }
 
 fn held(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
@@ -208,17 +207,17 @@ fn held(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
     };
     let used = moment.unit(unit).map_or(1, |unit| unit.round.stalled);
     match step.retry {
-        RetryStrategy::Hold { max_attempts: Some(max) } => told.because(passed::used_of(used, max)),
+        RetryStrategy::Hold { max_attempts: Some(max) } => told.because(used_of(used, max)),
         RetryStrategy::Hold { max_attempts: None } | RetryStrategy::Retry { .. } | RetryStrategy::None => {
-            told.because("the retry strategy is hold")
+            told.because("retryStrategy is hold")
         }
     }
 }
 
 fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
     let then = match unit.item {
-        None => "the step stays failed, its output is null, and the flow goes on",
-        Some(_) => "the item stays failed and leaves null in its place, and the flow goes on",
+        None => "failed; the flow continues with output null",
+        Some(_) => "failed; the flow continues with null in its place",
     };
     Told::new(Rung::FailOnError, "failOnError: false", then)
         .because(passed::first_rung(moment, unit, step))
@@ -226,30 +225,27 @@ fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
 }
 
 fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
-    let mut then = "it rests in error until somebody resumes it".to_owned();
-    let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedReason::Spent { .. });
-    match passed::policies(moment, unit).iter().filter(spent).count() {
-        0 => {}
-        1 => then += ", which gives the policy its rounds back",
-        _ => then += ", which gives the policies their rounds back",
-    }
-    let Some(passed) = passed::in_this_event(moment, unit, step) else {
-        let told = Told::new(Rung::Rest, "resume policy", then).because(matched_anew(moment));
-        return no_policy(moment, unit, told, "no policy takes it");
-    };
-    let told = Told::new(Rung::Rest, rule::nothing_acts(step), then);
-    let told = told.because(passed).because("failOnError is true");
-    no_policy(moment, unit, told, "no resume policy takes it").because("no exception handler")
-}
-
-/// That no policy takes an error, with those that would if they were not used up or disabled.
-fn no_policy(moment: &Moment<'_>, unit: UnitRef, told: Told, plain: &str) -> Told {
-    match passed::policies(moment, unit) {
-        [] => told.because(plain),
-        passed => {
-            let told = passed.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
-            told.because("no other policy takes it")
+    let policies = passed::policies(moment, unit);
+    let policy = if policies.is_empty() { "policy" } else { "other policy" };
+    let mut told = match passed::in_this_event(moment, unit, step) {
+        None => Told::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(matched_anew(moment)),
+        Some(passed) => {
+            let told = Told::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
+            if passed::has_no_strategy(step) { told } else { told.because(passed) }
         }
+    };
+    told = policies.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
+    let nothing = match (told.rule.as_str(), passed::has_no_strategy(step)) {
+        ("resume policy", _) => format!("no {policy} applies"),
+        (_, true) => format!("no retry, {policy} or exception handler applies"),
+        (_, false) => format!("no {policy} or exception handler applies"),
+    };
+    told = told.because(nothing);
+    let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedReason::Spent { .. });
+    match policies.iter().filter(spent).count() {
+        0 => told,
+        1 => told.because("a manual resume resets the rounds of the policy"),
+        _ => told.because("a manual resume resets the rounds of the policies"),
     }
 }
 
@@ -263,34 +259,35 @@ fn scheduled(
     delay: Millis,
 ) -> Told {
     let rule = format!("resume policy `{}`, version {}", policy.name, policy.version);
-    let told = Told::new(Rung::ResumePolicy, rule, format!("resumed {delay} after it stopped"));
-    let told = match passed::in_this_event(moment, unit, step) {
-        Some(passed) => told.because(passed),
-        None => told.because(matched_anew(moment)),
-    };
+    let passed = passed::in_this_event(moment, unit, step);
+    let when = if passed.is_some() { format!("in {delay}") } else { format!("{delay} after its error") };
+    let then = format!("policy `{}` resumes it {when} (round {rounds} of {max})", policy.name);
+    let told = Told::new(Rung::ResumePolicy, rule, then);
+    let told = told.because(passed.unwrap_or_else(|| matched_anew(moment)));
     let passed = passed::policies(moment, unit).iter();
-    let told = passed.fold(told, |told, passed| told.because(passed::policy(passed)));
-    told.because(format!("policy `{}` takes it, with round {rounds} of {max}", policy.name))
+    passed.fold(told, |told, passed| told.because(passed::policy(passed)))
 }
 
 /// Why an error that was dealt with already is matched with the policies again.
 fn matched_anew(moment: &Moment<'_>) -> String {
     match &moment.event.by {
-        by @ Actor::User(_) => format!("{} applied the policies to it", who(by)),
-        Actor::Engine | Actor::Worker => "the policy that would have resumed it is off or gone".to_owned(),
+        by @ Actor::User(_) => format!("{} applied the policies", who(by)),
+        Actor::Engine | Actor::Worker => {
+            "the policy that was to resume it is disabled, deleted or changed".to_owned()
+        }
     }
 }
 
 fn acknowledged(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
     let words = in_their_words(reason.map(|reason| &**reason));
-    Told::new(Rung::Operator, "acknowledge", "no policy resumes it, until somebody does")
-        .because(format!("{} acknowledged it{words}", who(&moment.event.by)))
+    let then = format!("acknowledged by {}{words}", who(&moment.event.by));
+    Told::new(Rung::Operator, "acknowledge", then).because("stays in error, and no policy resumes it")
 }
 
 fn done_by_hand(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
     let words = in_their_words(reason.map(|reason| &**reason));
-    Told::new(Rung::Operator, "complete", "it counts as completed, and the flow goes on")
-        .because(format!("{} did it by hand{words}", who(&moment.event.by)))
+    let then = format!("completed by hand by {}{words}", who(&moment.event.by));
+    Told::new(Rung::Operator, "complete", then).because("the flow continues")
 }
 
 /// A unit that fails while its run is failing already. Otherwise the run's failing tells it all.
@@ -299,10 +296,7 @@ fn failed_while_failing(moment: &Moment<'_>, unit: UnitRef) -> Option<Told> {
     if moment.event.facts[moment.place..].iter().any(tells) {
         return None;
     }
-    Some(
-        Told::new(Rung::Failed, "the run is failing", "nothing more is tried")
-            .because("the run is failing already"),
-    )
+    Some(Told::new(Rung::Failed, "the run is failing", "no retry").because("the run is already failing"))
 }
 
 /// Rung 4 or 5, or the deadline.
@@ -312,8 +306,8 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
     }
     let first = match moment.under_way() {
         0 => None,
-        1 => Some("once the attempt under way has ended".to_owned()),
-        n => Some(format!("once the {n} attempts under way have ended")),
+        1 => Some("when the running attempt has ended".to_owned()),
+        n => Some(format!("when the {n} running attempts have ended")),
     };
     let then = how_it_ends(first, handler);
     let step = failed.unit.and_then(|unit| moment.step(unit));
@@ -325,15 +319,39 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
     let mut told = Told::new(rung, rule, then);
     let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended(*unit).is_some());
     if let Some((unit, step)) = climbed {
-        told = told.because(passed::first_rung(moment, unit, step)).because("failOnError is true");
-        let passed = passed::policies(moment, unit).iter();
-        told = passed.fold(told, |told, passed| told.because(passed::policy(passed)));
-        told = may_not_rest(moment, unit, told).after_attempt(moment, unit);
+        told = climbed_past(moment, (unit, step), told);
     } else {
         // What the engine finds wrong with a whole fan-out, or with the run's output, has no attempt.
         told = Told { unit: failed.unit, ended: Some(cause(&failed.error)), ..told };
+        if handler.is_none() {
+            told = told.because("no exception handler applies");
+        }
     }
-    if handler.is_none() { told.because("no exception handler") } else { told }
+    told
+}
+
+/// Why no rung below the handler took an error, and that there is no handler where the run fails without one.
+fn climbed_past(moment: &Moment<'_>, (unit, step): (UnitRef, &Step), told: Told) -> Told {
+    let policies = passed::policies(moment, unit);
+    let chosen = passed::chose_none(moment, unit).is_some();
+    let has_no_strategy =
+        passed::has_no_strategy(step) && passed::given_up_as_stuck(moment, unit, step).is_none();
+    let has_handler = told.rung == Rung::ExceptionHandler;
+    let mut told = told;
+    if !has_no_strategy {
+        told = told.because(passed::first_rung(moment, unit, step));
+    }
+    told = policies.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
+    told = may_not_rest(moment, unit, told).after_attempt(moment, unit);
+    let policy = if policies.is_empty() { "policy" } else { "other policy" };
+    match (has_no_strategy, chosen, has_handler) {
+        (_, true, true) => told,
+        (_, true, false) => told.because("no exception handler applies"),
+        (true, false, true) => told.because(format!("no retry or {policy} applies")),
+        (false, false, true) => told.because(format!("no {policy} applies")),
+        (true, false, false) => told.because(format!("no retry, {policy} or exception handler applies")),
+        (false, false, false) => told.because(format!("no {policy} or exception handler applies")),
+    }
 }
 
 /// A run that was failing already when its deadline came. Otherwise the run's failing tells it all.
@@ -341,27 +359,31 @@ fn not_waited_for(moment: &Moment<'_>) -> Option<Told> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }
-    let told = Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "the attempt is void");
-    Some(told.because("the run is failing, and now over its deadline"))
+    let told = Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
+    Some(told.because("the run is failing and missed its deadline"))
 }
 
 fn over_deadline(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> Told {
-    let and = if handler.is_none() { "and " } else { "" };
-    let then =
-        format!("its attempts are void, its children are cancelled, {and}{}", how_it_ends(None, handler));
-    Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then).because(cause(&failed.error))
+    let then = format!(
+        "{}; running attempts were stopped and children cancelled; {}",
+        cause(&failed.error),
+        how_it_ends(None, handler)
+    );
+    Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then)
 }
 
 /// The way to `failed`, after what comes first.
 fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
     match (first, handler) {
-        (None, None) => "the run is failed".to_owned(),
-        (Some(first), None) => format!("{first}, the run is failed"),
+        (None, None) => "the run fails".to_owned(),
+        (Some(first), None) => format!("the run fails {first}"),
         (None, Some(handler)) => {
-            format!("the remaining steps are dropped, `{handler}` runs, and then the run is failed")
+            format!("remaining steps are dropped, exception handler `{handler}` runs, then the run fails")
         }
         (Some(first), Some(handler)) => {
-            format!("the remaining steps are dropped; {first}, `{handler}` runs, and then the run is failed")
+            format!(
+                "remaining steps are dropped, exception handler `{handler}` runs {first}, then the run fails"
+            )
         }
     }
 }
@@ -371,7 +393,7 @@ fn may_not_rest(moment: &Moment<'_>, unit: UnitRef, told: Told) -> Told {
     let stalled = matches!(moment.last_ended(unit), Some((_, Outcome::Stalled(_))));
     let in_handler = moment.run.is_some_and(|run| run.origin.is_in_handler());
     if stalled && in_handler && told.rung == Rung::Failed && passed::chose_none(moment, unit).is_none() {
-        return told.because("inside a handler nothing rests in error");
+        return told.because("an exception handler does not wait for an operator");
     }
     told
 }
@@ -381,14 +403,14 @@ fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> Option<T
         return None;
     }
     let handler = handler_of(moment, moment.run?);
-    let then = "the run is failed";
+    let then = "the run failed";
     let Some((flow, run)) = handler else {
         let told = Told::new(Rung::Failed, "no exceptionHandler", then);
-        return Some(told.because("what was under way has ended"));
+        return Some(told.because("its running attempts have ended"));
     };
     let why = match handler_error {
-        None => format!("exception handler {run} has completed"),
-        Some(error) => format!("exception handler {run} has failed too ({})", cause(&error.error)),
+        None => format!("exception handler {run} completed"),
+        Some(error) => format!("exception handler {run} failed too ({})", cause(&error.error)),
     };
     let rule = flow.map_or("exceptionHandler".to_owned(), |flow| rule::handler(&flow));
     Some(Told::new(Rung::ExceptionHandler, rule, then).because(why))
@@ -405,14 +427,14 @@ fn handler_of(moment: &Moment<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId
 }
 
 fn deferred(moment: &Moment<'_>, unit: UnitRef, step: &Step, delay: Millis) -> Told {
-    let told = Told::new(Rung::Deferral, rule::defer(step), format!("tried again in {delay}"));
+    let told = Told::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
     match moment.unit(unit).map(|unit| unit.round) {
         None => told,
         Some(round) => {
             let limit = step.defer.limit;
             let left = Millis(limit.0.saturating_sub(round.deferred.0));
             told.because(format!(
-                "deferral {} of this round, {} of at most {limit} in all ({left} left)",
+                "deferral {} of this round, {} of at most {limit} used ({left} left)",
                 round.deferrals, round.deferred
             ))
         }
@@ -427,35 +449,33 @@ fn anew(
     place: QueuePlace,
     delay: Millis,
 ) -> Told {
-    let mut told = Told::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("tried anew in {delay}"));
+    let mut told = Told::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
     if let Some((_, Outcome::Stuck(found))) = moment.last_ended(unit) {
         told.rule = rule::stuck(&step.limits, Some(found.limit));
-        told = told.because(format!("last heard of at {}", found.heard));
+        told = told.because(format!("last heard from at {}", found.heard));
         if found.free {
-            told = told.because("a first loss together with others is free");
+            told = told.because("not counted because its worker lost several attempts at once");
         }
     }
     let told = told.because(stuck_of(stuck, max));
     let place_text = match (place.front, place.alone) {
         (true, false) => "at the front of its queue",
-        (true, true) => "at the front of its queue, by a worker that runs nothing else",
+        (true, true) => "at the front of its queue, on a worker that runs nothing else",
         (false, false) => "at the back of its queue",
-        (false, true) => "at the back of its queue, by a worker that runs nothing else",
+        (false, true) => "at the back of its queue, on a worker that runs nothing else",
     };
     let queued = !matches!(step.kind, Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_));
     Told { how: queued.then(|| place_text.to_owned()), ..told }
 }
 
 fn skipped(moment: &Moment<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> Told {
-    let then = "skipped; its output is null, and what needs it goes on";
     match why {
         SkippedBy::Condition => {
-            Told::new(Rung::Condition, rule::condition(step), then).because("its condition is false")
+            Told::new(Rung::Condition, rule::condition(step), "skipped").because("its condition is false")
         }
         SkippedBy::Operator => {
             let words = in_their_words(reason.map(|reason| &**reason));
-            Told::new(Rung::Operator, "skip", then)
-                .because(format!("{} said so{words}", who(&moment.event.by)))
+            Told::new(Rung::Operator, "skip", format!("skipped by {}{words}", who(&moment.event.by)))
         }
     }
 }
@@ -463,10 +483,11 @@ fn skipped(moment: &Moment<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc
 fn chosen(moment: &Moment<'_>, choice: Choice) -> Told {
     let who = who(&moment.event.by);
     match choice {
-        Choice::Retry => Told::new(Rung::Operator, "choose retry", "one more attempt in the same round")
+        Choice::Retry => Told::new(Rung::Operator, "choose retry", "one more attempt in this round")
             .because(format!("{who} chose retry")),
-        Choice::None => Told::new(Rung::Operator, "choose none", "it is not tried again")
-            .because(format!("{who} chose none")),
+        Choice::None => {
+            Told::new(Rung::Operator, "choose none", "no more attempts").because(format!("{who} chose none"))
+        }
     }
 }
 
@@ -478,16 +499,16 @@ fn resumed(moment: &Moment<'_>, unit: UnitRef, by: ResumedBy, reason: Option<&Ar
         ResumedBy::Defer => Rung::Deferral,
         ResumedBy::Release | ResumedBy::Reclaim => Rung::Stuck,
     };
-    let then = match moment.unit(unit).map(|unit| unit.round.number) {
-        Some(round) => format!("round {round} starts, with every budget anew"),
-        None => "a new round starts, with every budget anew".to_owned(),
+    let why = match moment.unit(unit).map(|unit| unit.round.number) {
+        Some(round) => format!("round {round} starts with full budgets"),
+        None => "a new round starts with full budgets".to_owned(),
     };
-    let told = Told::new(rung, "resume", then);
-    if let (ResumedBy::Policy, Some(policy)) = (by, reason) {
-        return told.because(format!("policy `{policy}` resumed it"));
-    }
-    let words = in_their_words(reason.map(|reason| &**reason));
-    told.because(format!("{} resumed it{words}", who(&moment.event.by)))
+    let then = if let (ResumedBy::Policy, Some(policy)) = (by, reason) {
+        format!("resumed by policy `{policy}`")
+    } else {
+        format!("resumed by {}{}", who(&moment.event.by), in_their_words(reason.map(|reason| &**reason)))
+    };
+    Told::new(rung, "resume", then).because(why)
 }
 
 /// A worker that stops in good order gives its attempt back. In a failing run it just ends.
@@ -499,48 +520,47 @@ fn released(moment: &Moment<'_>, unit: UnitRef) -> Option<Told> {
             None
         }
     })?;
-    let then = format!("attempt {next} is queued at the front, and no budget is used");
-    let told = Told::new(Rung::Release, "release", then);
-    Some(told.because(format!("the worker of attempt {attempt} stops in good order and gave it back")))
+    let told = Told::new(Rung::Release, "release", format!("attempt {attempt} was released by its worker"));
+    Some(told.because(format!("attempt {next} is queued first, and no budget is used")))
 }
 
 fn admitted(moment: &Moment<'_>) -> Told {
-    let told = Told::new(Rung::Concurrency, rule::concurrency(moment.flow), "the run goes on");
-    match moment.run.map(|run| &run.slot) {
+    let then = match moment.run.map(|run| &run.slot) {
         Some(Slot::Taken(Limit { name, max, .. }) | Slot::Wanted(Limit { name, max, .. })) => {
             let runs = count(*max as usize, "run", "runs");
-            told.because(format!("limit `{name}` ({runs} at once) has a free slot"))
+            format!("the run got a slot of limit `{name}` (at most {runs} at once)")
         }
-        Some(Slot::Unlimited) | None => told.because("there is a free slot"),
-    }
+        Some(Slot::Unlimited) | None => "the run got a slot".to_owned(),
+    };
+    Told::new(Rung::Concurrency, rule::concurrency(moment.flow), then)
 }
 
 fn paused(moment: &Moment<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> Told {
-    let then = "attempts under way finish, nothing is dispatched, and timers wait";
-    match by {
+    let with_parent = "paused with its parent";
+    let told = match by {
         PausedBy::Operator => {
-            let why = asked(moment, "paused the run", "its parent was paused", reason);
-            by_user_or_parent(moment, "pause", why, then)
+            by_user_or_parent(moment, "pause", asked(moment, "paused", with_parent, reason))
         }
-        PausedBy::Parent => Told::new(Rung::Parent, "pause", then).because("its parent was paused"),
-    }
+        PausedBy::Parent => Told::new(Rung::Parent, "pause", with_parent),
+    };
+    told.because("running attempts finish, nothing new starts, and timers wait")
 }
 
-/// What somebody asked for; what the engine brings is the parent's wish.
-fn by_user_or_parent(moment: &Moment<'_>, rule: &str, why: String, then: impl Into<String>) -> Told {
+/// What a user asked for; what the engine brings is the parent's wish.
+fn by_user_or_parent(moment: &Moment<'_>, rule: &str, then: String) -> Told {
     let rung = match &moment.event.by {
         Actor::Engine => Rung::Parent,
         Actor::Worker | Actor::User(_) => Rung::Operator,
     };
-    Told::new(rung, rule, then).because(why)
+    Told::new(rung, rule, then)
 }
 
-/// Who asked for it: somebody did so, in their words, or the parent's state says why.
-fn asked(moment: &Moment<'_>, did: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
+/// What was done and by whom, with the reason given; or what the parent brings about.
+fn asked(moment: &Moment<'_>, done: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
     match &moment.event.by {
         Actor::Engine => parent.to_owned(),
         actor @ (Actor::Worker | Actor::User(_)) => {
-            format!("{} {did}{}", who(actor), in_their_words(reason.map(|reason| &**reason)))
+            format!("{done} by {}{}", who(actor), in_their_words(reason.map(|reason| &**reason)))
         }
     }
 }
@@ -551,5 +571,5 @@ fn completed(moment: &Moment<'_>) -> Told {
         2 => "both steps are done".to_owned(),
         n => format!("all {n} steps are done"),
     };
-    Told::new(Rung::Completed, rule::output(moment.flow), "the run is completed").because(why)
+    Told::new(Rung::Completed, rule::output(moment.flow), "the run completed").because(why)
 }

@@ -24,25 +24,25 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
         }
         Fact::Started(started) => Some(run_started(moment, started)),
         Fact::Admitted => Some(decided(moment)),
-        Fact::Paused { by: PausedBy::Parent, .. } => Some("the run is paused with its parent".to_owned()),
+        Fact::Paused { by: PausedBy::Parent, .. } => Some("the run was paused with its parent".to_owned()),
         Fact::Paused { by: PausedBy::Operator, reason } => {
             let words = in_their_words(reason.as_deref());
-            Some(format!("the run is paused by {}{words}", who(&moment.event.by)))
+            Some(format!("the run was paused by {}{words}", who(&moment.event.by)))
         }
-        Fact::Unpaused => Some(format!("the run goes on: {}", asked(moment.event, "unpaused it", None))),
+        Fact::Unpaused => Some(asked(moment.event, "unpaused", "with its parent", None)),
         Fact::ClockCorrected { by } => Some(words::clock_corrected(*by)),
         Fact::InputChanged { .. } => {
             Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
         }
-        Fact::SignalKept { name, .. } => Some(format!("signal `{name}` has come")),
+        Fact::SignalKept { name, .. } => Some(format!("signal `{name}` arrived")),
         Fact::SignalTaken { .. } => None,
         Fact::Failing { error, .. } => Some(failing(moment, error)),
-        Fact::HandlerStarted { run } => Some(format!("the exception handler runs as {run}")),
-        Fact::HandlerChanged { state } => Some(format!("the exception handler is {}", state.word())),
-        Fact::Completed { .. } => Some("the run is completed".to_owned()),
+        Fact::HandlerStarted { run } => Some(format!("exception handler {run} started")),
+        Fact::HandlerChanged { state } => Some(format!("the exception handler is {}", words::state(*state))),
+        Fact::Completed { .. } => Some("the run completed".to_owned()),
         Fact::RunFailed { handler_error } => Some(run_failed(moment, handler_error.as_deref())),
         Fact::RunCancelled { reason } => {
-            Some(format!("the run is cancelled: {}", asked(moment.event, "cancelled it", reason.as_deref())))
+            Some(asked(moment.event, "cancelled", "with its parent", reason.as_deref()))
         }
         Fact::Reran { .. } => Some(decided(moment)),
         Fact::ItemsKnown { step, total, .. } => {
@@ -50,7 +50,7 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
             Some(format!("{}: {items}", words::step_id(moment.flow, *step)))
         }
         Fact::ItemsCompleted { step, .. } => {
-            Some(format!("{}: every item is done", words::step_id(moment.flow, *step)))
+            Some(format!("{}: all items are done", words::step_id(moment.flow, *step)))
         }
         Fact::ItemsEnded { step, how } => {
             Some(format!("{}: {}", words::step_id(moment.flow, *step), closed(*how)))
@@ -137,17 +137,18 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         }
         UnitFact::Started { worker } => Some(started(moment, unit, worker)),
         UnitFact::Progress { value: Payload::Inline(value) } => {
-            Some(format!("{} reports {}", attempt(moment, unit), brief(value.text(), LONGEST_PROGRESS)))
+            let value = brief(value.text(), LONGEST_PROGRESS);
+            Some(format!("{} reported progress: {value}", attempt(moment, unit)))
         }
         UnitFact::Progress { value: Payload::Stored(_) } => {
-            Some(format!("{} reports progress", attempt(moment, unit)))
+            Some(format!("{} reported progress", attempt(moment, unit)))
         }
         UnitFact::ReportIgnored { attempt, lines, more } => Some(report_ignored(*attempt, lines, *more)),
         UnitFact::LimitExtended { by: Millis::ZERO, .. } => {
-            Some(format!("{} is heard of again: its lease goes on from here", attempt(moment, unit)))
+            Some(format!("{} was heard from again; its lease was renewed", attempt(moment, unit)))
         }
         UnitFact::LimitExtended { by, .. } => {
-            Some(format!("{} has {by} more: the engine was down for so long", attempt(moment, unit)))
+            Some(format!("{} got {by} more because the engine was down that long", attempt(moment, unit)))
         }
         UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
         UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
@@ -164,20 +165,21 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         | UnitFact::Chosen { choice: Choice::Retry, .. }
         | UnitFact::Resumed { .. } => Some(decided(moment)),
         UnitFact::Deferred { due, .. } => {
-            Some(format!("{}; tried again in {}", how_it_ended(moment, unit), due.since(at)))
+            let retrying = format!("retrying in {}", due.since(at));
+            Some(words::sentences(&how_it_ended(moment, unit), &retrying))
         }
         UnitFact::Requeued { due, stuck, max, .. } => {
-            let ended = how_it_ended(moment, unit);
-            Some(format!("{ended}; tried anew in {} (stuck {stuck} of {max})", due.since(at)))
+            let retrying = format!("retrying in {} (stuck {stuck} of {max})", due.since(at));
+            Some(words::sentences(&how_it_ended(moment, unit), &retrying))
         }
         UnitFact::Done { .. } => Some(done(moment, unit)),
         UnitFact::TimerSet { due, is_instant: true } if *due <= at => {
-            Some(format!("the time given has passed ({due}): no wait"))
+            Some(format!("no wait: {due} has already passed"))
         }
-        UnitFact::TimerSet { due, .. } => Some(format!("waits {}, until {due}", due.since(at))),
+        UnitFact::TimerSet { due, .. } => Some(format!("waiting {}, until {due}", due.since(at))),
         UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
-        UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} runs as child {run}")),
-        UnitFact::ChildChanged { state } => Some(format!("its child is {}", state.word())),
+        UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} started child {run}")),
+        UnitFact::ChildChanged { state } => Some(format!("its child is {}", words::state(*state))),
         UnitFact::Closed { how } => {
             let ended = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
             (!ended).then(|| closed(*how).to_owned())
@@ -197,14 +199,14 @@ fn attempt(moment: &Moment<'_>, unit: UnitRef) -> String {
 /// The first of the lines that were ignored, and how many there are besides.
 fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
     let Some(IgnoredLine { line, text, why }) = lines.first() else {
-        return format!("warning: lines of the report of attempt {attempt} were ignored");
+        return format!("warning: ignored lines of the report of attempt {attempt}");
     };
     let text = brief(text, LONGEST_PROGRESS);
-    let first =
-        format!("warning: line {line} of the report of attempt {attempt} was ignored: `{text}`: {why}");
+    let first = format!("warning: ignored line {line} of the report of attempt {attempt} (`{text}`): {why}");
     match more.saturating_add(lines.len() as u64 - 1) {
         0 => first,
-        others => format!("{first}; and {others} more"),
+        1 => format!("{first}. 1 more line was ignored"),
+        others => format!("{first}. {others} more lines were ignored"),
     }
 }
 
@@ -229,7 +231,7 @@ fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) ->
     if let Outcome::Cancelled(Cancelled::Released) = outcome
         && decision::told(moment).is_some()
     {
-        return Some(format!("attempt {attempt} was given back by its worker; no budget is used"));
+        return Some(format!("attempt {attempt} was released by its worker (uses no budget)"));
     }
     Some(words::ended(attempt, outcome))
 }
@@ -242,16 +244,16 @@ fn retry(moment: &Moment<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: O
     let next = moment.last_ended(unit).map_or(stalled, |(attempt, _)| attempt) + 1;
     let of_round = stalled + 1;
     let budget = match max {
-        None => format!("attempt {next}, without a limit"),
+        None => format!("attempt {next}, no limit"),
         Some(max) if next == of_round => format!("attempt {next} of {max}"),
         Some(max) => format!("attempt {next}, {of_round} of {max} in this round"),
     };
-    format!("tried again in {delay} (retryStrategy retry, {budget})")
+    format!("retrying in {delay} ({budget})")
 }
 
 fn done(moment: &Moment<'_>, unit: UnitRef) -> String {
     match moment.step(unit).map(|step| &step.kind) {
-        Some(Kind::Wait(_)) => "the wait is over".to_owned(),
+        Some(Kind::Wait(_)) => "the wait ended".to_owned(),
         Some(Kind::Signal(name)) => format!("completed by signal `{name}`"),
         Some(Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Set(_) | Kind::Emulate(_))
         | None => "completed".to_owned(),
@@ -260,8 +262,8 @@ fn done(moment: &Moment<'_>, unit: UnitRef) -> String {
 
 fn awaits(name: &str, until: Option<Time>, at: Time) -> String {
     match until {
-        None => format!("waits for signal `{name}`"),
-        Some(until) => format!("waits for signal `{name}`, for {} at most", until.since(at)),
+        None => format!("waiting for signal `{name}`"),
+        Some(until) => format!("waiting for signal `{name}` (at most {})", until.since(at)),
     }
 }
 
@@ -269,7 +271,7 @@ fn closed(how: Closing) -> &'static str {
     match how {
         Closing::Failed => "failed",
         Closing::Dropped => "dropped: the exception handler takes over",
-        Closing::Cancelled => "cancelled: its run ends",
+        Closing::Cancelled => "cancelled: its run ended",
         Closing::Skipped => "skipped by an operator",
     }
 }
@@ -278,23 +280,23 @@ fn run_started(moment: &Moment<'_>, started: &Started) -> String {
     let key = started.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
     let flow = &moment.flow.name;
     match &started.origin {
-        Origin::Root => format!("{} of flow `{flow}` starts{key}", started.run),
+        Origin::Root => format!("{} of flow `{flow}` started{key}", started.run),
         Origin::Child { parent, .. } => {
-            format!("{} of flow `{flow}` starts{key} as a child of {parent}", started.run)
+            format!("{} of flow `{flow}` started{key} as a child of {parent}", started.run)
         }
         Origin::Handler { parent, .. } => {
-            format!("{} of flow `{flow}` starts as the exception handler of {parent}", started.run)
+            format!("{} of flow `{flow}` started as the exception handler of {parent}", started.run)
         }
     }
 }
 
-/// Who asked for something; what the engine brings is the parent's wish.
-fn asked(event: &Event, did: &str, reason: Option<&str>) -> String {
+/// What was done with the run and by whom; what the engine does, it does for the parent.
+fn asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> String {
     match (&event.by, reason) {
-        (Actor::Engine, None) => format!("its parent {did}"),
-        (Actor::Engine, Some(reason)) => reason.to_owned(),
+        (Actor::Engine, None) => format!("the run was {done} {parent}"),
+        (Actor::Engine, Some(reason)) => format!("the run was {done}: {reason}"),
         (actor @ (Actor::Worker | Actor::User(_)), reason) => {
-            format!("{} {did}{}", who(actor), in_their_words(reason))
+            format!("the run was {done} by {}{}", who(actor), in_their_words(reason))
         }
     }
 }
@@ -303,7 +305,7 @@ fn asked(event: &Event, did: &str, reason: Option<&str>) -> String {
 fn failing(moment: &Moment<'_>, failed: &RunError) -> String {
     let Some(told) = decision::told(moment) else { return String::new() };
     let text = match (&told.attempt, &told.ended) {
-        (None, Some(ended)) => format!("{ended}; {}", told.short()),
+        (None, Some(ended)) => words::sentences(ended, &told.short()),
         (_, _) => told.short(),
     };
     match failed.unit {
@@ -314,8 +316,8 @@ fn failing(moment: &Moment<'_>, failed: &RunError) -> String {
 
 fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> String {
     let text = match moment.run.and_then(error_of) {
-        None => "the run is failed".to_owned(),
-        Some(failed) => format!("the run is failed: {}", error_text(moment, failed)),
+        None => "the run failed".to_owned(),
+        Some(failed) => format!("the run failed: {}", error_text(moment, failed)),
     };
     match handler_error {
         None => text,

@@ -8,7 +8,7 @@ use crate::model::recovery::{Limits, RetryStrategy};
 use crate::model::unit::{Unit, UnitRef};
 use crate::policy::{PassedPolicy, PassedReason};
 use crate::reason::moment::Moment;
-use crate::reason::words::{self, stalled_of, stuck_of, who};
+use crate::reason::words::{self, stuck_of, used_of, who};
 
 /// Why rung 1 did not act.
 pub(super) fn first_rung(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> String {
@@ -34,7 +34,9 @@ pub(super) fn policy(passed: &PassedPolicy) -> String {
     let name = &passed.policy.name;
     match passed.why {
         // Of more rounds than these, others were another policy's.
-        PassedReason::Spent { max, .. } => format!("policy `{name}` is used up ({max} of {max} rounds)"),
+        PassedReason::Spent { max, .. } => {
+            format!("policy `{name}` is used up ({max} of {max} {})", words::plural(max, "round"))
+        }
         PassedReason::Disabled => format!("policy `{name}` is disabled"),
     }
 }
@@ -51,22 +53,20 @@ fn strategy(step: &Step, unit: Option<&Unit>, outcome: Option<&Outcome>) -> Stri
     match step.retry {
         RetryStrategy::None => "no retry strategy".to_owned(),
         RetryStrategy::Retry { .. } if fatal => "a fatal error is not retried".to_owned(),
-        RetryStrategy::Retry { max_attempts: Some(max), .. } => stalled_of(max, max),
+        RetryStrategy::Retry { max_attempts: Some(max), .. } => used_of(max, max),
         RetryStrategy::Hold { max_attempts: Some(max) } => {
             used_of(unit.map_or(max, |unit| unit.round.stalled), max)
         }
         // Without a limit these act every time; a fatal error apart, nothing gets past them.
         RetryStrategy::Retry { max_attempts: None, .. } | RetryStrategy::Hold { max_attempts: None } => {
-            "the retry strategy does not apply".to_owned()
+            "retryStrategy does not apply".to_owned()
         }
     }
 }
 
-/// `2 of 3 attempts of this round are used (1 left)`.
-pub(super) fn used_of(used: u32, max: u32) -> String {
-    let verb = if used == 1 { "is" } else { "are" };
-    let noun = words::plural(max, "attempt");
-    format!("{used} of {max} {noun} of this round {verb} used{}", words::left(used, max))
+/// Whether the step has no retry strategy at all.
+pub(super) fn has_no_strategy(step: &Step) -> bool {
+    matches!(step.retry, RetryStrategy::None)
 }
 
 /// Who chose `none` for this unit in this event.
@@ -97,5 +97,15 @@ fn is_own_limit(step: &Step, error: &Error) -> bool {
             StuckLimit::Gone,
         ]);
     }
-    own.iter().any(|own| own.to_string() == limit)
+    own.iter().any(|own| own.to_string() == limit || as_written_before(*own) == limit)
+}
+
+/// How older stores have the limit in the cause of an error.
+fn as_written_before(limit: StuckLimit) -> String {
+    match limit {
+        StuckLimit::Start(span) => format!("not started within startTimeout {span}"),
+        StuckLimit::Heartbeat(span) => format!("no sign of life within heartbeatTimeout {span}"),
+        StuckLimit::Total(span) => format!("not done within timeout {span}"),
+        StuckLimit::Gone => "its worker is gone".to_owned(),
+    }
 }

@@ -96,7 +96,7 @@ pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
             format!("deadline: {span}")
         }
         (Some(Deadline::At(time)), _, Some(given)) if given == time => format!("deadline: {time}"),
-        (_, _, Some(given)) => format!("deadline: {given}, given at the start"),
+        (_, _, Some(given)) => format!("deadline: {given} (set at the start)"),
         (_, _, None) => "deadline".to_owned(),
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
 /// What a completed run puts out.
 pub(super) fn output(flow: &Flow) -> String {
     match &flow.output {
-        None => "output: not given, so that of the last steps".to_owned(),
+        None => "output: default (the outputs of the last steps)".to_owned(),
         Some(Template::Fixed(json)) => format!("output: {}", brief(json.text(), LONGEST_OUTPUT)),
         Some(Template::Computed(expression)) => {
             format!("output: {}", brief(&expression.source, LONGEST_OUTPUT))

@@ -4,6 +4,7 @@ use crate::event::Actor;
 use crate::model::attempt::Outcome;
 use crate::model::error::Error;
 use crate::model::flow::{Flow, Step, StepIndex};
+use crate::model::run::RunState;
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
@@ -19,10 +20,10 @@ pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
     }
 }
 
-/// That the clock was set by so many milliseconds, forward or (negative) back.
+/// That the clock was set by this many milliseconds, forward or (negative) back.
 pub(crate) fn clock_corrected(by: i64) -> String {
     let (way, span) = (if by < 0 { "back" } else { "forward" }, Millis(by.unsigned_abs()));
-    format!("the clock was set {way} by {span}; delays and limits keep the time that they had left")
+    format!("the clock was set {way} by {span}; delays and timeouts keep their remaining time")
 }
 
 /// The id of a step.
@@ -59,10 +60,23 @@ pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
         Outcome::Deferred { lacking: Some(lacking), .. } => {
             format!("{attempt} was deferred: {}", brief(lacking, LONGEST_CAUSE))
         }
-        Outcome::Deferred { lacking: None, .. } => format!("{attempt} was deferred: resources are lacking"),
+        Outcome::Deferred { lacking: None, .. } => format!("{attempt} was deferred: not enough resources"),
         Outcome::Stuck(stuck) => format!("{attempt} is stuck: {}", stuck.limit),
         Outcome::Cancelled(why) => format!("{attempt} was cancelled: {}", why.text()),
     }
+}
+
+/// Two sentences: the second starts with a capital letter.
+pub(crate) fn sentences(first: &str, second: &str) -> String {
+    let mut rest = second.chars();
+    let capital: String = rest.next().map_or_else(String::new, |letter| letter.to_uppercase().collect());
+    let end = if first.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{end} {capital}{}", rest.as_str())
+}
+
+/// A state as it stands after `is`: `in error`, `held`.
+pub(crate) fn state(state: RunState) -> &'static str {
+    if state == RunState::Error { "in error" } else { state.word() }
 }
 
 /// Who brought something about.
@@ -74,7 +88,7 @@ pub(crate) fn who(actor: &Actor) -> &str {
     }
 }
 
-/// Somebody's own words in brackets, if there are any.
+/// The reason that a user gave, in brackets, if there is one.
 pub(crate) fn in_their_words(reason: Option<&str>) -> String {
     reason.map_or(String::new(), |reason| format!(" ({})", brief(reason, LONGEST_CAUSE)))
 }
@@ -84,15 +98,15 @@ pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
-/// `2 of 3 attempts of this round have stalled (1 left)`.
-pub(crate) fn stalled_of(stalled: u32, max: u32) -> String {
-    let (noun, verb) = (plural(max, "attempt"), has(stalled));
-    format!("{stalled} of {max} {noun} of this round {verb} stalled{}", left(stalled, max))
+/// `2 of 3 attempts used in this round (1 left)`.
+pub(crate) fn used_of(used: u32, max: u32) -> String {
+    let noun = plural(max, "attempt");
+    format!("{used} of {max} {noun} used in this round{}", left(used, max))
 }
 
-/// `stuck 2 of 3 times in this round (1 left)`.
+/// `stuck 2 of 3 in this round (1 left)`.
 pub(crate) fn stuck_of(stuck: u32, max: u32) -> String {
-    format!("stuck {stuck} of {max} {} in this round{}", plural(max, "time"), left(stuck, max))
+    format!("stuck {stuck} of {max} in this round{}", left(stuck, max))
 }
 
 /// What is left of a budget, if anything is.
@@ -106,11 +120,6 @@ pub(crate) fn left(used: u32, max: u32) -> String {
 /// The word with an `s` where there is not exactly one.
 pub(crate) fn plural(n: u32, word: &str) -> String {
     if n == 1 { word.to_owned() } else { format!("{word}s") }
-}
-
-/// `has` or `have`.
-pub(crate) fn has(n: u32) -> &'static str {
-    if n == 1 { "has" } else { "have" }
 }
 
 /// `a, b and c`.

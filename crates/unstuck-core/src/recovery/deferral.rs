@@ -25,7 +25,7 @@ pub(crate) fn defer(
     let left = Millis(step.defer.limit.0.saturating_sub(round.deferred.0));
     if left == Millis::ZERO && !is_failing(draft.run()) {
         let what = lacking.map_or(String::new(), |lacking| format!(": {lacking}"));
-        let cause = format!("deferred for longer than defer.limit {}{what}", step.defer.limit);
+        let cause = format!("deferred for longer than {} (defer.limit){what}", step.defer.limit);
         let outcome = Outcome::Stalled(Box::new(Error::found_with(DEFER_ACTION, Reason::Capacity, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
         ladder::climb(draft, unit, AttemptError::Stalled);

@@ -28,7 +28,7 @@ pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepInd
 pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
     let deadline = draft.run().deadline.unwrap_or(draft.now());
     let (waiting, doing) = waited_for(draft);
-    let cause = format!("the run was over its deadline, {deadline}, while {doing}");
+    let cause = format!("missed its deadline ({deadline}) while {doing}");
     let error = Error::found_with(DEADLINE_ACTION, Reason::Time, cause);
     let handler = open_handler(draft);
     begin_failing(draft, RunError { waiting, ..RunError::of_run(error) }, handler);
@@ -60,10 +60,10 @@ fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
     let waiting = found.as_ref().map(|(_, unit, _)| *unit).or_else(next);
     let doing = match (found, &run.slot) {
         (Some((1, _, _)) | None, Slot::Wanted(limit)) => {
-            format!("it waited for a slot of limit `{}`", limit.name)
+            format!("waiting for a slot of limit `{}`", limit.name)
         }
         (Some((_, _, doing)), _) => doing,
-        (None, _) => "its next step had not begun".to_owned(),
+        (None, _) => "its next step had not started".to_owned(),
     };
     let doing = if run.paused.is_some() { format!("it was paused and {doing}") } else { doing };
     (waiting, doing)
@@ -73,13 +73,13 @@ fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
 fn open_state(state: &UnitState) -> Option<(u8, String)> {
     Some(match state {
         UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { .. }, .. }) => {
-            (0, "waited for its child".to_owned())
+            (0, "was waiting for its child".to_owned())
         }
         UnitState::Active(live) => (0, format!("was active (attempt {})", live.attempt)),
         UnitState::Ready(queued) => (1, format!("was queued (attempt {})", queued.attempt)),
-        UnitState::Waiting(Waiting::Signal { name, .. }) => (2, format!("waited for signal `{name}`")),
-        UnitState::Waiting(Waiting::Timer { .. }) => (2, "waited".to_owned()),
-        UnitState::Waiting(Waiting::Again { .. }) => (2, "waited to be tried again".to_owned()),
+        UnitState::Waiting(Waiting::Signal { name, .. }) => (2, format!("was waiting for signal `{name}`")),
+        UnitState::Waiting(Waiting::Timer { .. }) => (2, "was waiting".to_owned()),
+        UnitState::Waiting(Waiting::Again { .. }) => (2, "was waiting for a retry".to_owned()),
         UnitState::Held { .. } => (3, "was held".to_owned()),
         UnitState::Error { .. } => (3, "was in error".to_owned()),
         UnitState::Pending

@@ -71,7 +71,7 @@ fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, l
 /// At `maxStuck` the step is *failed*.
 fn stuck_too_often(limit: StuckLimit, heard: Time, times: u32) -> Error {
     let error = Error::new(format!("stuck: {limit}"));
-    let context = format!("stuck {times} times in this round; last heard of at {heard}");
+    let context = format!("stuck {times} times in this round; last heard from at {heard}");
     let details = Json::of(&serde_json::json!({ "lastHeard": heard.to_string(), "stuck": times }));
     Error { context: Some(context.into()), details, ..error }
 }

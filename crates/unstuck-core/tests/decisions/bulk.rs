@@ -259,9 +259,9 @@ fn a_step_is_known_by_its_name_also_when_it_has_items() {
         ("a", Ok("a[0] a[2]")),
         ("a[1]", Ok("a[1]")),
         ("b", Ok("b")),
-        ("a[7]", Err("`a[7]` has not begun")),
+        ("a[7]", Err("`a[7]` has not started")),
         ("b[1]", Err("step `b` has no items")),
-        ("a[x]", Err("`a[x]` names no item: the number in brackets counts from 0")),
+        ("a[x]", Err("`a[x]` is not an item: write a number in the brackets, from 0 on")),
         ("c", Err("flow `f` has no step `c`")),
     ];
     for (name, wanted) in cases {

@@ -54,18 +54,18 @@ fn nobody_takes_a_step_out_of_a_workers_hands() {
     let told = |refused: Result<Answer, Refusal>| refused.expect_err("refused").to_string();
     let later = world.unit_ref(run, "b");
     let not_reached =
-        "step `b` is pending, not in error, held, waiting or queued; it has not been reached yet";
+        "step `b` is pending, not in error, held, waiting or queued; the run has not reached it yet";
     assert_eq!(told(world.ask(run, complete(later))), not_reached);
     let attempt = world.begin(run, "a");
-    let under_way = "step `a` is active, not in error, held, waiting or queued; an attempt is under way: wait for \
-                     its end, or pause the run and try again then";
+    let under_way = "step `a` is active, not in error, held, waiting or queued; an attempt is running: wait until it \
+                     ends, or pause the run first";
     assert_eq!(told(world.ask(run, complete(unit))), under_way);
     assert_eq!(told(world.ask(run, skip(unit))), under_way);
     world.say(attempt, done()).expect("completed");
-    let is_done = "step `a` is completed, not in error, held, waiting or queued; it is done";
+    let is_done = "step `a` is completed, not in error, held, waiting or queued; it has already ended";
     assert_eq!(told(world.ask(run, complete(unit))), is_done, "an attempt completed it");
     world.attempt(run, "b", done());
-    let last = "the run is completed, which is final; a rerun starts its next generation";
+    let last = "the run is completed and final; a rerun starts its next generation";
     assert_eq!(told(world.ask(run, skip(unit))), last);
 }
 
@@ -127,11 +127,12 @@ fn a_changed_input_must_fit_and_must_be_clear() {
     world.attempt(run, "a", stall("x"));
     world.attempt(run, "b", stall("x"));
     let cases = [
-        (Some("\"no\""), None, "the input does not fit the flow: it is no number"),
+        (Some("\"no\""), None, "the input does not match the flow: it is no number"),
         (
             None,
             Some("1"),
-            "the input does not fit the flow: 2 steps are to be resumed, and an input for the step is given: name the step",
+            "the input does not match the flow: 2 steps would be resumed, but an input for one step was given: name \
+             the step",
         ),
     ];
     for (input, step_input, wanted) in cases {

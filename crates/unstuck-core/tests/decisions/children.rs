@@ -33,8 +33,7 @@ fn clean(world: &mut World, child: RunId) {
 #[test]
 fn how_a_child_ends_is_how_its_parents_step_ends() {
     // What the child's step says, if not its deadline or an operator end it; then the outcome for its parent.
-    let late =
-        "failed: the run was over its deadline, 2027-01-15T09:00:00.000Z, while `x` was queued (attempt 1)";
+    let late = "failed: missed its deadline (2027-01-15T09:00:00.000Z) while `x` was queued (attempt 1)";
     let cancelled = "failed: the child run was cancelled";
     let cases = [
         ("says", Some(output("5")), "completed", ("completed", RunState::Running)),
@@ -226,7 +225,7 @@ fn a_child_that_cannot_start_has_failed_and_a_later_attempt_can_start_it() {
     let strict = flow_with("inner", vec![step("x")], |flow| flow.input = Some(Arc::new(WantsText)));
     let cases = [
         (None, "there is no such flow"),
-        (Some(strict), "the input does not fit the flow: input: null is no text"),
+        (Some(strict), "the input does not match the flow: input: null is no text"),
     ];
     for (inner, cause) in cases {
         let outer = flow("f", vec![child("c", "inner").hold(None), step("z")]);
@@ -401,7 +400,7 @@ fn children_are_nested_32_deep_at_most_and_the_refusal_shows_the_chain() {
     let error = world.error(last).error;
     assert_eq!(
         &*error.cause,
-        "`loop` would be a child nested 33 deep, and at most 32 are allowed: outer > loop > loop > loop > (25 more) > \
+        "`loop` would be at nesting depth 33, over the limit of 32: outer > loop > loop > loop > (25 more) > \
          loop > loop > loop > loop > loop; a flow that starts itself needs a condition that ends the chain"
     );
     assert_eq!((error.found_by.as_deref(), error.reason), (Some("StartChildAction"), Reason::Data));
@@ -420,7 +419,7 @@ fn how_deep_children_may_be_nested_is_a_setting() {
         let root = world.start("loop");
         assert_eq!(lineage(&world, root).len(), 1 + max as usize);
         let cause = world.error(root).error.cause;
-        assert!(cause.contains(&format!("nested {} deep, and at most {max}", max + 1)), "{cause}");
+        assert!(cause.contains(&format!("at nesting depth {}, over the limit of {max}", max + 1)), "{cause}");
         assert!(cause.len() < 250, "however deep, the chain is short: {cause}");
     }
 }
@@ -438,11 +437,7 @@ fn handlers_of_handlers_are_nested_32_deep_at_most() {
     else {
         panic!("the last handler could not be started: {:?}", world.runs[runs.last().unwrap()].phase)
     };
-    assert!(
-        refused.error.cause.starts_with("`h` would be a child nested 33 deep"),
-        "{}",
-        refused.error.cause
-    );
+    assert!(refused.error.cause.starts_with("`h` would be at nesting depth 33"), "{}", refused.error.cause);
 }
 
 /// An expression that fails.

@@ -95,7 +95,7 @@ fn over_the_limit_it_goes_on_as_stalled_and_nobody_is_blamed() {
         assert_eq!((world.step(run, "a"), world.state(run)), leaves, "{name}");
         let unit = world.unit(run, "a");
         let Some(Outcome::Stalled(error)) = unit.last_outcome() else { panic!("stalled: {unit:?}") };
-        assert_eq!(&*error.cause, "deferred for longer than defer.limit 50s: GPU");
+        assert_eq!(&*error.cause, "deferred for longer than 50s (defer.limit): GPU");
         assert_eq!((error.reason, unit.round.stalled), (Reason::Capacity, 1), "{name}");
     }
 }

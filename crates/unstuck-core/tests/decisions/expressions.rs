@@ -61,7 +61,7 @@ fn failing() -> [(&'static str, StepBuilder, &'static str); 6] {
         (
             "if, and no truth value",
             step("a").when(expression(Reads::default(), |_| Ok(7.into()))),
-            "if: ${ test } must be true or false, and is 7",
+            "if: ${ test } must be true or false, but is 7",
         ),
         ("set", step_of("a", Kind::Set(computed())), "${ test }: no such key: x"),
         ("wait", step_of("a", Kind::Wait(WaitFor::Computed(picky()))), "${ test }: no such key: x"),
@@ -225,7 +225,10 @@ fn an_output_over_the_limit_is_failed_and_the_inputs_fault() {
     let large = format!("\"{}\"", "x".repeat(unstuck_core::decide::MAX_PAYLOAD_BYTES));
     world.attempt(run, "a", output(&large));
     let error = world.error(run).error;
-    assert_eq!(&*error.cause, "the output has 16777218 bytes and may have 16777216; put out a reference");
+    assert_eq!(
+        &*error.cause,
+        "the output is too large (16777218 bytes, at most 16777216); return a reference"
+    );
     assert_eq!((error.reason, error.found_by.as_deref()), (Reason::Data, Some("RecordOutputAction")));
     assert_eq!(world.state(run), RunState::Failed);
 }

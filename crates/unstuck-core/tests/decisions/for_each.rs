@@ -51,7 +51,7 @@ fn outputs_that_could_not_be_read_again_fail_the_run() {
         world.attempt(run, "a[0]", output(&nested(levels)));
         assert_eq!(world.state(run), state, "{levels} levels");
         if state == RunState::Failed {
-            let wanted = format!("nested {} deep together and may be nested 120 deep", levels + 1);
+            let wanted = format!("nested too deep ({} levels, at most 120)", levels + 1);
             let cause = world.error(run).error.cause;
             assert!(cause.contains(&wanted), "{cause}");
         }
@@ -140,9 +140,9 @@ fn a_list_may_be_empty_and_must_be_a_list_that_is_not_too_long() {
     let long = format!("[{}0]", "0,".repeat(99));
     let most = |step: StepBuilder| step.change(|step| step.for_each.as_mut().unwrap().max_items = 99);
     let cases = [
-        (step("a").for_each("{\"x\":1}", 4), "forEach needs a list, and got {\"x\":1}"),
-        (step("a").for_each("null", 4), "forEach needs a list, and got null"),
-        (most(step("a").for_each(&long, 4)), "forEach got 100 items and may have 99: raise maxItems"),
+        (step("a").for_each("{\"x\":1}", 4), "forEach needs a list but got {\"x\":1}"),
+        (step("a").for_each("null", 4), "forEach needs a list but got null"),
+        (most(step("a").for_each(&long, 4)), "forEach got 100 items, at most 99 are allowed: raise maxItems"),
     ];
     for (make, cause) in cases {
         let (world, run) = fan(make);

@@ -13,10 +13,10 @@ fn a_run_is_forgotten_when_it_is_final_and_nobodys_child() {
     let told = |world: &World, id, with_parent| {
         check_forget(&world.runs[&id], with_parent).map_err(|refusal| refusal.to_string())
     };
-    let belongs = Err(format!("{inner} belongs to {run}; forget that one, and this one goes with it"));
+    let belongs = Err(format!("{inner} belongs to {run}; forget {run}, which removes {inner} too"));
     let going = |hint: &str| Err(format!("the run is running, so it cannot be forgotten; {hint}"));
-    assert_eq!(told(&world, run, false), going("cancel it first, or wait until it has ended"));
-    assert_eq!(told(&world, inner, true), going("it ends by itself soon; then try again"));
+    assert_eq!(told(&world, run, false), going("cancel it first, or wait until it ends"));
+    assert_eq!(told(&world, inner, true), going("it ends soon; repeat the command then"));
     assert_eq!(told(&world, inner, false), belongs);
     world.attempt(inner, "a", done());
     assert_eq!(told(&world, run, false), Ok(()));

@@ -120,7 +120,7 @@ fn an_operator_chooses_for_a_held_step() {
 
     // A step that is not held has no choice.
     let refusal = choose(&mut world, run, Choice::Retry).expect_err("refused");
-    assert_eq!(refusal.to_string(), "the run is failed, which is final; a rerun starts its next generation");
+    assert_eq!(refusal.to_string(), "the run is failed and final; a rerun starts its next generation");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_paused_run_lets_active_attempts_finish_and_dispatches_nothing() {
     let refusal = world.claim(run, "b", &local("w")).expect_err("nothing is dispatched");
     assert_eq!(
         refusal.to_string(),
-        "the run is paused, so it cannot hand out an attempt; claim it when the run goes on"
+        "the run is paused, so it cannot hand out an attempt; claim it when the run continues"
     );
     // The attempt under way is recorded; what it makes possible waits, and so does every timer but the deadline.
     world.say(a, done()).expect("recorded");
@@ -191,13 +191,13 @@ fn there_is_a_limit_to_the_signals_that_are_kept_and_to_their_size() {
     let refusal = world.signal(run, "go", "1").expect_err("too many");
     assert_eq!(
         refusal.to_string(),
-        "1000 signals `go` wait already; send more once the run has consumed some"
+        "1000 signals `go` are waiting already; send more after the run has consumed some"
     );
     let large = format!("\"{}\"", "x".repeat(MAX_PAYLOAD_BYTES));
     let refusal = world.signal(run, "stop", &large).expect_err("too large");
     assert_eq!(
         refusal.to_string(),
-        "the signal has 16777218 bytes and may have 16777216; store it elsewhere and pass a reference"
+        "the signal is too large (16777218 bytes, at most 16777216); store it elsewhere and pass a reference"
     );
     assert_eq!(world.runs[&run].seq, seq);
     world.signal(run, "stop", "1").expect("another name has its own room");
@@ -212,7 +212,7 @@ fn a_signal_that_does_not_come_in_time_is_stalled() {
     world.pass(Millis::minutes(5));
     assert_eq!((world.step(run, "s"), world.state(run)), ("error", RunState::Error));
     let error = world.unit(run, "s").last_error().unwrap();
-    assert_eq!(&*error.cause, "signal `go` did not come within 5m");
+    assert_eq!(&*error.cause, "signal `go` did not arrive within 5m");
     // A late one is kept for the next round.
     world.signal(run, "go", "7").expect("kept");
     world.resume(run, "s").expect("resumed");
@@ -253,22 +253,24 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     let open = [
         (
             resume(unit(0)),
-            "step `a` is ready, not in error; only a step in error is resumed or acknowledged; a held one has a choice",
+            "step `a` is ready, not in error; only a step in error can be resumed or acknowledged; for a held step, \
+             choose retry or none",
         ),
         (
             resume(unit(2)),
-            "step `h` is held, not in error; only a step in error is resumed or acknowledged; a held one has a choice",
+            "step `h` is held, not in error; only a step in error can be resumed or acknowledged; for a held step, \
+             choose retry or none",
         ),
         (resume(unit(9)), "the run has no step `#9`"),
         (resume(UnitRef::item(StepIndex(0), 4)), "the run has no step `a[4]`"),
         (
             choose(unit(1)),
-            "step `e` is error, not held; only a held step has a choice; a step in error is resumed",
+            "step `e` is in error, not held; only a held step has a choice; resume a step in error instead",
         ),
         (choose(unit(9)), "the run has no step `#9`"),
         (
             Command::Claim { unit: unit(1), worker: local("w") },
-            "step `e` is error, not ready; another worker was faster, or the run stopped",
+            "step `e` is in error, not ready; another worker was faster, or the run stopped",
         ),
         (Command::Claim { unit: unit(9), worker: local("w") }, "the run has no step `#9`"),
         (rerun(Rerun::Continue), "the run is running, so it cannot be rerun; cancel it first"),
@@ -277,7 +279,7 @@ fn what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing() {
     world.resume(run, "e").expect("resumed");
     world.attempt(run, "a", fatal("x"));
     assert_eq!(world.state(run), RunState::Failed);
-    let last = "the run is failed, which is final; a rerun starts its next generation";
+    let last = "the run is failed and final; a rerun starts its next generation";
     let signal =
         Command::Signal { name: "go".into(), payload: unstuck_core::json::Json::NULL, by: operator() };
     let finals = [
@@ -392,19 +394,25 @@ fn a_reason_or_the_name_of_a_user_that_is_too_long_is_refused_and_changes_nothin
     let cases = [
         (
             pause(user(200), "\u{1f600}".repeat(1_001)),
-            "the reason has 1001 characters and may have 1000; shorten it",
+            "the reason is too long (1001 characters, at most 1000); shorten it",
         ),
-        (pause(user(201), "why".into()), "the name of the user has 201 bytes and may have 200"),
-        (Command::Cancel { by: user(1), reason: long() }, "the reason has 1001 characters"),
-        (Command::Skip { unit, by: user(1), reason: long() }, "the reason has 1001 characters"),
-        (Command::Complete { unit, output: Json::NULL, by: user(1), reason: long() }, "the reason has 1001"),
-        (Command::Acknowledge { unit: None, by: user(1), reason: long() }, "the reason has 1001 characters"),
+        (pause(user(201), "why".into()), "the name of the user is too long (201 bytes, at most 200)"),
+        (Command::Cancel { by: user(1), reason: long() }, "the reason is too long (1001 characters"),
+        (Command::Skip { unit, by: user(1), reason: long() }, "the reason is too long (1001 characters"),
+        (
+            Command::Complete { unit, output: Json::NULL, by: user(1), reason: long() },
+            "the reason is too long (1001",
+        ),
+        (
+            Command::Acknowledge { unit: None, by: user(1), reason: long() },
+            "the reason is too long (1001 characters",
+        ),
         (
             Command::Resume { unit: None, by: user(1), reason: long(), changes: Box::default() },
-            "the reason has 1001 characters",
+            "the reason is too long (1001 characters",
         ),
-        (Command::rerun(Rerun::All, user(999)), "the name of the user has 999 bytes"),
-        (Command::Unpause { by: user(999) }, "the name of the user has 999 bytes"),
+        (Command::rerun(Rerun::All, user(999)), "the name of the user is too long (999 bytes"),
+        (Command::Unpause { by: user(999) }, "the name of the user is too long (999 bytes"),
     ];
     let seq = world.runs[&run].seq;
     for (command, wanted) in cases {
@@ -413,7 +421,7 @@ fn a_reason_or_the_name_of_a_user_that_is_too_long_is_refused_and_changes_nothin
         assert_eq!(world.runs[&run].seq, seq);
     }
     let start = world.try_start("f", |start| start.by = user(201)).expect_err("it is too long").to_string();
-    assert!(start.contains("the name of the user has 201 bytes"), "{start}");
+    assert!(start.contains("the name of the user is too long (201 bytes"), "{start}");
     // What is as long as it may be is taken.
     world.ask(run, pause(user(200), "\u{1f600}".repeat(1_000))).expect("paused");
 }

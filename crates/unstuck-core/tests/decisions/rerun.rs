@@ -104,7 +104,7 @@ fn every_final_run_can_be_rerun_and_no_other() {
         (Ok(fatal("x")), "failed", Ok("running")),
         (Ok(output("7")), "completed", Ok("completed")),
         (Err(cancels as fn(&mut World, RunId) -> _), "cancelled", Ok("running")),
-        (Ok(stall("x")), "error", Err("the run is error, so it cannot be rerun; cancel it first")),
+        (Ok(stall("x")), "error", Err("the run is in error, so it cannot be rerun; cancel it first")),
         (Ok(lacking()), "waiting", Err("the run is waiting, so it cannot be rerun; cancel it first")),
         (Err(pauses), "paused", Err("the run is paused, so it cannot be rerun; cancel it first")),
     ];
@@ -342,11 +342,11 @@ fn an_input_for_a_rerun_must_fit_and_it_must_be_clear_whose_it_is() {
     let run = world.start_with("f", None, "1").expect("starts");
     world.attempt(run, "a", done());
     world.attempt(run, "b[0]", fatal("x"));
-    let unclear = "the input does not fit the flow: an input for a step is given, and it is not clear for which; \
-                   choose one step, which has no `forEach`, or change the input of the run";
+    let unclear = "the input does not match the flow: an input for a step was given, but it is not clear for which \
+                   step; choose one step without `forEach`, or change the input of the run";
     let both = Rerun::Steps(vec![StepIndex(0), StepIndex(1)]);
     let cases = [
-        (Rerun::Continue, Some("\"no\""), None, "the input does not fit the flow: it is no number"),
+        (Rerun::Continue, Some("\"no\""), None, "the input does not match the flow: it is no number"),
         (Rerun::Continue, None, Some("1"), unclear),
         (Rerun::All, None, Some("1"), unclear),
         (both, None, Some("1"), unclear),

@@ -83,8 +83,8 @@ fn another_input_is_refused_with_both_digests_whatever_the_order_of_keys() {
     assert_eq!(
         refusal.to_string(),
         format!(
-            "key `k` belongs to {run}, which has another input (digest {theirs}, given {ours}); use another \
-             key, or the same input"
+            "key `k` already belongs to {run}, which has a different input (its digest is {theirs}, yours is {ours}); \
+             use another key or the same input"
         )
     );
 }
@@ -172,10 +172,10 @@ impl CheckInput for WantsCount {
 fn an_input_that_does_not_fit_is_refused_with_every_problem_and_nothing_starts() {
     let checks = || flow_with("f", vec![step("a")], |flow| flow.input = Some(Arc::new(WantsCount)));
     let cases = [
-        ("{}", "the input does not fit the flow: input: `count` is missing"),
+        ("{}", "the input does not match the flow: input: `count` is missing"),
         (
             r#"{"count": "x", "color": 1}"#,
-            "the input does not fit the flow: input.count: \"x\" is no number; input: unknown field `color`",
+            "the input does not match the flow: input.count: \"x\" is no number; input: unknown field `color`",
         ),
     ];
     for (input, says) in cases {
@@ -196,7 +196,7 @@ fn an_input_that_is_too_large_is_refused() {
     let refusal = world.start_with("f", None, &text(MAX_PAYLOAD_BYTES + 1)).expect_err("too large");
     assert_eq!(
         refusal.to_string(),
-        "the input has 16777217 bytes and may have 16777216; store it elsewhere and pass a reference"
+        "the input is too large (16777217 bytes, at most 16777216); store it elsewhere and pass a reference"
     );
     assert_eq!(world.runs.len(), 1);
 }
@@ -270,9 +270,12 @@ fn a_key_is_not_blank_and_has_at_most_512_bytes() {
     let long = |n: usize| "k".repeat(n);
     let cases = [
         (long(512), None),
-        (long(513), Some("the key has 513 bytes and may have 512; use a shorter one, such as a digest")),
-        (String::new(), Some("the key is blank; give it at least one letter, or leave it out")),
-        (" \t".to_owned(), Some("the key is blank; give it at least one letter, or leave it out")),
+        (
+            long(513),
+            Some("the key is too long (513 bytes, at most 512); use a shorter one, such as a digest"),
+        ),
+        (String::new(), Some("the key is blank; give at least one letter, or leave it out")),
+        (" \t".to_owned(), Some("the key is blank; give at least one letter, or leave it out")),
     ];
     for (key, refused) in cases {
         let mut world = World::new(vec![flow("f", vec![step("a")])]);
@@ -295,7 +298,7 @@ fn a_signal_has_a_name_of_at_most_200_bytes() {
     let refusal = send(&"s".repeat(201)).expect_err("too long").to_string();
     assert_eq!(
         refusal,
-        "the name of the signal has 201 bytes and may have 200; use a shorter one, such as a digest"
+        "the name of the signal is too long (201 bytes, at most 200); use a shorter one, such as a digest"
     );
     assert!(send(" ").is_err());
 }

@@ -165,7 +165,7 @@ fn below_max_stuck_it_is_tried_anew_whatever_its_retry_strategy_and_at_max_stuck
             be_stuck(&mut world, run, 1);
             assert_eq!((world.step(run, "a"), world.state(run)), leaves, "{name} of {max_stuck}");
             let error = world.unit(run, "a").last_error().expect("an error").clone();
-            assert_eq!(&*error.cause, "stuck: no sign of life within heartbeatTimeout 30s", "{name}");
+            assert_eq!(&*error.cause, "stuck: no heartbeat for 30s (heartbeatTimeout)", "{name}");
         }
     }
 }

@@ -53,10 +53,10 @@ type Case = (&'static str, Lose, Option<u64>, &'static str, &'static str);
 
 fn cases() -> Vec<Case> {
     const UNSTARTED: &str =
-        "it was found stuck, not started within startTimeout 30s (last heard of at 2027-01-15T08:00:00.000Z)";
-    const GONE: &str = "it was found stuck, its worker is gone (last heard of at 2027-01-15T08:00:00.000Z)";
-    const NOBODY: &str = "nobody holds the step now";
-    const NEXT: &str = "attempt 2 is next";
+        "it was stuck: not started within 30s (startTimeout), last heard from at 2027-01-15T08:00:00.000Z";
+    const GONE: &str = "it was stuck: its worker is gone, last heard from at 2027-01-15T08:00:00.000Z";
+    const NOBODY: &str = "No other attempt is queued or running";
+    const NEXT: &str = "Attempt 2 is next";
     let is_cancelled = |world: &mut World, attempt: AttemptId| {
         world.cancel(attempt.run).expect("cancelled");
     };
@@ -76,19 +76,19 @@ fn cases() -> Vec<Case> {
         world.rerun(attempt.run, Rerun::All).expect("reran");
         world.claim(attempt.run, "a", &local("other")).expect("claimed");
     };
-    let other = "it belongs to generation 1 and the run is at generation 2";
+    let other = "it is of generation 1, and the run is now at generation 2";
     vec![
         ("stuck", then(|world, _| world.pass(Millis::seconds(30))), Some(30), UNSTARTED, NEXT),
-        ("taken by another", then(is_taken), Some(30), UNSTARTED, "attempt 2 holds now, by other"),
+        ("taken by another", then(is_taken), Some(30), UNSTARTED, "Attempt 2 is running on other"),
         ("lost", then(|world, attempt| world.lose(attempt, false)), Some(0), GONE, NEXT),
         ("cancelled", then(is_cancelled), Some(0), "the run was cancelled", NOBODY),
-        ("over the deadline", then(is_late), Some(3_600), "the run was over its deadline", NOBODY),
-        ("released", says(Report::Release), Some(0), "its worker gave it back", NEXT),
+        ("over the deadline", then(is_late), Some(3_600), "the run missed its deadline", NOBODY),
+        ("released", says(Report::Release), Some(0), "its worker released it", NEXT),
         ("deferred", says(lacking()), Some(0), "it was deferred", NEXT),
-        ("completed", says(done()), Some(0), "it was completed", NOBODY),
-        ("stalled", says(stall("reset")), Some(0), "it ended as stalled: reset", NEXT),
-        ("failed", says(fatal("gone")), Some(0), "it ended as failed: gone", NOBODY),
-        ("of another generation", then(is_rerun), None, other, "attempt 1 holds now, by other"),
+        ("completed", says(done()), Some(0), "it completed", NOBODY),
+        ("stalled", says(stall("reset")), Some(0), "it stalled: reset", NEXT),
+        ("failed", says(fatal("gone")), Some(0), "it failed: gone", NOBODY),
+        ("of another generation", then(is_rerun), None, other, "Attempt 1 is running on other"),
     ]
 }
 
@@ -99,7 +99,7 @@ fn a_void_token_is_refused_with_when_and_why_and_who_holds_now() {
         let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
         lose(&mut world, attempt);
         let since = since_s.map_or(String::new(), |s| format!(" since {}", BEGIN + Millis::seconds(s)));
-        let sentence = format!("attempt 1 of step `a` is no longer yours{since}: {why}; {holds}");
+        let sentence = format!("attempt 1 of step `a` is no longer yours{since}: {why}. {holds}");
         let before = world.runs.clone();
         for says in anything() {
             match world.say(attempt, says.clone()) {
@@ -189,7 +189,6 @@ fn an_attempt_that_is_forgotten_by_the_run_is_refused_without_a_when() {
     let refusal = world.say(first, done()).expect_err("refused");
     assert_eq!(
         refusal.to_string(),
-        "attempt 1 of step `a` is no longer yours: it is not under way; the history of the run tells more; \
-         attempt 22 is next"
+        "attempt 1 of step `a` is no longer yours: it is not running; see the history of the run. Attempt 22 is next"
     );
 }

@@ -154,7 +154,7 @@ fn what_nobody_takes_within_queue_timeout_is_stalled_and_nobody_is_blamed() {
         assert_eq!((world.step(run, "a"), world.state(run)), leaves);
         let unit = world.unit(run, "a");
         let Some(Outcome::Stalled(error)) = unit.last_outcome() else { panic!("{unit:?}") };
-        assert_eq!(&*error.cause, "nobody took it within queueTimeout 10s");
+        assert_eq!(&*error.cause, "no worker took it within 10s (queueTimeout)");
         assert_eq!((error.reason, error.found_by.as_deref()), (Reason::Capacity, Some("AwaitAction")));
         assert!(unit.past[0].worker.is_none());
     }
@@ -173,7 +173,7 @@ fn late_cases() -> [(&'static str, &'static str, Bring); 9] {
         ("running", "`a` was queued (attempt 1)", nothing),
         ("running", "`a` was active (attempt 1)", is_taken),
         ("running", "`a` was active (attempt 1)", is_handed_out),
-        ("waiting", "`a` waited to be tried again", is_deferred),
+        ("waiting", "`a` was waiting for a retry", is_deferred),
         ("held", "`a` was held", stalls),
         ("error", "`b` was in error", |world, run| {
             completes(world, run);
@@ -184,7 +184,7 @@ fn late_cases() -> [(&'static str, &'static str, Bring); 9] {
             is_taken(world, run);
             is_paused(world, run);
         }),
-        ("waiting", "`w` waited", |world, run| {
+        ("waiting", "`w` was waiting", |world, run| {
             completes(world, run);
             world.attempt(run, "b", done());
         }),
@@ -221,12 +221,12 @@ fn a_run_over_its_deadline_goes_straight_to_rung_four_whatever_it_is_doing() {
             assert_eq!(world.state(run).word(), state, "not before");
             world.pass(Millis(1));
             let error = world.error(run);
-            let cause = format!("the run was over its deadline, 2027-01-15T08:00:20.000Z, while {doing}");
+            let cause = format!("missed its deadline (2027-01-15T08:00:20.000Z) while {doing}");
             assert_eq!(*error.error.cause, cause, "{state}");
             assert_eq!((error.unit, error.fatal, error.error.reason), (None, true, Reason::Time));
             check_recorded(&world, &cause, doing);
             if active {
-                assert_eq!(world.interrupted()[0].1, "the run was over its deadline");
+                assert_eq!(world.interrupted()[0].1, "the run missed its deadline");
                 let outcome = world.unit(run, "a").last_outcome();
                 assert_eq!(outcome, Some(&Outcome::Cancelled(Cancelled::Deadline)));
             }
@@ -283,7 +283,7 @@ fn what_is_under_way_when_a_run_fails_has_until_its_deadline() {
         world.pass(Millis(19_999));
         assert_eq!((world.step(run, "b"), world.state(run)), ("active", RunState::Running));
         world.pass(Millis(1));
-        assert_eq!(world.interrupted(), [(slow, "the run was over its deadline".to_owned())]);
+        assert_eq!(world.interrupted(), [(slow, "the run missed its deadline".to_owned())]);
         assert_eq!(&*world.error(run).error.cause, "broken", "it keeps its error");
         if handler.is_some() {
             let handler = world.child(run);

@@ -38,16 +38,15 @@ fn a_stuck_attempt_is_tried_anew() {
     assert_eq!(
         lines,
         [
-            "a#1 | stuck | maxStuck: 3 | attempt 1 is stuck: its worker is gone; last heard of at \
-             2027-01-15T08:00:00.000Z, a first loss together with others is free, stuck 0 of 3 times in \
-             this round (3 left): tried anew in 1s, at 2027-01-15T08:00:01.000Z, at the front of its queue",
-            "a#2 | stuck | maxStuck: 3 | attempt 2 is stuck: its worker is gone; last heard of at \
-             2027-01-15T08:00:01.000Z, stuck 1 of 3 times in this round (2 left): tried anew in 1s, at \
-             2027-01-15T08:00:02.000Z, at the back of its queue, by a worker that runs nothing else",
-            "a#3 | stuck | heartbeatTimeout: 30s, maxStuck: 3 | attempt 3 is stuck: no sign of life within \
-             heartbeatTimeout 30s; last heard of at 2027-01-15T08:00:02.000Z, stuck 2 of 3 times in this \
-             round (1 left): tried anew in 1s, at 2027-01-15T08:00:33.000Z, at the back of its queue, by a worker \
-             that runs nothing else",
+            "a#1 | stuck | maxStuck: 3 | attempt 1 is stuck: its worker is gone. Retrying in 1s, at \
+             2027-01-15T08:00:01.000Z, at the front of its queue: last heard from at 2027-01-15T08:00:00.000Z; not \
+             counted because its worker lost several attempts at once; stuck 0 of 3 in this round (3 left)",
+            "a#2 | stuck | maxStuck: 3 | attempt 2 is stuck: its worker is gone. Retrying in 1s, at \
+             2027-01-15T08:00:02.000Z, at the back of its queue, on a worker that runs nothing else: last heard from \
+             at 2027-01-15T08:00:01.000Z; stuck 1 of 3 in this round (2 left)",
+            "a#3 | stuck | heartbeatTimeout: 30s, maxStuck: 3 | attempt 3 is stuck: no heartbeat for 30s \
+             (heartbeatTimeout). Retrying in 1s, at 2027-01-15T08:00:33.000Z, at the back of its queue, on a worker \
+             that runs nothing else: last heard from at 2027-01-15T08:00:02.000Z; stuck 2 of 3 in this round (1 left)",
         ]
     );
 }
@@ -66,14 +65,14 @@ fn a_deferral_waits_and_a_release_uses_nothing_up() {
     assert_eq!(
         lines,
         [
-            "a#1 | deferral | defer: {delay: 30s, multiplier: 2, maxDelay: 10m, limit: 1d} | attempt 1 was \
-             deferred: no GPU; deferral 1 of this round, 30s of at most 1d in all (23h 59m left): tried \
-             again in 30s, at 2027-01-15T08:00:30.000Z",
-            "a#2 | deferral | defer: {delay: 30s, multiplier: 2, maxDelay: 10m, limit: 1d} | attempt 2 was \
-             deferred: resources are lacking; deferral 2 of this round, 2h of at most 1d in all (21h 59m \
-             left): tried again in 2h, at 2027-01-15T10:00:30.000Z",
-            "a#3 | release | release | the worker of attempt 3 stops in good order and gave it back: \
-             attempt 4 is queued at the front, and no budget is used",
+            "a#1 | deferral | defer: {delay: 30s, multiplier: 2, maxDelay: 10m, limit: 1d} | attempt 1 was deferred: \
+             no GPU. Retrying in 30s, at 2027-01-15T08:00:30.000Z: deferral 1 of this round, 30s of at most 1d used \
+             (23h 59m left)",
+            "a#2 | deferral | defer: {delay: 30s, multiplier: 2, maxDelay: 10m, limit: 1d} | attempt 2 was deferred: \
+             not enough resources. Retrying in 2h, at 2027-01-15T10:00:30.000Z: deferral 2 of this round, 2h of at \
+             most 1d used (21h 59m left)",
+            "a#3 | release | release | attempt 3 was released by its worker: attempt 4 is queued first, and no \
+             budget is used",
         ]
     );
 }
@@ -99,22 +98,20 @@ fn operators_decide_too() {
     assert_eq!(
         lines,
         [
-            "a#1 | retryStrategy | retryStrategy: hold, maxAttempts: 2 | attempt 1 stalled: x; 1 of 2 \
-             attempts of this round is used (1 left): held until an operator chooses retry or none",
-            "a#1 | operator | choose retry | attempt 1 stalled: x; operator chose retry: one more attempt \
-             in the same round",
-            "b#1 | rest | retryStrategy: retry, maxAttempts: 1, backOff: 1s, failOnError: true, no \
-             exceptionHandler | attempt 1 stalled: y; 1 of 1 attempt of this round has stalled, failOnError \
-             is true, no resume policy takes it, no exception handler: it rests in error until somebody resumes it",
-            "b#1 | operator | resume | attempt 1 stalled: y; operator resumed it (the disk is larger now): \
-             round 2 starts, with every budget anew",
-            "run | operator | pause | operator paused the run (maintenance): attempts under way finish, \
-             nothing is dispatched, and timers wait",
-            "run | operator | unpause | operator unpaused the run: it goes on",
-            "run | operator | cancel | operator cancelled the run: its attempts are void, and its children \
-             are cancelled too",
-            "run | operator | rerun: continue | operator asked for a rerun: generation 2 starts, and keeps \
-             0 of 2 steps",
+            "a#1 | retryStrategy | retryStrategy: hold, maxAttempts: 2 | attempt 1 stalled: x. Held until an \
+             operator chooses retry or none: 1 of 2 attempts used in this round (1 left)",
+            "a#1 | operator | choose retry | attempt 1 stalled: x. One more attempt in this round: operator chose \
+             retry",
+            "b#1 | rest | retryStrategy: retry, maxAttempts: 1, backOff: 1s, failOnError: true, no exceptionHandler \
+             | attempt 1 stalled: y. Needs an operator: 1 of 1 attempt used in this round; no policy or exception \
+             handler applies",
+            "b#1 | operator | resume | attempt 1 stalled: y. Resumed by operator (the disk is larger now): round 2 \
+             starts with full budgets",
+            "run | operator | pause | paused by operator (maintenance): running attempts finish, nothing new starts, \
+             and timers wait",
+            "run | operator | unpause | unpaused by operator: the run continues",
+            "run | operator | cancel | cancelled by operator: running attempts are stopped; children are cancelled",
+            "run | operator | rerun: continue | rerun by operator: generation 2 starts and keeps 0 of 2 steps",
         ]
     );
 }
@@ -133,13 +130,12 @@ fn what_a_parent_does_to_its_child_is_told_as_such() {
     assert_eq!(
         lines,
         [
-            "run | parent | pause | its parent was paused: attempts under way finish, nothing is \
-             dispatched, and timers wait",
-            "run | parent | unpause | its parent was unpaused: it goes on",
-            "run | parent | cancel | its parent no longer needs it: its attempts are void, and its children \
-             are cancelled too",
-            "run | parent | rerun: continue | its parent tries again: generation 2 starts, and keeps 0 of 1 \
-             step",
+            "run | parent | pause | paused with its parent: running attempts finish, nothing new starts, and timers \
+             wait",
+            "run | parent | unpause | unpaused with its parent: the run continues",
+            "run | parent | cancel | cancelled (its parent no longer needs it): running attempts are stopped; \
+             children are cancelled",
+            "run | parent | rerun: continue | rerun by its parent: generation 2 starts and keeps 0 of 1 step",
         ]
     );
 }
@@ -159,13 +155,11 @@ fn a_handler_ends_the_run() {
     assert_eq!(
         completed,
         [
-            "a#1 | exceptionHandler | exceptionHandler: clean | attempt 1 failed: x; no retry strategy, \
-             failOnError is true: the remaining steps are dropped; once the attempt under way has ended, \
-             `clean` runs, and then the run is failed",
-            "b#1 | failed | the run is failing | attempt 1 failed: z; the run is failing already: nothing \
-             more is tried",
-            "run | exceptionHandler | exceptionHandler: clean | exception handler SECOND has completed: the \
-             run is failed",
+            "a#1 | exceptionHandler | exceptionHandler: clean | attempt 1 failed: x. Remaining steps are dropped, \
+             exception handler `clean` runs when the running attempt has ended, then the run fails: no retry or \
+             policy applies",
+            "b#1 | failed | the run is failing | attempt 1 failed: z. No retry: the run is already failing",
+            "run | exceptionHandler | exceptionHandler: clean | the run failed: exception handler SECOND completed",
         ]
     );
     let failed = told(flows(), |world, run| {
@@ -176,9 +170,11 @@ fn a_handler_ends_the_run() {
     });
     assert_eq!(
         failed,
-        ["sweep#1 | failed | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 \
-          stalled: y; no retry strategy, failOnError is true, inside a handler nothing rests in error, \
-          no exception handler: the run is failed",]
+        [
+            "sweep#1 | failed | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: y. The \
+          run fails: an exception handler does not wait for an operator; no retry, policy or exception handler \
+          applies",
+        ]
     );
 }
 
@@ -196,18 +192,16 @@ fn a_deadline_ends_the_run() {
     assert_eq!(
         told(flows(false), late),
         [
-            "run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z, while `a` was queued \
-          (attempt 1): its \
-          attempts are void, its children are cancelled, and the run is failed",
+            "run | deadline | deadline: 2h | missed its deadline (2027-01-15T10:00:00.000Z) while `a` was queued \
+             (attempt 1); running attempts were stopped and children cancelled; the run fails",
         ]
     );
     assert_eq!(
         told(flows(true), late),
         [
-            "run | deadline | deadline: 2h | the run was over its deadline, 2027-01-15T10:00:00.000Z, while `a` was queued \
-          (attempt 1): its \
-          attempts are void, its children are cancelled, the remaining steps are dropped, `clean` runs, \
-          and then the run is failed",
+            "run | deadline | deadline: 2h | missed its deadline (2027-01-15T10:00:00.000Z) while `a` was queued \
+             (attempt 1); running attempts were stopped and children cancelled; remaining steps are dropped, \
+             exception handler `clean` runs, then the run fails",
         ]
     );
 }
@@ -226,12 +220,10 @@ fn a_failing_run_waits_until_its_deadline_and_no_longer() {
     assert_eq!(
         lines,
         [
-            "a#1 | failed | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 \
-             failed: x; no retry strategy, failOnError is true, no exception handler: once the attempt \
-             under way has ended, the run is failed",
-            "b#1 | deadline | deadline: 2h | the run is failing, and now over its deadline: the attempt \
-             is void",
-            "run | failed | no exceptionHandler | what was under way has ended: the run is failed",
+            "a#1 | failed | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 failed: x. The \
+             run fails when the running attempt has ended: no retry, policy or exception handler applies",
+            "b#1 | deadline | deadline: 2h | attempt stopped: the run is failing and missed its deadline",
+            "run | failed | no exceptionHandler | the run failed: its running attempts have ended",
         ]
     );
 }
@@ -250,12 +242,11 @@ fn conditions_slots_and_the_end() {
     assert_eq!(
         lines,
         [
-            "run | concurrency | concurrency: {limit: 2, strict: true} | limit `f` (2 runs at once) has a \
-             free slot: the run goes on",
-            "a | condition | if: ${ test } | its condition is false: skipped; its output is null, and what \
-             needs it goes on",
-            "run | completed | output: not given, so that of the last steps | both steps are done: the run \
-             is completed",
+            "run | concurrency | concurrency: {limit: 2, strict: true} | the run got a slot of limit `f` (at most 2 \
+             runs at once)",
+            "a | condition | if: ${ test } | skipped: its condition is false",
+            "run | completed | output: default (the outputs of the last steps) | the run completed: both steps are \
+             done",
         ]
     );
 
@@ -267,7 +258,9 @@ fn conditions_slots_and_the_end() {
     });
     assert_eq!(
         lines,
-        ["run | failed | no exceptionHandler | output: ${ test }: no such field; no exception handler: \
-          the run is failed",]
+        [
+            "run | failed | no exceptionHandler | output: ${ test }: no such field. The run fails: no exception handler \
+          applies",
+        ]
     );
 }

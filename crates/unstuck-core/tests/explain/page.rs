@@ -9,64 +9,64 @@ use crate::saying::{choose, explained, lacking_gpu, named};
 use crate::support::{World, done, fatal, remote, stall};
 
 const PAGE: &str = "\
-run_7 of flow `media` is running: 1 attempt is under way
+run_7 of flow `media` is running: 1 active attempt
 (`make-thumbnails-of-all-pages`); `encode` is held.
 
 What happened (UTC)
   2027-01-15
-  08:00:00  run_7 of flow `media` starts
+  08:00:00  run_7 of flow `media` started
             fetch: attempt 1 stalled: connection reset
-            fetch: tried again in 2s (retryStrategy retry, attempt 2 of 3)
-  08:00:02  fetch: attempt 2 was deferred: no GPU; tried again in 30s
+            fetch: retrying in 2s (attempt 2 of 3)
+  08:00:02  fetch: attempt 2 was deferred: no GPU. Retrying in 30s
   2027-01-16
   04:00:02  fetch: attempt 3 completed
             encode: attempt 1 failed: codec `av2` is not installed on this
             machine
-            encode: 1 of 3 attempts of this round is used (2 left): held until
-            an operator chooses retry or none
-            encode: operator chose retry: one more attempt in the same round
+            encode: held until an operator chooses retry or none: 1 of 3
+            attempts used in this round (2 left)
+            encode: one more attempt in this round: operator chose retry
             encode: attempt 2 failed: codec `av2` is not installed on this
             machine
-            encode: 2 of 3 attempts of this round are used (1 left): held until
-            an operator chooses retry or none
+            encode: held until an operator chooses retry or none: 2 of 3
+            attempts used in this round (1 left)
 
 Where its steps are, and why
   encode    held       attempt 2 failed: codec `av2` is not installed on this
-                       machine; 2 of 3 attempts of this round are used (1 left):
-                       held until an operator chooses retry or none (for 9s now)
+                       machine. Held until an operator chooses retry or none: 2
+                       of 3 attempts used in this round (1 left). Held for 9s
   make-thumbnails-of-all-pages
-            active     attempt 1 was handed to worker w1 9s ago, and has not
+            active     attempt 1 was handed to worker w1 9s ago but has not
                        started
-  approval  waiting    signal `approved` has not come yet (for 9s now)
+  approval  waiting    signal `approved` has not arrived yet (for 9s)
   completed: fetch
   pending: upload, announce
 
 What comes next
   - in 21s, at 04:00:32: if worker w1 has not started
     `make-thumbnails-of-all-pages` by then (startTimeout 30s), it is stuck (1 of
-    3) and tried anew
-  - in 11h 59m, at 16:00:02: if signal `approved` has not come by then,
-    `approval` is stalled
-  - `encode` stays held until an operator chooses
+    3) and retried
+  - in 11h 59m, at 16:00:02: if signal `approved` has not arrived by then,
+    `approval` stalls
+  - `encode` stays held until an operator chooses retry or none
   - when worker w1 starts attempt 1 of `make-thumbnails-of-all-pages`, it is
-    active
-  - when signal `approved` comes, `approval` is completed
+    running
+  - when signal `approved` arrives, `approval` completes
 
 What you can do
   unstuck choose run_7 encode retry
-      one more attempt in the same round
+      retry once more in this round
   unstuck choose run_7 encode none
-      gives it up: the run is failed
+      stop retrying; the run fails
   unstuck signal run_7 approved
-      completes `approval`; JSON after the name becomes its output
+      complete `approval`; JSON after the name becomes its output
   unstuck complete run_7 encode --output null
-      counts it as done by hand; give what it would have put out
+      mark it completed by hand; give the output that it would have had
   unstuck skip run_7 encode
-      goes on without it: its output is null
+      continue without it; its output is null
   unstuck pause run_7
-      attempts under way finish, nothing more is dispatched
+      let running attempts finish and start nothing new
   unstuck cancel run_7
-      ends the run for good: its attempts are void, its children are cancelled
+      cancel the run: running attempts are stopped, children are cancelled
 ";
 
 #[test]

@@ -32,12 +32,12 @@ fn in_error_with_policies_and_acknowledged() {
     let cases: [(&[&str], &str); 5] = [
         (
             &[],
-            "somebody must resume `c` (\"disk full\") and `d`; policy `p` resumes `a` (\"connection reset\") in 50s \
+            "an operator must resume `c` (\"disk full\") and `d`; policy `p` resumes `a` (\"connection reset\") in 50s \
              (and 1 more)",
         ),
         (
             &["c"],
-            "somebody must resume `d` (\"disk is full\"); policy `p` resumes `a` (\"connection reset\") in 50s \
+            "an operator must resume `d` (\"disk is full\"); policy `p` resumes `a` (\"connection reset\") in 50s \
              (and 1 more); `c` (\"disk full\") is acknowledged",
         ),
         (
@@ -48,7 +48,7 @@ fn in_error_with_policies_and_acknowledged() {
         (&["a", "b", "c", "d"], "`a` (\"connection reset\"), `b`, `c` and `d` are acknowledged"),
         (
             &["a", "b"],
-            "somebody must resume `c` (\"disk full\") and `d`; `a` (\"connection reset\") and `b` are acknowledged",
+            "an operator must resume `c` (\"disk full\") and `d`; `a` (\"connection reset\") and `b` are acknowledged",
         ),
     ];
     for (acknowledged, wanted) in cases {
@@ -75,12 +75,12 @@ fn one_step_in_error_can_be_ended_by_hand() {
     assert_eq!(
         offered,
         [
-            "resume FIRST a: tries it again in a new round, with every budget anew",
-            "ack FIRST a --reason known: leaves it in error: no policy resumes it, and it is not counted any more",
-            "complete FIRST a --output null: counts it as done by hand; give what it would have put out",
-            "skip FIRST a: goes on without it: its output is null",
-            "pause FIRST: attempts under way finish, nothing more is dispatched",
-            "cancel FIRST: ends the run for good: its attempts are void, its children are cancelled",
+            "resume FIRST a: retry in a new round with full budgets",
+            "ack FIRST a --reason known: leave it in error: no policy resumes it, and it no longer counts as open",
+            "complete FIRST a --output null: mark it completed by hand; give the output that it would have had",
+            "skip FIRST a: continue without it; its output is null",
+            "pause FIRST: let running attempts finish and start nothing new",
+            "cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -114,7 +114,7 @@ fn a_resume_that_waits_because_policies_are_paused_says_so() {
         assert_eq!(lines[0], headline, "{after}");
         assert!(lines.contains(&next.to_owned()), "{after}: {lines:?}");
         let unpause =
-            "$ unstuck policy unpause: lets policies resume errors again, in this run and in all others";
+            "$ unstuck policy unpause: let policies resume errors again, in this run and all others";
         assert!(lines.contains(&unpause.to_owned()), "{after}: {lines:?}");
     }
 }
@@ -135,16 +135,15 @@ fn a_decision_names_the_policies_that_are_used_up_or_disabled() {
     let cases = [
         (
             vec![spent()],
-            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
-             reset; no retry strategy, failOnError is true, policy `spent` is used up (1 of 1 rounds), no other policy \
-             takes it, no exception handler: it rests in error until somebody resumes it, which gives the policy its \
-             rounds back",
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: \
+             connection reset. Needs an operator: policy `spent` is used up (1 of 1 round); no retry, other policy \
+             or exception handler applies; a manual resume resets the rounds of the policy",
         ),
         (
             vec![off()],
-            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
-             reset; no retry strategy, failOnError is true, policy `off` is disabled, no other policy takes it, no \
-             exception handler: it rests in error until somebody resumes it",
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: \
+             connection reset. Needs an operator: policy `off` is disabled; no retry, other policy or exception \
+             handler applies",
         ),
         (
             vec![
@@ -152,15 +151,14 @@ fn a_decision_names_the_policies_that_are_used_up_or_disabled() {
                 Policy { priority: 80, ..off() },
                 policy("p", "con", 60),
             ],
-            "a#1 | resumePolicy | resume policy `p`, version 1 | attempt 1 stalled: connection reset; no retry \
-             strategy, policy `spent` is used up (1 of 1 rounds), policy `p` takes it, with round 1 of 3: resumed 1m \
-             after it stopped, at 2027-01-15T08:01:00.000Z",
+            "a#1 | resumePolicy | resume policy `p`, version 1 | attempt 1 stalled: connection reset. Policy `p` \
+             resumes it in 1m (round 1 of 3), at 2027-01-15T08:01:00.000Z: no retry strategy; policy `spent` is used \
+             up (1 of 1 round)",
         ),
         (
             vec![Policy { enabled: false, ..policy("about", "something else", 60) }],
-            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: connection \
-             reset; no retry strategy, failOnError is true, no resume policy takes it, no exception handler: it rests \
-             in error until somebody resumes it",
+            "a#1 | rest | retryStrategy: none, failOnError: true, no exceptionHandler | attempt 1 stalled: \
+             connection reset. Needs an operator: no retry, policy or exception handler applies",
         ),
     ];
     for (policies, wanted) in cases {

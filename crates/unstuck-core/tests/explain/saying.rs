@@ -3,10 +3,10 @@
 use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
-use unstuck_core::explain::{Explanation, Surroundings, explain_among};
+use unstuck_core::explain::{Explanation, Surroundings, causes, explain_among};
 use unstuck_core::id::RunId;
 use unstuck_core::model::recovery::BackOff;
-use unstuck_core::model::run::RunState;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::policy::{Criteria, Policy};
 use unstuck_core::reason;
 use unstuck_core::time::Millis;
@@ -56,7 +56,10 @@ pub(crate) fn explained(world: &World, run: RunId) -> Explanation {
         .map(|other| (other.id, other.state()))
         .collect();
     let policies_paused = world.policies.switch().paused();
-    let surroundings = Surroundings { children: &children, policies_paused, ..Surroundings::default() };
+    let all: Vec<Run> = world.runs.values().cloned().collect();
+    let causes = causes(&all);
+    let surroundings =
+        Surroundings { children: &children, causes: &causes, policies_paused, ..Surroundings::default() };
     explain_among(state, &world.flow_of(state), &world.history[&run], world.now, surroundings)
 }
 

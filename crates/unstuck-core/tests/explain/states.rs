@@ -40,14 +40,12 @@ fn queued_for_a_slot() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is queued: limit `f` lets 2 runs go on at once, and has no slot for it \
-             yet",
-            "a pending: the run has no slot of limit `f` (2 runs at once)",
-            "b pending: it needs `a`",
-            "> when limit `f` has a free slot (at most 2 runs go on at once), the run goes on",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is queued: no free slot of limit `f` (at most 2 runs at once)",
+            "a pending: the run waits for a slot of limit `f` (at most 2 runs at once)",
+            "b pending: needs `a`",
+            "> when limit `f` has a free slot (at most 2 runs at once), the run continues",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -62,14 +60,13 @@ fn running_with_a_queued_attempt() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is running: `a` waits for somebody to take it",
-            "a ready: attempt 1 is queued for 2m, for a worker that offers `a`",
-            "b pending: it needs `a`",
-            "> in 3m: if nobody has taken attempt 1 of `a` by then (queueTimeout 5m), it is stalled",
+            "= FIRST of flow `f` is running: step `a` is ready and waits for a worker",
+            "a ready: attempt 1 is queued for 2m and waits for a worker that offers `a`",
+            "b pending: needs `a`",
+            "> in 3m: if no worker has taken attempt 1 of `a` by then (queueTimeout 5m), it stalls",
             "> when a worker that offers `a` is free, it takes attempt 1 of `a`",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -84,14 +81,12 @@ fn running_with_an_attempt_that_was_handed_out() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is running: 1 attempt is under way (`a`)",
-            "a active: attempt 1 was handed to worker w1 10s ago, and has not started",
-            "> in 20s: if worker w1 has not started `a` by then (startTimeout 30s), it is stuck (1 of \
-             3) and tried anew",
-            "> when worker w1 starts attempt 1 of `a`, it is active",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is running: 1 active attempt (`a`)",
+            "a active: attempt 1 was handed to worker w1 10s ago but has not started",
+            "> in 20s: if worker w1 has not started `a` by then (startTimeout 30s), it is stuck (1 of 3) and retried",
+            "> when worker w1 starts attempt 1 of `a`, it is running",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -110,16 +105,14 @@ fn running_with_an_attempt_under_way() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is running: 1 attempt is under way (`a`)",
-            "a active: worker w1 works on attempt 1, started 30s ago, last heard of 20s ago; progress: \
-             \"half\"",
-            "> in 10s: if worker w1 gives no sign of life by then (heartbeatTimeout 30s), `a` is stuck \
-             (1 of 1) and failed",
-            "> in 11h 59m: if `a` is not done by then (timeout 12h), it is stuck (1 of 1) and failed",
-            "> when worker w1 is done with `a`, the flow goes on",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is running: 1 active attempt (`a`)",
+            "a active: attempt 1 is running on worker w1: started 30s ago, last heartbeat 20s ago; progress: \"half\"",
+            "> in 10s: if worker w1 sends no heartbeat by then (heartbeatTimeout 30s), `a` is stuck (1 of 1) and \
+             fails",
+            "> in 11h 59m: if `a` is not finished by then (timeout 12h), it is stuck (1 of 1) and fails",
+            "> when worker w1 finishes `a`, the flow continues",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -137,15 +130,13 @@ fn a_lease_that_heartbeats_have_moved_has_no_known_end() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is running: 1 attempt is under way (`a`)",
-            "a active: worker w1 works on attempt 1, started 1m 20s ago",
-            "> in 11h 58m: if `a` is not done by then (timeout 12h), it is stuck (1 of 3) and tried anew",
-            "> if worker w1 gives no sign of life in time (heartbeatTimeout 30s), `a` is stuck (1 of 3) \
-             and tried anew",
-            "> when worker w1 is done with `a`, the flow goes on",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is running: 1 active attempt (`a`)",
+            "a active: attempt 1 is running on worker w1: started 1m 20s ago",
+            "> in 11h 58m: if `a` is not finished by then (timeout 12h), it is stuck (1 of 3) and retried",
+            "> if worker w1 sends no heartbeat in time (heartbeatTimeout 30s), `a` is stuck (1 of 3) and retried",
+            "> when worker w1 finishes `a`, the flow continues",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -164,19 +155,16 @@ fn waiting_for_a_retry_a_deferral_and_after_being_stuck() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is waiting: `stuck` is tried again in 1s (and 2 more)",
-            "retried waiting: attempt 1 stalled: connection reset; tried again by its retry strategy in \
-             1m",
-            "deferred waiting: attempt 1 was deferred: no GPU; tried again after its deferral in 30s",
-            "stuck waiting: attempt 1 is stuck: its worker is gone; tried again after having been stuck \
-             in 1s",
-            "> in 1s: `stuck` is tried again, as attempt 2",
-            "> in 30s: `deferred` is tried again, as attempt 2",
-            "> in 1m: `retried` is tried again, as attempt 2",
-            "$ unstuck resume FIRST: tries every step that waits for that now (3), in a new round",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is waiting: `stuck` is retried in 1s (and 2 more)",
+            "retried waiting: attempt 1 stalled: connection reset. Retrying in 1m (retryStrategy)",
+            "deferred waiting: attempt 1 was deferred: no GPU. Retrying in 30s",
+            "stuck waiting: attempt 1 is stuck: its worker is gone. Retrying in 1s",
+            "> in 1s: `stuck` is retried (attempt 2)",
+            "> in 30s: `deferred` is retried (attempt 2)",
+            "> in 1m: `retried` is retried (attempt 2)",
+            "$ unstuck resume FIRST: retry all 3 waiting steps now, in a new round",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -196,17 +184,15 @@ fn waiting_for_a_timer_and_a_signal() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is waiting: the wait of `nap` is over in 4m (and 1 more)",
-            "nap waiting: its wait is over in 4m",
-            "approval waiting: signal `boss's ok` has not come yet (for 1m now)",
-            "> in 4m: the wait of `nap` is over, and the flow goes on",
-            "> in 1d 11h: if signal `boss's ok` has not come by then, `approval` is stalled",
-            "> when signal `boss's ok` comes, `approval` is completed",
-            "$ unstuck signal FIRST 'boss'\\''s ok': completes `approval`; JSON after the name becomes \
-             its output",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is waiting: the wait of `nap` ends in 4m (and 1 more)",
+            "nap waiting: its wait ends in 4m",
+            "approval waiting: signal `boss's ok` has not arrived yet (for 1m)",
+            "> in 4m: the wait of `nap` ends, and the flow continues",
+            "> in 1d 11h: if signal `boss's ok` has not arrived by then, `approval` stalls",
+            "> when signal `boss's ok` arrives, `approval` completes",
+            "$ unstuck signal FIRST 'boss'\\''s ok': complete `approval`; JSON after the name becomes its output",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -223,20 +209,19 @@ fn held() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is held: an operator must choose for `a` (\"codec missing\") and `b`",
-            "a held: attempt 1 stalled: codec missing; the retry strategy is hold: held until an \
-             operator chooses retry or none (for 7m now)",
-            "b held: attempt 1 failed: no such file; 1 of 2 attempts of this round is used (1 left): \
-             held until an operator chooses retry or none (for 7m now)",
-            "> `a` stays held until an operator chooses",
-            "> `b` stays held until an operator chooses",
-            "$ unstuck choose FIRST a retry: one more attempt in the same round",
-            "$ unstuck choose FIRST a none: gives it up: `clean` runs, and then the run is failed",
-            "$ unstuck choose FIRST b retry: one more attempt in the same round",
-            "$ unstuck choose FIRST b none: gives it up: its output is null, and the flow goes on",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "= FIRST of flow `f` is held: an operator must choose retry or none for `a` (\"codec missing\") and `b`",
+            "a held: attempt 1 stalled: codec missing. Held until an operator chooses retry or none: retryStrategy \
+             is hold. Held for 7m",
+            "b held: attempt 1 failed: no such file. Held until an operator chooses retry or none: 1 of 2 attempts \
+             used in this round (1 left). Held for 7m",
+            "> `a` stays held until an operator chooses retry or none",
+            "> `b` stays held until an operator chooses retry or none",
+            "$ unstuck choose FIRST a retry: retry once more in this round",
+            "$ unstuck choose FIRST a none: stop retrying; exception handler `clean` runs, then the run fails",
+            "$ unstuck choose FIRST b retry: retry once more in this round",
+            "$ unstuck choose FIRST b none: stop retrying; the flow continues with output null",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -253,8 +238,7 @@ fn many_items_that_are_not_done_are_cut_with_a_word() {
         run
     });
     let shown = lines.iter().filter(|line| line.starts_with("a[")).count();
-    let whole =
-        "a error: 31 items: 1 completed and 30 in error; the first 20 of 30 that are not done are shown";
+    let whole = "a error: 31 items: 1 completed and 30 in error; showing the first 20 of 30 unfinished items";
     assert!(shown == 20 && lines.iter().any(|line| line == whole), "{lines:#?}");
 }
 
@@ -271,23 +255,22 @@ fn in_error() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is in error: somebody must resume `a[0]` (\"disk full\") and `a[2]`",
+            "= FIRST of flow `f` is in error: an operator must resume `a[0]` (\"disk full\") and `a[2]`",
             "a error: 3 items: 1 completed and 2 in error",
-            "a[0] error: attempt 1 stalled: disk full; no retry strategy, failOnError is true, no resume policy takes it, no \
-             exception handler: it rests in error until somebody resumes it (for 1h now)",
-            "a[2] error: attempt 1 stalled: disk is still full; no retry strategy, failOnError is true, \
-             no resume policy takes it, no exception handler: it rests in error until somebody resumes it (for 1h now)",
-            "b pending: it needs `a`",
-            "> `a[0]` stays in error until somebody resumes it",
-            "> `a[2]` stays in error until somebody resumes it",
-            "$ unstuck resume FIRST: resumes every step in error (2)",
-            "$ unstuck resume FIRST 'a[0]': tries it again in a new round, with every budget anew",
-            "$ unstuck resume FIRST 'a[2]': tries it again in a new round, with every budget anew",
-            "$ unstuck ack FIRST --reason known: leaves every step in error as it is: no policy resumes it, and it is not \
-             counted any more",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "a[0] error: attempt 1 stalled: disk full. Needs an operator: no retry, policy or exception handler \
+             applies. In error for 1h",
+            "a[2] error: attempt 1 stalled: disk is still full. Needs an operator: no retry, policy or exception \
+             handler applies. In error for 1h",
+            "b pending: needs `a`",
+            "> `a[0]` stays in error until an operator resumes it",
+            "> `a[2]` stays in error until an operator resumes it",
+            "$ unstuck resume FIRST: resume all 2 steps in error",
+            "$ unstuck resume FIRST 'a[0]': retry in a new round with full budgets",
+            "$ unstuck resume FIRST 'a[2]': retry in a new round with full budgets",
+            "$ unstuck ack FIRST --reason known: leave every step in error: no policy resumes them, and they no \
+             longer count as open",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -311,30 +294,27 @@ fn paused_and_with_its_parent() {
     assert_eq!(
         parent,
         [
-            "= FIRST of flow `f` is paused by operator since 08:00:00 UTC (maintenance): nothing is \
-             dispatched until it is unpaused",
+            "= FIRST of flow `f` is paused by operator since 08:00:00 UTC (maintenance): nothing new starts until it \
+             is unpaused",
             "c active: attempt 1 is child SECOND, which is paused",
-            "b pending: it needs `c`",
-            "> when the run is unpaused, it goes on; timers that have come due by then fire at once",
-            "> when child SECOND has ended (it is paused), `c` ends as it did",
-            "$ unstuck explain SECOND: explains the child of `c`, which is paused",
-            "$ unstuck unpause FIRST: lets the run go on",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "b pending: needs `c`",
+            "> when the run is unpaused, it continues; timers that are due by then fire at once",
+            "> when child SECOND ends (it is paused), `c` ends the same way",
+            "$ unstuck explain SECOND: explain the child of `c`, which is paused",
+            "$ unstuck unpause FIRST: continue the run",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
     assert_eq!(
         told(flows(), pause),
         [
-            "= SECOND of flow `g` is paused with its parent since 08:00:00 UTC: nothing is dispatched \
-             until it is unpaused",
-            "x waiting: attempt 1 stalled: reset; tried again by its retry strategy once the run is \
+            "= SECOND of flow `g` is paused with its parent since 08:00:00 UTC: nothing new starts until it is \
              unpaused",
-            "> when the run is unpaused, it goes on; timers that have come due by then fire at once",
-            "> when this run has ended, its parent FIRST goes on",
-            "$ unstuck unpause FIRST: lets its parent go on, and this run with it",
-            "$ unstuck cancel SECOND: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "x waiting: attempt 1 stalled: reset. Retrying once the run is unpaused (retryStrategy)",
+            "> when the run is unpaused, it continues; timers that are due by then fire at once",
+            "> when this run ends, its parent FIRST continues",
+            "$ unstuck unpause FIRST: continue its parent, and this run with it",
+            "$ unstuck cancel SECOND: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -350,13 +330,12 @@ fn a_child_that_is_held_makes_its_parent_held() {
     assert_eq!(
         lines,
         [
-            "= FIRST of flow `f` is held: child SECOND of `c` is held",
+            "= FIRST of flow `f` is held: child SECOND (`c`) is held: reset",
             "c active: attempt 1 is child SECOND, which is held",
-            "> when child SECOND has ended (it is held), `c` ends as it did",
-            "$ unstuck explain SECOND: explains the child of `c`, which is held",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "> when child SECOND ends (it is held), `c` ends the same way",
+            "$ unstuck explain SECOND: explain the child of `c`, which is held",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -375,20 +354,15 @@ fn failing_while_attempts_end_and_while_the_handler_runs() {
     assert_eq!(
         told(flows(), |world, run| fail(world, run).1),
         [
-            "= FIRST of flow `f` is failing: `a` ended with \"disk full\"; 1 attempt under way ends \
-             first",
-            "a failed: attempt 1 failed: disk full; no retry strategy, failOnError is true: the \
-             remaining steps are dropped; once the attempt under way has ended, `clean` runs, and then \
-             the run is failed (just now)",
-            "b active: attempt 1 was handed to worker w1 just now, and has not started",
+            "= FIRST of flow `f` is failing: `a` ended with \"disk full\"; 1 running attempt ends first",
+            "a failed: attempt 1 failed: disk full. Remaining steps are dropped, exception handler `clean` runs when \
+             the running attempt has ended, then the run fails: no retry or policy applies (just now)",
+            "b active: attempt 1 was handed to worker w1 just now but has not started",
             "c dropped: the exception handler took over just now",
-            "> in 30s: if worker w1 has not started `b` by then (startTimeout 30s), it is stuck and \
-             ended",
-            "> when the attempt under way has ended, exception handler `clean` runs, and then the run \
-             is failed",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "> in 30s: if worker w1 has not started `b` by then (startTimeout 30s), it is stuck and stopped",
+            "> when the running attempt ends, exception handler `clean` runs, then the run fails",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
     let handler_held = told(flows(), |world, run| {
@@ -403,16 +377,14 @@ fn failing_while_attempts_end_and_while_the_handler_runs() {
         [
             "= FIRST of flow `f` is failing: `a` ended with \"disk full\"; exception handler SECOND is \
              held",
-            "a failed: attempt 1 failed: disk full; no retry strategy, failOnError is true: the \
-             remaining steps are dropped; once the attempt under way has ended, `clean` runs, and then \
-             the run is failed (just now)",
+            "a failed: attempt 1 failed: disk full. Remaining steps are dropped, exception handler `clean` runs when \
+             the running attempt has ended, then the run fails: no retry or policy applies (just now)",
             "b completed: just now",
             "c dropped: the exception handler took over just now",
-            "> when exception handler SECOND has ended (it is held), the run is failed",
-            "$ unstuck explain SECOND: explains the exception handler, which is held",
-            "$ unstuck pause FIRST: attempts under way finish, nothing more is dispatched",
-            "$ unstuck cancel FIRST: ends the run for good: its attempts are void, its children are \
-             cancelled",
+            "> when exception handler SECOND ends (it is held), the run fails",
+            "$ unstuck explain SECOND: explain the exception handler, which is held",
+            "$ unstuck pause FIRST: let running attempts finish and start nothing new",
+            "$ unstuck cancel FIRST: cancel the run: running attempts are stopped, children are cancelled",
         ]
     );
 }
@@ -433,11 +405,11 @@ fn completed() {
         completed,
         [
             "= FIRST of flow `f` completed 1m ago, after 1s",
-            "a failed: attempt 1 stalled: odd; no retry strategy, failOnError is false: the step stays \
-             failed, its output is null, and the flow goes on (1m 1s ago)",
-            "b skipped: its condition was false 1m 1s ago",
+            "a failed: attempt 1 stalled: odd. Failed; the flow continues with output null: no retry strategy; \
+             failOnError is false (1m 1s ago)",
+            "b skipped: its condition was false (1m 1s ago)",
             "c completed: 1m ago, after 2 attempts",
-            "> nothing: a completed run never changes",
+            "> nothing: a completed run is final",
         ]
     );
 }
@@ -453,12 +425,12 @@ fn final_states_without_completion() {
     assert_eq!(
         failed,
         [
-            "= FIRST of flow `f` failed 1h ago: the run was over its deadline, 2027-01-15T09:00:00.000Z, \
-             while `a` was queued (attempt 1)",
+            "= FIRST of flow `f` failed 1h ago: missed its deadline (2027-01-15T09:00:00.000Z) while `a` was queued \
+             (attempt 1)",
             "a cancelled: its run ended 1h ago",
-            "> nothing: a failed run never changes, but a rerun starts its next generation",
-            "$ unstuck rerun FIRST: starts the next generation from the point of failure; what is \
-             completed is not run again",
+            "> nothing: a failed run is final; a rerun starts its next generation",
+            "$ unstuck rerun FIRST: start the next generation from the point of failure; completed steps are not run \
+             again",
         ]
     );
     let cancelled = told(vec![flow("f", vec![step("a")])], |world, run| {
@@ -471,9 +443,9 @@ fn final_states_without_completion() {
         [
             "= FIRST of flow `f` was cancelled by operator just now (not needed)",
             "a cancelled: its run ended just now",
-            "> nothing: a cancelled run never changes, but a rerun starts its next generation",
-            "$ unstuck rerun FIRST: starts the next generation from the point of failure; what is \
-             completed is not run again",
+            "> nothing: a cancelled run is final; a rerun starts its next generation",
+            "$ unstuck rerun FIRST: start the next generation from the point of failure; completed steps are not run \
+             again",
         ]
     );
     let superseded = told(vec![flow("f", vec![step("a")])], |world, run| {
@@ -487,10 +459,10 @@ fn final_states_without_completion() {
     assert_eq!(
         superseded,
         [
-            "= FIRST of flow `f` was superseded just now: SECOND took its place",
+            "= FIRST of flow `f` was superseded just now by SECOND",
             "a cancelled: its run ended just now",
-            "> nothing: another run took its place",
-            "$ unstuck explain SECOND: explains the run that took its place",
+            "> nothing: another run replaced it",
+            "$ unstuck explain SECOND: explain the run that replaced it",
         ]
     );
 }

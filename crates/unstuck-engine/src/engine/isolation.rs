@@ -239,12 +239,12 @@ impl BatchFailure {
     /// Why a run is set aside.
     fn set_aside_reason(&self) -> String {
         let what = match self {
-            BatchFailure::Store(error) => format!("the store refused what was decided about it: {error}"),
-            BatchFailure::Panic(message) => format!("a defect in Unstuck: {message}"),
+            BatchFailure::Store(error) => format!("the store refused the change: {error}"),
+            BatchFailure::Panic(message) => format!("a bug in Unstuck: {message}"),
         };
         format!(
-            "deciding about it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried by itself, after \
-             1 minute at first and every hour at last; a command to it, or a restart of the engine, retries it at once"
+            "processing it failed {MAX_FAILURES} times ({what}). Please report this. The run is retried automatically, first \
+             after 1 minute, later every hour; a command to the run or a restart of the engine retries it at once"
         )
     }
 }
@@ -253,5 +253,5 @@ impl BatchFailure {
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without words".to_owned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
 }

@@ -167,7 +167,7 @@ impl<S: Store> Engine<S> {
 /// Why a run whose flow cannot be used is set aside.
 pub fn flow_unusable(problem: &str) -> String {
     format!(
-        "{problem}. Use the version of Unstuck that loaded this flow, or report this as a defect. The run goes on when the \
-         flow can be used again"
+        "{problem}. Use the version of Unstuck that loaded this flow, or report this as a bug. The run resumes \
+         automatically when the flow can be used again"
     )
 }

@@ -116,7 +116,7 @@ impl Functions {
         let action = &job.step().queue;
         self.0.get(action).cloned().ok_or_else(|| {
             let error = Error::new(format!(
-                "there is no function for the action `{action}` of step `{}`: register one with `on`",
+                "no function is registered for action `{action}` of step `{}`: register one with `on`",
                 job.step().id
             ));
             Report::Fail { error: Box::new(error), fatal: true }

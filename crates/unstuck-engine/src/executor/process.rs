@@ -135,7 +135,7 @@ impl Executor for ProcessExecutor {
             return answers.report(attempt, Report::Release);
         }
         if let Err(error) = self.spawn_watch(job, answers) {
-            let lacking = Some(format!("what it takes to watch a process: {error}").into());
+            let lacking = Some(format!("cannot watch a process: {error}").into());
             answers.report(attempt, Report::Defer { asked: None, lacking });
         }
     }

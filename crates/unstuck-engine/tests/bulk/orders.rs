@@ -16,7 +16,7 @@ const SLOW: Pace = Pace { rate: 1, canary: None };
 #[test]
 fn what_is_ordered_is_answered() {
     use BulkCommand::{Cancel, Pause, Unpause};
-    let over = "so nothing can be changed about it";
+    let over = "has ended or does not exist, so it cannot be changed";
     let cases: [(&[BulkCommand], Result<Answer, &str>); 8] = [
         (&[Pause], Ok(Answer::Done)),
         (&[Pause, Pause], Ok(Answer::Already)),
@@ -25,7 +25,7 @@ fn what_is_ordered_is_answered() {
         (&[Pause, Cancel], Ok(Answer::Done)),
         (&[Cancel, Cancel], Ok(Answer::Already)),
         (&[Cancel, Pause], Err("the bulk action is cancelled, so it cannot be paused")),
-        (&[Cancel, Unpause], Err("the bulk action is cancelled, so it cannot go on")),
+        (&[Cancel, Unpause], Err("the bulk action is cancelled, so it cannot continue")),
     ];
     for (deeds, wanted) in cases {
         let mut bench = Bench::new(MemoryStore::new());

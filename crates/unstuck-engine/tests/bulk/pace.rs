@@ -47,7 +47,7 @@ fn errors_are_acknowledged_and_runs_cancelled_in_bulk_too() {
     bench.run();
     assert_eq!(bench.counts(some), (1, 0, 0, 0));
     assert_eq!(bench.counts(all), (2, 0, 1, 0));
-    assert_eq!(bench.results(all)[0], TargetResult::Refused { why: "it was acknowledged already".into() });
+    assert_eq!(bench.results(all)[0], TargetResult::Refused { why: "it was already acknowledged".into() });
     let mut and_one_that_is_not_there = runs.clone();
     and_one_that_is_not_there.push(unstuck_core::id::RunId(7));
     let cancelled = bench.begin(BulkAction::Cancel, &and_one_that_is_not_there, AT_ONCE);
@@ -86,7 +86,7 @@ fn a_canary_that_fails_stops_it() {
     bench.work(|run| if run == runs[0] { done() } else { broken() });
     let stopped = bench.bulk(bulk);
     let BulkState::Stopped { why } = &stopped.state else { panic!("{stopped:?}") };
-    assert_eq!(&**why, "1 step of wave 1 has failed again; 8 were not acted on");
+    assert_eq!(&**why, "1 step of wave 1 failed again; the remaining 8 were not changed");
     bench.pass(Millis::seconds(100));
     bench.run();
     assert_eq!(bench.kinds(bulk)[2..], [ResultKind::Pending; 8]);

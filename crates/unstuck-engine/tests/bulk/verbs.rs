@@ -72,7 +72,7 @@ fn a_canary_of_reruns_that_fails_stops_the_rest() {
     bench.try_anew();
     bench.work(|_| fatal());
     let BulkState::Stopped { why } = bench.bulk(bulk).state else { panic!("{:?}", bench.bulk(bulk)) };
-    assert!(why.ends_with("of wave 2 has failed again; 1 were not acted on"), "{why}");
+    assert!(why.ends_with("of wave 2 failed again; the remaining 1 were not changed"), "{why}");
     assert_eq!(bench.kinds(bulk)[3], ResultKind::Pending);
 }
 
@@ -143,7 +143,7 @@ fn a_step_is_skipped_or_completed_where_it_rests_under_the_name_that_was_given()
     bench.run();
     assert_eq!(bench.kinds(bulk), [ResultKind::Skipped]);
     assert_eq!(bench.kinds(completed), [ResultKind::Completed, ResultKind::Refused]);
-    assert!(why(&bench.results(completed), 1).contains("an attempt is under way"));
+    assert!(why(&bench.results(completed), 1).contains("an attempt is running"));
     assert_eq!(state(&mut bench, runs[0]), Some(RunState::Completed));
     assert_eq!(state(&mut bench, runs[1]), Some(RunState::Completed));
 }

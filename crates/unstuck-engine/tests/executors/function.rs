@@ -68,7 +68,10 @@ fn an_executor_offers_the_actions_that_it_has_functions_for() {
     assert_eq!((&*executor.name(), executor.max_load()), ("mine", 3));
     assert_eq!(executor.queues(), ["a".into(), "b".into()]);
     let word = line(&outcome(&mut executor, job("c", 1, "1")).1);
-    assert_eq!(word, "failed there is no function for the action `c` of step `work`: register one with `on`");
+    assert_eq!(
+        word,
+        "failed no function is registered for action `c` of step `work`: register one with `on`"
+    );
 }
 
 #[test]

@@ -54,8 +54,8 @@ fn an_output_over_the_limit_fails_once_the_process_has_ended_and_says_what_to_do
     let word = run(shell(script));
     assert_eq!(
         line(&word),
-        "failed (data) stdout has 20971520 bytes, an output at most 16777216: print the path of a file instead, or report \
-         {\"output\": ...} in $UNSTUCK_REPORT"
+        "failed (data) stdout is too large for an output (20971520 bytes, at most 16777216): print the path of a \
+         file instead, or report {\"output\": ...} in $UNSTUCK_REPORT"
     );
     let context = context(&word);
     assert!(

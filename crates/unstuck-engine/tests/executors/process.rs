@@ -203,7 +203,7 @@ fn what_cannot_be_started_fails_with_a_sentence() {
         (
             &["no-such-program"],
             &folder.0,
-            format!("cannot start `no-such-program` in `{at}`: no folder of PATH"),
+            format!("cannot start `no-such-program` in `{at}`: it is not in PATH"),
         ),
         (&["./nothing"], &folder.0, format!("cannot start `./nothing` in `{at}`: there is no such program")),
         (
@@ -214,9 +214,9 @@ fn what_cannot_be_started_fails_with_a_sentence() {
         (
             &["./plain"],
             &folder.0,
-            format!("cannot start `./plain` in `{at}`: it may not be executed; `chmod +x`"),
+            format!("cannot start `./plain` in `{at}`: it is not executable; `chmod +x`"),
         ),
-        (&["./no-program"], &folder.0, format!("cannot start `./no-program` in `{at}`: it is no program")),
+        (&["./no-program"], &folder.0, format!("cannot start `./no-program` in `{at}`: it is not a program")),
         (&["true"], &gone, format!("cannot start `true` in `{at}/gone`: there is no such folder")),
         (
             &["echo", "a\0b"],

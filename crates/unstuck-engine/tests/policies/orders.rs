@@ -57,12 +57,12 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
             load([PolicyDraft { id: Some("id-a".into()), ..good() }], false),
             vec![(0, "the id id-a is taken by policy `a`")],
         ),
-        (load([draft("c", "reset", 60)], false), vec![(0, "it matches the same as policy `a`")]),
+        (load([draft("c", "reset", 60)], false), vec![(0, "it matches the same errors as policy `a`")]),
         (load([good(), good()], true), vec![(1, "the name `good` is taken")]),
         (load([draft("a", "x", 60), draft("a", "y", 60)], true), vec![(1, "the name `a` is taken")]),
         (
             load([PolicyDraft { id: Some("other".into()), ..draft("a", "else", 60) }], true),
-            vec![(0, "it has the id other, and the policy of that name is id-a")],
+            vec![(0, "it has the id other, but the policy with that name has the id id-a")],
         ),
         (
             PolicyCommand::Enable { names: names(&["a", "c", "d"]), by: by() },

@@ -57,8 +57,8 @@ const FIELDS: &[Case] = &[
         &[
             "1:1: backOff: the policy has no `backOff` (write `backOff: {delay: 60}`, in seconds)",
             "1:1: errorSubstring: the policy would match every error (give at least one of `errorSubstring`, `flow`, `action`, `actionType`)",
-            "1:1: maxAttempts: the policy has no `maxAttempts` (2 resumes once, 10 at most nine times)",
-            "1:1: name: the policy has no name (give it one that says what it ends)",
+            "1:1: maxAttempts: the policy has no `maxAttempts` (2 resumes once, 10 resumes at most nine times)",
+            "1:1: name: the policy has no name (give it a name that says which errors it handles)",
         ],
     ),
     (
@@ -66,7 +66,7 @@ const FIELDS: &[Case] = &[
         "name: ' '\nflow: ''\nmaxAttempts: 2\nbackOff: 1\n",
         &[
             "1:1: errorSubstring: the policy would match every error (give at least one of `errorSubstring`, `flow`, `action`, `actionType`)",
-            "1:7: name: the policy has no name (give it one that says what it ends)",
+            "1:7: name: the policy has no name (give it a name that says which errors it handles)",
             "2:7: flow: is empty and is ignored (remove it, or give it a value)",
         ],
     ),
@@ -109,7 +109,7 @@ const FIELDS: &[Case] = &[
         "an action without its flow",
         "name: a\naction: SmokeFormatAction\nmaxAttempts: 2\nbackOff: 1\n",
         &[
-            "2:9: action: `action` is `SmokeFormatAction`, without the flow that it belongs to (write the full name, as in `smoke.SmokeFormatAction`; `unstuck errors` shows it)",
+            "2:9: action: `action` is `SmokeFormatAction`, without its flow (write the full name, as in `smoke.SmokeFormatAction`; `unstuck errors` shows it)",
         ],
     ),
     (
@@ -127,14 +127,14 @@ const FIELDS: &[Case] = &[
         "too few attempts",
         "name: a\nflow: f\nmaxAttempts: 1\nbackOff: 1\n",
         &[
-            "3:14: maxAttempts: `maxAttempts` is 1, and below 2 nothing would ever be resumed (2 resumes once, 10 at most nine times)",
+            "3:14: maxAttempts: `maxAttempts` is 1; below 2 the policy would never resume anything (2 resumes once, 10 resumes at most nine times)",
         ],
     ),
     (
         "attempts without end, as steps may have",
         "name: a\nflow: f\nmaxAttempts: -1\nbackOff: 1\n",
         &[
-            "3:14: maxAttempts: `maxAttempts` is -1, and below 2 nothing would ever be resumed (2 resumes once, 10 at most nine times)",
+            "3:14: maxAttempts: `maxAttempts` is -1; below 2 the policy would never resume anything (2 resumes once, 10 resumes at most nine times)",
         ],
     ),
 ];
@@ -162,17 +162,17 @@ const BACK_OFFS: &[Case] = &[
         "negative, as a number and as texts",
         "- {name: a, flow: f, maxAttempts: 2, backOff: -1}\n- {name: b, flow: g, maxAttempts: 2, backOff: {delay: -5s, maxDelay: -PT1S, multiplier: 1}}\n- {name: c, flow: h, maxAttempts: 2, backOff: {delay: 5s ago}}\n",
         &[
-            "1:47: backOff.delay: `backOff.delay` is negative (a delay is zero or more)",
-            "2:55: backOff.delay: `backOff.delay` is negative (a delay is zero or more)",
-            "2:70: backOff.maxDelay: `backOff.maxDelay` is negative (a delay is zero or more)",
-            "3:55: backOff.delay: `backOff.delay` is negative (a delay is zero or more)",
+            "1:47: backOff.delay: `backOff.delay` is negative (a delay is 0 or more)",
+            "2:55: backOff.delay: `backOff.delay` is negative (a delay is 0 or more)",
+            "2:70: backOff.maxDelay: `backOff.maxDelay` is negative (a delay is 0 or more)",
+            "3:55: backOff.delay: `backOff.delay` is negative (a delay is 0 or more)",
         ],
     ),
     (
         "random without an end",
         "name: a\nflow: f\nmaxAttempts: 2\nbackOff:\n  delay: 1\n  random: true\n",
         &[
-            "5:3: backOff.maxDelay: `random` needs a `maxDelay` (the delay is drawn between `delay` and `maxDelay`: give both)",
+            "5:3: backOff.maxDelay: `random` needs a `maxDelay` (the delay is random between `delay` and `maxDelay`: give both)",
         ],
     ),
     (
@@ -204,10 +204,10 @@ const TOGETHER: &[Case] = &[
         "name: a\nmaxAttempts: 0\nbackOff: {delay: -1, random: true}\n---\nname: a\nactoin: x\nbackOff: never\n",
         &[
             "1:1: errorSubstring: the policy would match every error (give at least one of `errorSubstring`, `flow`, `action`, `actionType`)",
-            "2:14: maxAttempts: `maxAttempts` is 0, and below 2 nothing would ever be resumed (2 resumes once, 10 at most nine times)",
-            "3:10: backOff.maxDelay: `random` needs a `maxDelay` (the delay is drawn between `delay` and `maxDelay`: give both)",
-            "3:18: backOff.delay: `backOff.delay` is negative (a delay is zero or more)",
-            "5:1: maxAttempts: the policy has no `maxAttempts` (2 resumes once, 10 at most nine times)",
+            "2:14: maxAttempts: `maxAttempts` is 0; below 2 the policy would never resume anything (2 resumes once, 10 resumes at most nine times)",
+            "3:10: backOff.maxDelay: `random` needs a `maxDelay` (the delay is random between `delay` and `maxDelay`: give both)",
+            "3:18: backOff.delay: `backOff.delay` is negative (a delay is 0 or more)",
+            "5:1: maxAttempts: the policy has no `maxAttempts` (2 resumes once, 10 resumes at most nine times)",
             "5:7: name: the name `a` is already used by the policy on line 1 (give each policy its own name)",
             "6:1: actoin: a policy has no field `actoin` (did you mean `action`?)",
             "7:10: backOff: `never` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",

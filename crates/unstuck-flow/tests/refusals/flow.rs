@@ -92,7 +92,7 @@ deadline: 2030-01-31T08:30:00
 steps: [{id: x, set: 1}]
 ",
         &[
-            "2:11: deadline: `2030-01-31T08:30:00` does not say in which time zone: add `Z` for UTC, as in `2030-01-31T08:30:00Z`, or an offset, as in `2030-01-31T08:30:00+02:00`",
+            "2:11: deadline: `2030-01-31T08:30:00` has no time zone: add `Z` for UTC, as in `2030-01-31T08:30:00Z`, or an offset, as in `2030-01-31T08:30:00+02:00`",
         ],
     ),
     (

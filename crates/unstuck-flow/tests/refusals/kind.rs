@@ -125,7 +125,7 @@ steps:
   - id: x
     wait: -5
 ",
-        &["4:11: steps.x.wait: `-5` is negative, and a duration counts forward: write it without the sign"],
+        &["4:11: steps.x.wait: `-5` is negative: write the duration without the sign"],
     ),
     (
         "a bad signal",

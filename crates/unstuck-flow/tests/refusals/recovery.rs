@@ -129,9 +129,7 @@ steps:
     retryStrategy: retry
     backOff: -10s
 ",
-        &[
-            "6:14: steps.x.backOff: `-10s` is negative, and a duration counts forward: write it without the sign",
-        ],
+        &["6:14: steps.x.backOff: `-10s` is negative: write the duration without the sign"],
     ),
     (
         "an unknown field of a back-off",

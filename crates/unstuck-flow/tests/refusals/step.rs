@@ -199,10 +199,10 @@ steps:
 ",
         &[
             "5:14: steps.x.timeout: `5 parsecs` is not a duration: write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds",
-            "6:19: steps.x.startTimeout: `-3s` is negative, and a duration counts forward: write it without the sign",
+            "6:19: steps.x.startTimeout: `-3s` is negative: write the duration without the sign",
             "7:23: steps.x.heartbeatTimeout: must be longer than zero (remove the field to use the default)",
-            "8:19: steps.x.queueTimeout: `P1M` counts months or years, whose lengths vary: write days instead, such as `30d`",
-            "9:19: steps.x.minimumDelay: `-1` is negative, and a duration counts forward: write it without the sign",
+            "8:19: steps.x.queueTimeout: `P1M` uses months or years, whose lengths vary: write days instead, such as `30d`",
+            "9:19: steps.x.minimumDelay: `-1` is negative: write the duration without the sign",
         ],
     ),
     (

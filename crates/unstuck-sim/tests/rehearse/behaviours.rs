@@ -76,7 +76,7 @@ fn a_policy_brings_a_step_through_on_the_third_try() {
     assert_eq!((used.used, used.spent, used.runs, used.completed), (2, 0, 1, 1));
     assert_eq!(report.recovery.map(|spread| spread.max_ms.0), Some(1_200_000));
     let told = told(&played).join("\n");
-    assert!(told.contains("policy `again` takes it, with round 1 of 5"), "{told}");
+    assert!(told.contains("policy `again` resumes it in 10m (round 1 of 5)"), "{told}");
     let spent = rehearse(&rehearsal(flow, "steps: {one: {stall: connection refused}}", policy)).1;
     assert_eq!((end(&spent).0, spent.policies[0].used, spent.policies[0].spent), ("in error", 4, 1));
     let other = rehearse(&rehearsal(flow, "steps: {one: {stall: disk full}}", policy)).1;

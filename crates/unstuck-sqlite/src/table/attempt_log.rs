@@ -53,7 +53,7 @@ pub(crate) fn of_run(connection: &Connection, run: RunId) -> Result<RunLogs, Sto
         }
         let record = record(row, run, place, 1).map_err(|why| {
             StoreError::Damaged(format!(
-                "log {place} of {run} is damaged: {why}; the run itself is not harmed"
+                "log {place} of {run} is damaged: {why}; the run itself is not affected"
             ))
         })?;
         logs.kept.push(record);

@@ -84,13 +84,13 @@ pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Ru
         replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;
     }
     let run = run.ok_or_else(|| broken(format!("{id} has no history; {RESTORE}")))?;
-    if run.id == id { Ok(run) } else { Err(unsound(id, 1, &format!("it starts {}, another run", run.id))) }
+    if run.id == id { Ok(run) } else { Err(unsound(id, 1, &format!("it starts another run, {}", run.id))) }
 }
 
 /// An event can be read, and makes no sense where it stands.
 pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
     broken(format!(
-        "event {seq} of {run} is damaged: {why}; {RESTORE}, or see what else is damaged with `unstuck store check`"
+        "event {seq} of {run} is damaged: {why}; {RESTORE}, or run `unstuck store check` to see all damage"
     ))
 }
 

@@ -31,14 +31,14 @@ pub(crate) fn check(
         let bulk: Bulk = match serde_json::from_str(&body) {
             Ok(bulk) => bulk,
             Err(problem) => {
-                add(format!("it cannot be read ({problem}), so it cannot go on"));
+                add(format!("it cannot be read ({problem}), so it cannot continue"));
                 continue;
             }
         };
         let total: Option<i64> = row.get(1).map_err(store_error)?;
         let is_open: bool = row.get(2).map_err(store_error)?;
         if bulk.id != id || total.map(unsigned) != Some(bulk.total) || is_open == bulk.is_settled() {
-            add("its row does not say what it is: it would be found wrongly".to_owned());
+            add("its row does not match its content, so it would be listed wrongly".to_owned());
         }
         targets(snapshot, totals, &bulk, &mut add)?;
     }
@@ -47,7 +47,7 @@ pub(crate) fn check(
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         let id = BulkId(unsigned(row.get(0).map_err(store_error)?));
-        let what = "it has targets, and is not there: nobody goes on with it";
+        let what = "it has targets but does not exist, so nothing continues it";
         report.add(Finding::new(Promise::Bulk, id.to_string(), what, RESTORE));
     }
     for (BulkRef { bulk, place }, run) in &totals.resumed {
@@ -78,7 +78,7 @@ fn targets(
         let kind = target.result.kind();
         if (kind == ResultKind::Pending) != (place >= bulk.next) {
             let (word, next) = (kind.word(), bulk.next);
-            add(format!("target {place} is {word}, and the next one to be acted on is {next}"));
+            add(format!("target {place} is {word}, but the next target to act on is {next}"));
         }
         match kind.counts_as() {
             None => {}
@@ -87,7 +87,7 @@ fn targets(
                 let known = totals.resumed.remove(&BulkRef { bulk: bulk.id, place });
                 if known != Some(target.run) && !snapshot.broken.contains(&target.run) {
                     let run = target.run;
-                    add(format!("target {place} is under way, and {run} would not tell how it comes out"));
+                    add(format!("target {place} is under way, but {run} would not report its result"));
                 }
             }
             Some(CountedAs::Passed) => counts.passed += 1,
@@ -96,10 +96,10 @@ fn targets(
         }
     }
     if expected != bulk.total {
-        add(format!("it has {} targets, and {expected} are kept", bulk.total));
+        add(format!("it has {} targets, but {expected} are stored", bulk.total));
     }
     if counts != bulk.counts {
-        add(format!("it has counted {:?}, and by its targets it is {counts:?}", bulk.counts));
+        add(format!("it counted {:?}, but its targets add up to {counts:?}", bulk.counts));
     }
     Ok(())
 }

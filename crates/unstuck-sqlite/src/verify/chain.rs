@@ -74,7 +74,8 @@ impl Chain {
                 break;
             };
             if owner != run {
-                chain.break_ = Some(format!("its history leads to event row {pos}, which is of {owner}"));
+                chain.break_ =
+                    Some(format!("its history leads to event row {pos}, which belongs to {owner}"));
                 break;
             }
             if visited.as_mut().is_some_and(|visited| !visited.insert(pos)) {
@@ -83,7 +84,7 @@ impl Chain {
             }
             chain.links.push(Link { pos, record });
             if prev >= pos {
-                chain.break_ = Some(format!("event row {pos} says that it follows a later one, {prev}"));
+                chain.break_ = Some(format!("event row {pos} follows a later row, {prev}"));
                 break;
             }
             pos = prev;

@@ -56,18 +56,18 @@ impl EndedInError {
             let error = match record {
                 Ok(error) => error,
                 Err(problem) => {
-                    add(format!("error {id} of it cannot be read ({problem})"));
+                    add(format!("its error {id} cannot be read ({problem})"));
                     return;
                 }
             };
             if !is_found {
-                add(format!("error {id} of it would be found by what is not so"));
+                add(format!("its error {id} has search columns that do not match it"));
             }
             let is_deadline = error.led_to == LedTo::Deadline;
             if self.0.remove(&(error.generation, error.unit, error.attempt, is_deadline)).is_none() {
                 let ErrorRecord { step, attempt, .. } = error;
                 add(format!(
-                    "error {id} is of attempt {attempt} of step `{step}`, which did not end so, or is recorded twice"
+                    "error {id} names attempt {attempt} of step `{step}`, which ended differently, or it is recorded twice"
                 ));
             }
         }
@@ -146,9 +146,9 @@ pub(crate) fn compare_open(
     let is_any = !kept.is_empty();
     for StoredOpenError { unit, error, is_found } in kept {
         match (unit.and_then(|place| wanted.remove(&place)).flatten(), error) {
-            (_, Err(problem)) => add(format!("an open error of it cannot be read ({problem})")),
+            (_, Err(problem)) => add(format!("one of its open errors cannot be read ({problem})")),
             (None, Ok(kept)) => {
-                add(format!("step `{}` is kept as being in error, and is not", kept.record.step));
+                add(format!("step `{}` is stored as in error, but is not", kept.record.step));
             }
             (Some(mut wanted), Ok(kept)) => {
                 if kept.record.fingerprint_version != wanted.record.fingerprint_version {
@@ -163,7 +163,7 @@ pub(crate) fn compare_open(
                 }
                 if kept != wanted || !is_found {
                     let step = &kept.record.step;
-                    add(format!("what is kept of the error of step `{step}` is not what it is"));
+                    add(format!("the stored error of step `{step}` does not match the run"));
                 }
             }
         }
@@ -172,7 +172,7 @@ pub(crate) fn compare_open(
     let is_examined = is_any || wanted.is_empty() || error::is_examined(connection, run.id)?;
     for unit in wanted.into_keys().filter(|_| is_examined) {
         let step = unstuck_core::decide::unit_name(flow, unit);
-        add(format!("step `{step}` is in error, and is not kept as such: nobody would be shown it"));
+        add(format!("step `{step}` is in error, but is not stored as such and would not be shown"));
     }
     Ok(())
 }
@@ -183,12 +183,12 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     let last = meta::meta(connection, "last_error")?.unwrap_or(0);
     let mut wrong = vec![(
         "SELECT id FROM error WHERE id > ?1",
-        "it is above the last number that the store remembers: numbers would be given out again",
+        "it is above the last number of the store, so numbers would be used twice",
     )];
     if !snapshot.was_set_back() {
         wrong.push((
             "SELECT id FROM (SELECT id, at, lag(at) OVER (ORDER BY id) AS before FROM error) WHERE at < before AND ?1 >= 0",
-            "it is older than the one before it, and would not be found by its time",
+            "it is older than the error before it and would not be found by its time",
         ));
     }
     for (sql, what) in wrong {
@@ -208,7 +208,7 @@ pub(crate) fn strays(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Resul
         let sql = format!("SELECT DISTINCT run FROM {table} WHERE run NOT IN (SELECT id FROM run)");
         each_run(snapshot.connection, &sql, |run| {
             if !snapshot.exists(run)? {
-                let what = "errors of it are kept, and there is no such run";
+                let what = "it has errors, but the run does not exist";
                 report.add(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
             }
             Ok(())
@@ -228,7 +228,7 @@ fn groups(connection: &Connection, report: &mut CheckReport) -> Result<(), Store
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         let group: String = row.get(0).map_err(store_error)?;
-        let what = "what is counted of it is less than there is, or not the same by flow";
+        let what = "its counts are too low, or do not match the counts by flow";
         report.add(Finding::new(Promise::Error, format!("group {group}"), what, HARMLESS));
     }
     Ok(())
@@ -250,13 +250,13 @@ pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Res
             }
             Err(problem) => add(place, format!("it cannot be read ({problem}), so no engine starts")),
             Ok(policy) if !texts_are(row, 1, [&policy.id, &policy.name]) => {
-                add(place, format!("it is kept under another id or name than its own, `{}`", policy.name));
+                add(place, format!("it is stored under another id or name than its own, `{}`", policy.name));
             }
             Ok(policy) => all.push(policy),
         }
     }
     for (_, problem) in Policies::new(all).err().unwrap_or_default() {
-        add("the policies".to_owned(), format!("they do not go together: {}", problem.message));
+        add("the policies".to_owned(), format!("they conflict with each other: {}", problem.message));
     }
     let mut statement = connection.prepare("SELECT body, id FROM policy_audit").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;

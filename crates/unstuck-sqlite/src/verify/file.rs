@@ -31,7 +31,7 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     let path = directory.join(DATABASE);
     check_access(directory)?;
     if !path.exists() {
-        return Err(broken(format!("there is no store in {}; look at the path", directory.display())));
+        return Err(broken(format!("there is no store in {}; check the path", directory.display())));
     }
     check_log(&path).map_err(|error| at(&path, error))?;
     match open_beside(&path, CACHE) {
@@ -73,11 +73,11 @@ pub(crate) fn check_version(connection: &Connection) -> Result<(), StoreError> {
     }
     if found > known {
         return Err(broken(format!(
-            "it was written by a newer version of Unstuck (schema {found}, this one knows {known}): use that one"
+            "it was written by a newer version of Unstuck (schema {found}, this version knows {known}): use the newer version"
         )));
     }
     Err(broken(format!(
-        "it has an older schema ({found}, this version has {known}); open it once, with `unstuck runs`, and check it then"
+        "it has an older schema ({found}, this version has {known}); open it once with `unstuck runs`, then check it again"
     )))
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn check_pages(connection: &Connection) -> Result<Vec<String>, StoreE
 pub(crate) fn damaged_pages(problems: &[String]) -> CheckReport {
     let mut report = CheckReport::default();
     for problem in problems {
-        let what = format!("SQLite finds it damaged: {problem}; what else is wrong was not looked for");
+        let what = format!("SQLite reports damage: {problem}; the rest was not checked");
         report.add(Finding::new(Promise::File, "the file", what, RESTORE));
     }
     report
@@ -123,18 +123,18 @@ fn integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::
 pub(crate) fn check_schema(connection: &Connection, report: &mut CheckReport) -> Result<bool, StoreError> {
     let (found, expected) = (tables(connection)?, tables(&expected()?)?);
     let mut add = |name: &str, what: &str| {
-        let hint = "if nobody did this on purpose, go back to a copy of the store";
+        let hint = "unless this was done on purpose, restore a copy of the store";
         report.add(Finding::new(Promise::Schema, format!("`{name}`"), what, hint));
     };
     for (name, made) in &expected {
         match found.get(name) {
             None => add(name, "it is missing from the file"),
-            Some(other) if other != made => add(name, "it was changed by something else than Unstuck"),
+            Some(other) if other != made => add(name, "it was not changed by Unstuck but by another program"),
             Some(_) => {}
         }
     }
     for name in found.keys().filter(|name| !expected.contains_key(*name)) {
-        add(name, "it is in the file and not of Unstuck");
+        add(name, "it is in the file but does not belong to Unstuck");
     }
     Ok(expected.keys().all(|name| found.contains_key(name)))
 }

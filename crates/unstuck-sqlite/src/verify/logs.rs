@@ -12,7 +12,7 @@ use crate::verify::snapshot::Snapshot;
 use crate::verify::tables::HARMLESS;
 
 /// What to do about a damaged log.
-const UNHARMED: &str = "the run is not harmed, only `unstuck logs` needs it; forgetting the run removes it";
+const UNHARMED: &str = "the run is not affected, only `unstuck logs` needs it; forgetting the run removes it";
 
 /// Looks at every log.
 pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
@@ -28,7 +28,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
             report.add(Finding::new(Promise::Log, format!("log {place} of {run}"), what, UNHARMED));
         }
         if last != Some(run) && !snapshot.exists(run)? {
-            let what = "it has logs, and is not there";
+            let what = "it has logs, but the run does not exist";
             report.add(Finding::new(Promise::Log, run.to_string(), what, HARMLESS));
         }
         last = Some(run);

@@ -101,15 +101,15 @@ pub(crate) fn check(
             Ok(_) if kept.is_some() => {}
             Ok(body) if Json::parse(body).is_ok() => {}
             Ok(_) | Err(_) => {
-                add(Promise::Payload, format!("it cannot be read: {run} cannot use it"), RESTORE);
+                add(Promise::Payload, format!("it cannot be read, so {run} cannot use it"), RESTORE);
             }
         }
         if id.0 > snapshot.last_id {
-            let what = "it is above the last id that the store remembers: ids would be given out again";
+            let what = "it is above the last id of the store, so ids would be used twice";
             add(Promise::Id, what.to_owned(), RESTORE);
         }
         if !runs.exists(run)? {
-            add(Promise::Payload, format!("it belongs to {run}, which is not there"), HARMLESS);
+            add(Promise::Payload, format!("it belongs to {run}, which does not exist"), HARMLESS);
         }
     }
     Ok(known)

@@ -183,8 +183,9 @@ impl<'c> RunChecks<'c> {
             return Ok(());
         }
         if row.is_some() && !chain.links.iter().any(|link| link.pos == row_head) {
-            let what =
-                format!("its row says that its history ends at event row {row_head}, which is not in it");
+            let what = format!(
+                "its row says that its history ends at event row {row_head}, which is not in its history"
+            );
             findings.push(Finding::new(Promise::Row, id.to_string(), what, RESTORE));
         }
         let mut history = HistoryCheck::new(id);
@@ -199,7 +200,7 @@ impl<'c> RunChecks<'c> {
                 Ok(record) => record,
                 Err(problem) => {
                     let place = format!("event row {pos} of {id}");
-                    let what = format!("it cannot be read ({problem}), and so the run cannot");
+                    let what = format!("it cannot be read ({problem}), so the run cannot be read");
                     findings.push(Finding::new(Promise::History, place, what, RESTORE));
                     history.mark_unreadable();
                     continue;
@@ -231,13 +232,13 @@ impl<'c> RunChecks<'c> {
         let mut differs = |what: &str, said: &str, is: &str| {
             if said != is {
                 let what = format!(
-                    "its row says that its {what} is {said}, and by its history it is {is}: it would be listed wrongly"
+                    "its row says that its {what} is {said}, but by its history it is {is}: it would be listed wrongly"
                 );
                 findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
             }
         };
         let shown = |run: Option<RunId>| run.map_or("nobody".to_owned(), |run| run.to_string());
-        let hands = |is_local: bool| if is_local { "in local hands" } else { "in no local hands" };
+        let hands = |is_local: bool| if is_local { "local" } else { "not local" };
         differs("state", &row.state, run.state().word());
         differs("parent", &shown(row.parent), &shown(run.origin.parent()));
         let rests = bits(run.attention());
@@ -264,7 +265,7 @@ impl<'c> RunChecks<'c> {
         let ahead = history.last_time().filter(|at| *at > self.snapshot.last_time && !was_set_back);
         if let Some(at) = ahead {
             let what = format!(
-                "its last event is of {at}, and the store says that its last change was at {}: time would go back",
+                "its last event is from {at}, but the store says that its last change was at {}: time would go back",
                 self.snapshot.last_time
             );
             findings.push(Finding::new(Promise::Time, run.id.to_string(), what, RESTORE));
@@ -278,7 +279,7 @@ impl<'c> RunChecks<'c> {
         }
         let flows = self.snapshot.flows.clone();
         let Some(version) = flows.get(&run.flow) else {
-            let what = format!("its flow version, {}, is not there: it cannot go on", run.flow);
+            let what = format!("its flow version, {}, does not exist: the run cannot continue", run.flow);
             findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
             return Ok(());
         };
@@ -289,7 +290,9 @@ impl<'c> RunChecks<'c> {
             }
             Some(flow) => {
                 let (has, should) = (run.steps.len(), flow.steps.len());
-                let what = format!("it has {has} steps, and its flow version {should}: that was changed");
+                let what = format!(
+                    "it has {has} steps, but its flow version has {should}: the flow version was changed"
+                );
                 findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
             }
             None => {}
@@ -323,9 +326,7 @@ impl<'c> RunChecks<'c> {
         let mut highest = run.id;
         run.each_unit(|_, unit| highest = highest.max(unit.child.unwrap_or(highest)));
         if highest.0 > self.snapshot.last_id {
-            let what = format!(
-                "{highest} is above the last id that the store remembers: ids would be given out again"
-            );
+            let what = format!("{highest} is above the last id of the store, so ids would be used twice");
             findings.push(Finding::new(Promise::Id, run.id.to_string(), what, RESTORE));
         }
     }
@@ -360,7 +361,7 @@ impl<'c> RunChecks<'c> {
             }
         };
         if !is_same {
-            add(Promise::Payload, "its input is not the one that it was started with".to_owned());
+            add(Promise::Payload, "its input is not the input that it was started with".to_owned());
         }
         Ok(())
     }
@@ -378,7 +379,7 @@ impl<'c> RunChecks<'c> {
                 None => payload::has_payload(self.snapshot.connection, id)?,
             };
             if !is_there {
-                let what = format!("{id} is missing, an input, output or signal that its history names");
+                let what = format!("payload {id} is missing, an input, output or signal in its history");
                 findings.push(Finding::new(Promise::Payload, run.to_string(), what, FORGET));
             }
         }

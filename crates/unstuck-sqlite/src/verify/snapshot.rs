@@ -255,7 +255,7 @@ pub(crate) fn flows(
         let place = format!("version {version} of flow `{name}`");
         if id.0 != number {
             let what = format!(
-                "it is kept as number {}, and stands where number {number} must be: runs would be given other flows than their own",
+                "it has number {} but is in the place of number {number}: runs would get the wrong flows",
                 id.0
             );
             report.add(Finding::new(Promise::Flow, place.clone(), what, RESTORE));
@@ -271,13 +271,13 @@ pub(crate) fn flows(
         let flow = match compile(&record).and_then(in_order) {
             Ok(flow) if flow.name == *name => Some(Flow { id: *id, version: version.clone(), ..flow }),
             Ok(flow) => {
-                let what = format!("its definition is that of flow `{}`", flow.name);
+                let what = format!("its definition belongs to flow `{}`", flow.name);
                 report.add(Finding::new(Promise::Flow, place, what, RESTORE));
                 None
             }
             Err(problem) => {
                 let what =
-                    format!("its definition cannot be used any more: {problem}; its runs cannot go on");
+                    format!("its definition can no longer be used: {problem}; its runs cannot continue");
                 report.add(Finding::new(Promise::Flow, place, what, RESTORE));
                 None
             }
@@ -310,8 +310,7 @@ fn notices(
         match read.and_then(|body| serde_json::from_str::<Notice>(body).map_err(|error| error.to_string())) {
             Ok(notice) => notices.entry(notice.to).or_default().push(notice.body),
             Err(problem) => {
-                let what =
-                    format!("it cannot be read ({problem}), so whoever waits for it would wait for ever");
+                let what = format!("it cannot be read ({problem}), so its receiver would wait forever");
                 report.add(Finding::new(Promise::Notice, format!("notice {id}"), what, RESTORE));
             }
         }

@@ -20,7 +20,7 @@ use crate::verify::run::{Totals, unreadable};
 use crate::verify::snapshot::Snapshot;
 
 /// What to do about something that is only in the way.
-pub(crate) const HARMLESS: &str = "no run is harmed by it; if nobody has changed the file by hand, keep a copy of the store and report this as a defect";
+pub(crate) const HARMLESS: &str = "no run is affected; unless the file was changed by hand, keep a copy of the store and report this as a bug";
 
 /// What needs no run to have been looked at.
 pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
@@ -38,7 +38,7 @@ pub(crate) fn check_totals(
 ) -> Result<(), StoreError> {
     for (name, (taken, max)) in &totals.slots {
         if taken > max {
-            let what = format!("{taken} runs have a slot, and at most {max} may: too many go on at once");
+            let what = format!("{taken} runs have a slot, but at most {max} may: too many run at once");
             report.add(Finding::new(Promise::Slot, format!("limit `{name}`"), what, REPORT));
         }
     }
@@ -90,8 +90,7 @@ fn orphaned_events(
         let pos = unsigned(row.get(0).map_err(store_error)?);
         let run = RunId(unsigned(row.get(1).map_err(store_error)?));
         if !totals.visited.contains(pos) && snapshot.broken.insert(run) {
-            let what =
-                format!("no history leads to it: what it and what follows it tell of {run} has been lost");
+            let what = format!("no history leads to it: this part of the history of {run} is lost");
             report.add(Finding::new(Promise::History, format!("event row {pos}"), what, RESTORE));
         }
     }
@@ -103,13 +102,13 @@ fn orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     let connection = snapshot.connection;
     // Only a run with a row has wakeups in rows.
     each_run(connection, "SELECT DISTINCT run FROM wake WHERE run NOT IN (SELECT id FROM run)", |run| {
-        let what = "something would wake it, and there is no row of it";
+        let what = "it has a timer or queue entry, but no row";
         report.add(Finding::new(Promise::Wakeup, run.to_string(), what, RESTORE));
         Ok(())
     })?;
     each_run(connection, "SELECT DISTINCT run FROM lease WHERE run NOT IN (SELECT id FROM run)", |run| {
         if !snapshot.tail.contains_key(&run) {
-            let what = "a lease is kept of it, and there is no such run";
+            let what = "it has a lease, but the run does not exist";
             report.add(Finding::new(Promise::Wakeup, run.to_string(), what, HARMLESS));
         }
         Ok(())
@@ -149,7 +148,7 @@ fn orphaned_keys(
         let Some(has) = key_of(snapshot, run)? else { continue };
         let what = match has {
             KeyOf::Nobody => {
-                format!("it leads to {run}, which is not there: its flow cannot be started with it")
+                format!("it leads to {run}, which does not exist: its flow cannot be started with it")
             }
             KeyOf::Run(name, own) if (&name, own.as_ref()) != (&flow, Some(&key)) => {
                 format!("it leads to {run}, which does not have it")
@@ -193,7 +192,7 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
             report.add(Finding::new(promise, format!("a notice to {to}"), what, RESTORE));
         };
         if to.0 > snapshot.last_id {
-            let what = "that is above the last id that the store remembers: ids would be given out again";
+            let what = "that is above the last id of the store, so ids would be used twice";
             add(Promise::Id, what.to_owned());
         }
         let (origin, payload) = match body {
@@ -213,7 +212,7 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
         if let Some(Payload::Stored(id)) = payload
             && !payload::has_payload(snapshot.connection, *id)?
         {
-            add(Promise::Payload, format!("{id} is missing, which it carries"));
+            add(Promise::Payload, format!("its payload {id} is missing"));
         }
         if let Some(what) = wrong_address(snapshot, to, body, origin)? {
             add(Promise::Notice, what);
@@ -229,11 +228,11 @@ fn wrong_address(
     body: &NoticeBody,
     origin: &Origin,
 ) -> Result<Option<String>, StoreError> {
-    let Some(parent) = origin.parent() else { return Ok(Some("it says nothing of a parent".to_owned())) };
+    let Some(parent) = origin.parent() else { return Ok(Some("it names no parent".to_owned())) };
     let child = match body {
         NoticeBody::StartChild(_) => {
             let is_there = snapshot.exists(parent)?;
-            return Ok((!is_there).then(|| format!("it starts a child of {parent}, which is not there")));
+            return Ok((!is_there).then(|| format!("it starts a child of {parent}, which does not exist")));
         }
         NoticeBody::ChildEnded { child, .. } | NoticeBody::ChildChanged { child, .. } => child.run,
         NoticeBody::ContinueChild { .. }
@@ -242,9 +241,9 @@ fn wrong_address(
         | NoticeBody::UnpauseChild => return Ok(None),
     };
     if to != parent {
-        return Ok(Some(format!("it is from a child of {parent}, which would wait for it for ever")));
+        return Ok(Some(format!("it is from a child of {parent}, which would wait for it forever")));
     }
     // Both may have been forgotten while it was on its way.
     let is_lost = !snapshot.exists(to)? && snapshot.exists(child)?;
-    Ok(is_lost.then(|| format!("it is from {child}, and {to} is not there")))
+    Ok(is_lost.then(|| format!("it is from {child}, but {to} does not exist")))
 }

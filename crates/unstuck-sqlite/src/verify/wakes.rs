@@ -21,7 +21,7 @@ use crate::table::wake::unit;
 
 /// What to do where the data is whole and the waking of a run is not.
 const WAKE_AGAIN: &str =
-    "pause and unpause the run, or cancel it; keep a copy of the store and report this as a defect";
+    "pause and unpause the run, or cancel it; keep a copy of the store and report this as a bug";
 
 /// What is kept of a run's wakeups and its slot.
 #[derive(Debug, Default)]
@@ -103,13 +103,13 @@ impl StoredWakeRows {
         for (unit, wakeup) in &wanted {
             let kept = self.places.get(unit).map(StoredWakeRow::wakeup).unwrap_or_default();
             if kept != *wakeup {
-                add(format!("{} needs {}, and {} is kept", name(flow, *unit), shown(wakeup), shown(&kept)));
+                add(format!("{} needs {}, but {} is stored", name(flow, *unit), shown(wakeup), shown(&kept)));
             }
         }
         for (unit, kept) in &self.places {
             if !wanted.contains_key(unit) {
                 add(format!(
-                    "{} is kept for {}, which needs nothing",
+                    "{} is stored for {}, which needs nothing",
                     shown(&kept.wakeup()),
                     name(flow, *unit)
                 ));
@@ -117,12 +117,12 @@ impl StoredWakeRows {
                 kept.timer.filter(|timer| Some(timer.due) != moved(run, flow, *unit, *timer))
             {
                 let Timer { due, set, .. } = timer;
-                add(format!("the timer of {} was set to {set} and stands at {due}", name(flow, *unit)));
+                add(format!("the timer of {} was set to {set} but is at {due}", name(flow, *unit)));
             }
         }
         let slot = StoredSlot::of(&slot_claim(run, flow));
         if self.slot != slot {
-            add(format!("of its limit it has or wants {slot:?}, and {:?} is kept", self.slot));
+            add(format!("its use of its limit is {slot:?}, but {:?} is stored", self.slot));
         }
     }
 }

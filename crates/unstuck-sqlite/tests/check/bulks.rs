@@ -10,20 +10,20 @@ use crate::fixture::Temporary;
 fn what_is_counted_and_what_is_there() {
     let cases = [
         ("UPDATE bulk SET body = '{'", "it cannot be read (EOF"),
-        ("UPDATE bulk SET open = 0", "its row does not say what it is"),
-        ("UPDATE bulk SET total = 2", "its row does not say what it is"),
-        ("DELETE FROM bulk", "it has targets, and is not there"),
+        ("UPDATE bulk SET open = 0", "its row does not match its content"),
+        ("UPDATE bulk SET total = 2", "its row does not match its content"),
+        ("DELETE FROM bulk", "it has targets but does not exist"),
         ("DELETE FROM bulk_target WHERE place = 1", "target 1 is missing"),
-        ("DELETE FROM bulk_target WHERE place = 2", "it has 3 targets, and 2 are kept"),
+        ("DELETE FROM bulk_target WHERE place = 2", "it has 3 targets, but 2 are stored"),
         (
             "UPDATE bulk_target SET result = 'passed' WHERE place = 2",
-            "target 2 is passed the step, and the next",
+            "target 2 is passed the step, but the next",
         ),
-        ("UPDATE bulk_target SET result = 'refused' WHERE place = 0", "it has counted"),
+        ("UPDATE bulk_target SET result = 'refused' WHERE place = 0", "it counted"),
         ("UPDATE bulk_target SET result = 'passed' WHERE place = 0", "which does not wait for it"),
         (
             "UPDATE bulk_target SET run = (SELECT run FROM bulk_target WHERE place = 2) WHERE place = 0",
-            "would not tell how it comes out",
+            "would not report its result",
         ),
     ];
     for (sql, said) in cases {

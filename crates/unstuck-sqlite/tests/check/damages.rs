@@ -48,9 +48,9 @@ fn the_way_to_the_start() {
             (
                 "UPDATE event SET prev = 0 WHERE run = {done} AND pos = (SELECT head FROM run WHERE id = {done})",
                 Promise::History,
-                "it stands where event 1 must be: the history has a gap or a repeat",
+                "it is where event 1 must be: the history has a gap or a duplicate",
             ),
-            ("UPDATE event SET run = {napping} WHERE run = {queued}", Promise::History, "which is of run_"),
+            ("UPDATE event SET run = {napping} WHERE run = {queued}", Promise::History, "which belongs to run_"),
             (
                 "UPDATE run SET head = (SELECT head FROM run WHERE id = {done}) WHERE id = {queued}",
                 Promise::History,
@@ -79,7 +79,7 @@ fn events() {
             (
                 "UPDATE event SET body = json_set(body, '$.e.generation', 3) WHERE run = {napping}",
                 Promise::History,
-                "it says that it belongs to generation 3, and it belongs to 1",
+                "it names generation 3, but belongs to generation 1",
             ),
             (
                 "UPDATE event SET body = json_set(body, '$.e.facts[0].Started.run', 5) WHERE run = {napping}",
@@ -94,13 +94,13 @@ fn events() {
             (
                 "UPDATE event SET body = json_set(body, '$.e.facts[0].Started.steps', 0) WHERE run = {napping}",
                 Promise::History,
-                "it speaks of step #0, and the run has 0 steps",
+                "it names step #0, but the run has 0 steps",
             ),
             (
                 "UPDATE event SET body = json_set(body, '$.e.at', 1000) WHERE run = {done}
                  AND pos = (SELECT head FROM run WHERE id = {done})",
                 Promise::Time,
-                "and the event before it of",
+                "but the event before it has",
             ),
             ("UPDATE meta SET value = 1000 WHERE name = 'last_time'", Promise::Time, "time would go back"),
             (
@@ -108,7 +108,7 @@ fn events() {
                  json_extract(body, '$.e.seq') + 1, '$.e.facts', json('[\"Unpaused\"]')) FROM event \
                  WHERE pos = (SELECT head FROM run WHERE id = {done})",
                 Promise::Final,
-                "generation 1 was final already, and it goes on with it",
+                "it changes generation 1, which was already final",
             ),
         ],
     );
@@ -121,12 +121,12 @@ fn what_happens_once() {
         (
             format!("UPDATE event SET body = json_insert(body, '$.e.facts[#]', json_extract(body, '$.e.facts[0]')) WHERE {ended}
                 AND pos < (SELECT head FROM run WHERE id = {{done}})"),
-            "step #0: it goes on with a step that was completed",
+            "step #0: it changes a step that had already completed",
         ),
         (
             format!("UPDATE event SET body = json_set(body, '$.e.facts[0].Unit.fact.Ended.attempt', 4) WHERE {ended}
                 AND pos < (SELECT head FROM run WHERE id = {{done}})"),
-            "step #0: it ends attempt 4, which had not begun",
+            "step #0: it ends attempt 4, which had not started",
         ),
         (
             format!("UPDATE event SET body = json_set(body, '$.e.facts[1].Unit.fact.Queued.attempt', 2) WHERE {ended}
@@ -149,10 +149,10 @@ fn rows() {
             (
                 "UPDATE run SET state = 'failed' WHERE id = {done}",
                 Promise::Row,
-                "its state is failed, and by its history it is completed",
+                "its state is failed, but by its history it is completed",
             ),
             ("UPDATE run SET parent = NULL WHERE id = {child}", Promise::Row, "its parent is nobody"),
-            ("UPDATE run SET local = 1 WHERE id = {napping}", Promise::Row, "in local hands"),
+            ("UPDATE run SET local = 1 WHERE id = {napping}", Promise::Row, "its work is local"),
             ("UPDATE run SET flow = 'other' WHERE id = {napping}", Promise::Row, "its flow is other"),
             ("UPDATE run SET head = 'x' WHERE id = {napping}", Promise::File, "it cannot be read"),
         ],
@@ -167,45 +167,41 @@ fn wakeups_in_rows() {
             (
                 "DELETE FROM wake WHERE run = {napping}",
                 Promise::Wakeup,
-                "step `nap` needs a timer at 2023-11-14T22:13:20.710Z, and nothing is kept",
+                "step `nap` needs a timer at 2023-11-14T22:13:20.710Z, but nothing is stored",
             ),
             (
                 "UPDATE wake SET planned = planned + 1 WHERE run = {napping}",
                 Promise::Wakeup,
-                "and a timer at",
+                "but a timer at",
             ),
             (
                 "UPDATE wake SET ready = json_set(ready, '$.queue', 'z') WHERE run = {queued}",
                 Promise::Wakeup,
-                "step `q` needs an entry in queue `q`, and an entry in queue `z` is kept",
+                "step `q` needs an entry in queue `q`, but an entry in queue `z` is stored",
             ),
             (
                 "INSERT INTO wake SELECT {done}, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
                 Promise::Wakeup,
-                "is kept for step `q`, which needs nothing",
+                "is stored for step `q`, which needs nothing",
             ),
             (
                 "INSERT INTO wake SELECT 5, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
                 Promise::Wakeup,
-                "something would wake it, and there is no row of it",
+                "it has a timer or queue entry, but no row",
             ),
-            ("INSERT INTO lease VALUES (5, 0, -1, 1, 1, 1)", Promise::Wakeup, "a lease is kept of it"),
+            ("INSERT INTO lease VALUES (5, 0, -1, 1, 1, 1)", Promise::Wakeup, "it has a lease"),
             (
                 "INSERT INTO lease SELECT run, step, item, due + 99, planned, due FROM wake WHERE run = {napping}",
                 Promise::Wakeup,
-                "the timer of step `nap` was set to 2023-11-14T22:13:20.710Z and stands at 2023-11-14T22:13:20.809Z",
+                "the timer of step `nap` was set to 2023-11-14T22:13:20.710Z but is at 2023-11-14T22:13:20.809Z",
             ),
             (
                 "UPDATE wake SET due = due + 1 WHERE run = {napping}",
                 Promise::Wakeup,
-                "and stands at 2023-11-14T22:13:20.711Z",
+                "but is at 2023-11-14T22:13:20.711Z",
             ),
-            ("UPDATE wake SET due = NULL WHERE run = {napping}", Promise::Wakeup, "and nothing is kept"),
-            (
-                "UPDATE run SET slot = NULL WHERE id = {wants}",
-                Promise::Wakeup,
-                "of its limit it has or wants",
-            ),
+            ("UPDATE wake SET due = NULL WHERE run = {napping}", Promise::Wakeup, "but nothing is stored"),
+            ("UPDATE run SET slot = NULL WHERE id = {wants}", Promise::Wakeup, "its use of its limit is"),
             ("UPDATE wake SET ready = '{' WHERE run = {queued}", Promise::File, "a queue entry is damaged"),
         ],
     );
@@ -239,7 +235,7 @@ fn runs_that_nothing_moves() {
              UPDATE run SET state = 'queued' WHERE id = {queued};
              DELETE FROM wake WHERE run = {queued}",
             Promise::Moved,
-            "it is queued, and there is no timer, no queue entry, no attempt, no notice and no person",
+            "it is stuck in state `queued`: no timer, queue entry, attempt, notice or person",
         )],
     );
 }
@@ -264,7 +260,7 @@ fn keys() {
                 Promise::Key,
                 "which does not have it",
             ),
-            ("INSERT INTO run_key VALUES ('plain', 'third', 5)", Promise::Key, "which is not there"),
+            ("INSERT INTO run_key VALUES ('plain', 'third', 5)", Promise::Key, "which does not exist"),
         ],
     );
 }
@@ -277,7 +273,7 @@ fn slots() {
             "UPDATE event SET body = replace(body, '\"max\":1', '\"max\":0') WHERE run = {has};
              UPDATE run SET slot = replace(slot, '\"max\":1', '\"max\":0') WHERE id = {has}",
             Promise::Slot,
-            "limit `scarce`: 1 runs have a slot, and at most 0 may",
+            "limit `scarce`: 1 runs have a slot, but at most 0 may",
         )],
     );
 }
@@ -287,14 +283,14 @@ fn payloads() {
     let input = "(SELECT json_extract(body, '$.e.facts[0].Started.input.Stored') FROM event WHERE run = {done} AND prev = 0)";
     let cases = [
         (format!("DELETE FROM payload WHERE id = {input}"), "is missing, an input, output or signal"),
-        (format!("UPDATE payload SET body = '{{' WHERE id = {input}"), "it cannot be read: run_"),
+        (format!("UPDATE payload SET body = '{{' WHERE id = {input}"), "it cannot be read, so run_"),
         (
             format!("UPDATE payload SET body = '1' WHERE id = {input}"),
-            "its input is not the one that it was started with",
+            "its input is not the input that it was started with",
         ),
         (
             "INSERT INTO payload (id, run, body) VALUES (7, 5, 'null')".to_owned(),
-            "it belongs to run_0000000000005, which is not there",
+            "it belongs to run_0000000000005, which does not exist",
         ),
     ];
     for (sql, said) in cases {
@@ -317,12 +313,12 @@ fn logs() {
             (
                 "INSERT INTO attempt_log (run, place, size, body, sum) VALUES ({done}, 1, 1, 'null', 7)",
                 Promise::Log,
-                "its checksum does not fit what it holds",
+                "its checksum does not match its content",
             ),
             (
                 "INSERT INTO attempt_log (run, place, size, body) VALUES (5, 1, 1, 'null')",
                 Promise::Log,
-                "run_0000000000005: it has logs, and is not there",
+                "run_0000000000005: it has logs, but the run does not exist",
             ),
         ],
     );
@@ -332,25 +328,25 @@ fn logs() {
 fn notices_and_children() {
     let start = "json_extract(body, '$.body.StartChild') IS NOT NULL";
     let cases = [
-        (format!("DELETE FROM notice WHERE {start}"), Promise::Child, "step `child` waits for run_"),
+        (format!("DELETE FROM notice WHERE {start}"), Promise::Child, "step `child` waits forever for run_"),
         (
             "DELETE FROM notice WHERE json_extract(body, '$.body.CancelChild') IS NOT NULL".to_owned(),
             Promise::Child,
-            "does not wait for it, and nothing has told it to end",
+            "does not wait for it and has not cancelled it",
         ),
         (
             format!(
                 "UPDATE notice SET body = json_set(body, '$.body.StartChild.origin.Child.parent', 5) WHERE {start}"
             ),
             Promise::Notice,
-            "it starts a child of run_0000000000005, which is not there",
+            "it starts a child of run_0000000000005, which does not exist",
         ),
         (
             "DELETE FROM run WHERE id = {gone}; DELETE FROM event WHERE run = {gone};
              DELETE FROM wake WHERE run = {gone}"
                 .to_owned(),
             Promise::Child,
-            "is not there: nobody will hear how it ends",
+            "does not exist, so its result goes nowhere",
         ),
     ];
     for (sql, promise, said) in cases {
@@ -375,17 +371,17 @@ fn ids_and_flows() {
     assert_all_found(
         true,
         &[
-            ("UPDATE meta SET value = 5 WHERE name = 'last_id'", Promise::Id, "ids would be given out again"),
+            ("UPDATE meta SET value = 5 WHERE name = 'last_id'", Promise::Id, "ids would be used twice"),
             (
                 "DELETE FROM flow WHERE name = 'nap'",
                 Promise::Flow,
-                "its flow version, flow_0000000000002, is not there",
+                "its flow version, flow_0000000000002, does not exist",
             ),
-            ("UPDATE flow SET id = 9 WHERE name = 'scarce'", Promise::Flow, "it is kept as number 9"),
+            ("UPDATE flow SET id = 9 WHERE name = 'scarce'", Promise::Flow, "it has number 9"),
             (
                 "UPDATE flow SET name = 'nip' WHERE name = 'nap'",
                 Promise::Flow,
-                "its definition is that of flow `nap`",
+                "its definition belongs to flow `nap`",
             ),
         ],
     );
@@ -396,7 +392,7 @@ fn ids_and_flows() {
         &world.check(),
         "a flow that nobody can compile",
         Promise::Flow,
-        "cannot be used any more: nobody knows it",
+        "can no longer be used: nobody knows it",
     );
     let mut world = World::new(true);
     let other = world.flows[&unstuck_core::id::FlowId(1)].clone();
@@ -408,7 +404,7 @@ fn ids_and_flows() {
         &world.check(),
         "a flow with more steps",
         Promise::Flow,
-        "its steps are kept as `child`, and its definition gives `q`, `r`",
+        "its stored steps are `child`, but its definition gives `q`, `r`",
     );
 }
 
@@ -419,7 +415,7 @@ fn bit_rot() {
         (
             "UPDATE event SET body = json_set(body, '$.e.at', json_extract(body, '$.e.at') + 1) WHERE run = {napping}",
             Promise::History,
-            "it cannot be read (its checksum does not fit what it holds)",
+            "it cannot be read (its checksum does not match its content)",
         ),
         (
             "UPDATE payload SET body = replace(body, 'input', 'inqut') WHERE run = {done}",
@@ -431,11 +427,11 @@ fn bit_rot() {
             Promise::Payload,
             "it is damaged, the output of step `q` of run_",
         ),
-        ("UPDATE flow SET directory = 'x' WHERE id = 1", Promise::Flow, "its checksum does not fit"),
+        ("UPDATE flow SET directory = 'x' WHERE id = 1", Promise::Flow, "its checksum does not match"),
         (
             "UPDATE notice SET body = replace(body, '\"to\":', '\"to\": ') WHERE id = (SELECT min(id) FROM notice)",
             Promise::Notice,
-            "it cannot be read (its checksum does not fit",
+            "it cannot be read (its checksum does not match",
         ),
     ];
     for (sql, promise, said) in damages {
@@ -457,6 +453,6 @@ fn the_order_of_steps() {
         &report,
         "the steps are kept in another order",
         Promise::Flow,
-        "its runs would be given other steps",
+        "its runs would continue with the wrong steps",
     );
 }

@@ -75,40 +75,40 @@ fn what_is_not_so_is_found() {
     use Promise::{Error, File, Policy};
     let damages = [
         ("DELETE FROM error WHERE id = 2", Error, "ended in error, which is not recorded"),
-        ("UPDATE error SET body = '{' WHERE id = 2", Error, "error 2 of it cannot be read"),
-        ("UPDATE error SET at = at + 1 WHERE id = 2", Error, "would be found by what is not so"),
-        ("UPDATE error SET grp = (SELECT grp FROM error WHERE id = 1) WHERE id = 2", Error, "what is not so"),
+        ("UPDATE error SET body = '{' WHERE id = 2", Error, "its error 2 cannot be read"),
+        ("UPDATE error SET at = at + 1 WHERE id = 2", Error, "its error 2 has search columns that do not match it"),
+        ("UPDATE error SET grp = (SELECT grp FROM error WHERE id = 1) WHERE id = 2", Error, "search columns that do not match it"),
         (
             "INSERT INTO error SELECT 4, run, at + 10, grp, flow, action, body FROM error WHERE id = 1;
              UPDATE meta SET value = 4 WHERE name = 'last_error'; UPDATE error_group SET count = 9, last = last + 50;
              UPDATE error_group_flow SET count = 9",
             Error,
-            "which did not end so, or is recorded twice",
+            "which ended differently, or it is recorded twice",
         ),
-        ("INSERT INTO error SELECT 4, 77, at, grp, flow, action, body FROM error WHERE id = 3", Error, "no such run"),
-        ("UPDATE meta SET value = 1 WHERE name = 'last_error'", Error, "numbers would be given out again"),
+        ("INSERT INTO error SELECT 4, 77, at, grp, flow, action, body FROM error WHERE id = 3", Error, "the run does not exist"),
+        ("UPDATE meta SET value = 1 WHERE name = 'last_error'", Error, "numbers would be used twice"),
         ("UPDATE meta SET value = 'x' WHERE name = 'last_error'", File, "it cannot be read"),
-        ("DELETE FROM open_error WHERE acknowledged = 1", Error, "is in error, and is not kept as such"),
-        ("UPDATE open_error SET acknowledged = 1", Error, "is not what it is"),
-        ("UPDATE open_error SET policy = NULL", Error, "is not what it is"),
-        ("UPDATE open_error SET body = json_set(body, '$.record.rounds', 7)", Error, "is not what it is"),
-        ("UPDATE open_error SET body = '{'", Error, "an open error of it cannot be read"),
-        ("UPDATE open_error SET step = 1 WHERE acknowledged = 1", Error, "is kept as being in error, and is not"),
+        ("DELETE FROM open_error WHERE acknowledged = 1", Error, "is in error, but is not stored as such"),
+        ("UPDATE open_error SET acknowledged = 1", Error, "does not match the run"),
+        ("UPDATE open_error SET policy = NULL", Error, "does not match the run"),
+        ("UPDATE open_error SET body = json_set(body, '$.record.rounds', 7)", Error, "does not match the run"),
+        ("UPDATE open_error SET body = '{'", Error, "one of its open errors cannot be read"),
+        ("UPDATE open_error SET step = 1 WHERE acknowledged = 1", Error, "is stored as in error, but is not"),
         (
             "INSERT INTO open_error SELECT 77, step, item, grp, flow, action, 0, NULL, NULL, body FROM open_error LIMIT 1",
             Error,
-            "there is no such run",
+            "the run does not exist",
         ),
-        ("DELETE FROM error_group", Error, "what is counted of it is less than there is"),
-        ("UPDATE error_group SET count = 0", Error, "what is counted of it is less than there is"),
-        ("UPDATE error_group SET last = 5", Error, "what is counted of it is less than there is"),
-        ("DELETE FROM error_group_flow", Error, "not the same by flow"),
+        ("DELETE FROM error_group", Error, "its counts are too low"),
+        ("UPDATE error_group SET count = 0", Error, "its counts are too low"),
+        ("UPDATE error_group SET last = 5", Error, "its counts are too low"),
+        ("DELETE FROM error_group_flow", Error, "do not match the counts by flow"),
         ("UPDATE policy SET body = '{' WHERE id = 'id-p'", Policy, "it cannot be read"),
         ("UPDATE policy SET name = 'other' WHERE id = 'id-p'", Policy, "under another id or name than its own, `p`"),
         (
             "UPDATE policy SET body = json_set(body, '$.errorSubstring', 'reset') WHERE id = 'id-r'",
             Policy,
-            "they do not go together",
+            "they conflict with each other",
         ),
         ("UPDATE policy_audit SET body = '[]' WHERE id = 2", Policy, "change 2 of the policies"),
     ];
@@ -146,6 +146,6 @@ fn errors_that_were_recorded_by_a_clock_that_was_ahead_are_as_promised_once_it_w
         connection.close().expect("closes");
         let findings = closed.check(&flows).findings;
         assert_eq!(findings.len(), wanted, "{findings:#?}");
-        assert!(findings.iter().all(|finding| finding.what.contains("older than the one before it")));
+        assert!(findings.iter().all(|finding| finding.what.contains("older than the error before it")));
     }
 }

@@ -20,10 +20,13 @@ fn refusal(directory: &Path) -> String {
 #[test]
 fn tables_that_are_not_ours() {
     let cases = [
-        ("CREATE TABLE notes (text)", "`notes`: it is in the file and not of Unstuck"),
+        ("CREATE TABLE notes (text)", "`notes`: it is in the file but does not belong to Unstuck"),
         ("DROP INDEX run_parent", "`run_parent`: it is missing from the file"),
         ("DROP TABLE lease", "`lease`: it is missing from the file"),
-        ("ALTER TABLE lease ADD COLUMN note", "`lease`: it was changed by something else than Unstuck"),
+        (
+            "ALTER TABLE lease ADD COLUMN note",
+            "`lease`: it was not changed by Unstuck but by another program",
+        ),
     ];
     for (sql, said) in cases {
         let world = World::new(true);
@@ -84,7 +87,7 @@ fn a_damaged_page() {
         !findings.is_empty() && findings.iter().all(|finding| finding.promise == Promise::File),
         "{findings:#?}"
     );
-    assert!(findings[0].to_string().contains("go back to a copy of the store"), "{}", findings[0]);
+    assert!(findings[0].to_string().contains("restore a copy of the store"), "{}", findings[0]);
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn what_cannot_be_checked_is_told() {
     fs::write(empty.path().join("unstuck.db"), "this is a letter, and no database; ".repeat(100))
         .expect("written");
     let refused = refusal(empty.path());
-    assert!(refused.contains("damaged or no store of Unstuck"), "{refused}");
+    assert!(refused.contains("damaged or is not a store of Unstuck"), "{refused}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     other.open_session([1; 32]).expect("takes it over");
     let process = std::process::id();
     let refused = driver.store.put_policies(policies).expect_err("refused");
-    let wanted = format!("process {process} has taken it over while this process had it open");
+    let wanted = format!("process {process} took it over while this process had it open");
     assert!(matches!(&refused, StoreError::Broken(what) if what.contains(&wanted)), "{refused}");
     assert!(refused.to_string().contains("unstuck run --continue"), "{refused}");
     // It is over for good.

@@ -59,7 +59,7 @@ impl Sample {
         let refused = SqliteStore::open(folder.path()).expect_err(case).to_string();
         let place = folder.path().display().to_string();
         assert!(refused.contains(says) && refused.contains(&place), "{case}: {refused}");
-        assert!(refused.contains("go back to a copy"), "{case}: {refused}");
+        assert!(refused.contains("restore a copy"), "{case}: {refused}");
         assert_eq!(fs::read(folder.path().join(DATABASE)).expect("readable"), database, "{case}");
         let left = fs::read(folder.path().join(LOG)).unwrap_or_default();
         assert_eq!(left, log, "{case}");
@@ -84,7 +84,7 @@ fn what_is_damaged_is_told() {
         ("the first tables", with_bytes(&database, 100, &[9; 40]), vec![], damaged),
         ("half of it is gone", database[..half].to_vec(), vec![], damaged),
         ("nearly all is gone", database[..100].to_vec(), vec![], damaged),
-        ("all is gone but the log", vec![], log.clone(), "the file is gone or empty, but its log"),
+        ("all is gone but the log", vec![], log.clone(), "the file is missing or empty, but its log"),
         (
             "the header of the log",
             database.clone(),
@@ -192,6 +192,6 @@ fn a_store_without_its_database_is_refused() {
     let folder = Sample::with(&[], &log);
     fs::remove_file(folder.path().join(DATABASE)).expect("removed");
     let refused = SqliteStore::open(folder.path()).expect_err("refused").to_string();
-    assert!(refused.contains("the file is gone or empty, but its log"), "{refused}");
+    assert!(refused.contains("the file is missing or empty, but its log"), "{refused}");
     assert!(!Path::new(&folder.path().join(DATABASE)).exists(), "none is made");
 }

@@ -22,7 +22,7 @@ const WHILE_RUNNING: [(Op, Which, i32, &str); 6] = [
     (Op::Write, Which::Wal, ffi::SQLITE_IOERR_WRITE, "the disk failed (a write"),
     (Op::Write, Which::Database, ffi::SQLITE_IOERR_WRITE, "the disk failed (a write"),
     (Op::Cut, Which::Database, ffi::SQLITE_IOERR_TRUNCATE, "the disk failed (disk I/O error"),
-    (Op::Write, Which::Wal, ffi::SQLITE_READONLY, "the file cannot be written to"),
+    (Op::Write, Which::Wal, ffi::SQLITE_READONLY, "the file is not writable"),
 ];
 
 #[test]

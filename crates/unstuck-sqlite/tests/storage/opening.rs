@@ -44,7 +44,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     fs::write(&file, &text).expect("written");
     let refused = refusal(folder.path());
     assert!(
-        refused.to_string().contains("unstuck.db: the file is damaged or no store of Unstuck"),
+        refused.to_string().contains("unstuck.db: the file is damaged or is not a store of Unstuck"),
         "{refused}"
     );
     assert_eq!(fs::read_to_string(&file).expect("readable"), text);
@@ -60,7 +60,7 @@ fn a_database_of_somebody_else_is_left_alone() {
     let before = fs::read(&file).expect("readable");
     let refused = refusal(folder.path());
     assert!(
-        refused.to_string().contains("unstuck.db: it is a database, and no store of Unstuck"),
+        refused.to_string().contains("unstuck.db: it is a database but not a store of Unstuck"),
         "{refused}"
     );
     assert_eq!(fs::read(&file).expect("readable"), before);
@@ -87,7 +87,7 @@ fn a_place_that_cannot_have_a_log_is_refused() {
     let options = Options { disk: Some(Arc::new(Unshared)), ..Options::default() };
     let refused = SqliteStore::open_with(folder.path(), options).expect_err("refused").to_string();
     assert!(refused.contains("cannot have a write-ahead log (its mode is `delete`)"), "{refused}");
-    assert!(refused.contains("give a folder on a disk of this machine"), "{refused}");
+    assert!(refused.contains("give a folder on a local disk"), "{refused}");
 }
 
 /// A crash while a store is made leaves one.
@@ -105,7 +105,7 @@ fn a_folder_that_cannot_be_made_is_told() {
     let file = folder.path().join("file");
     fs::write(&file, "").expect("written");
     let refused = refusal(&file.join("store"));
-    assert!(refused.to_string().contains("cannot be made"), "{refused}");
+    assert!(refused.to_string().contains("cannot be created"), "{refused}");
 }
 
 #[test]

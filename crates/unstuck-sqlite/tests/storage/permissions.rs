@@ -33,10 +33,10 @@ fn refusal(folder: &Path) -> String {
 
 /// Which file has which mode, what is said, and what to do.
 const MODES: [(&str, u32, &str, &str); 4] = [
-    ("", 0o555, "lock cannot be opened: Permission denied", "check who owns"),
-    ("lock", 0o444, "lock cannot be opened: Permission denied", "check who owns"),
-    ("unstuck.db", 0o444, "unstuck.db cannot be opened: Permission denied", "check who owns"),
-    ("unstuck.db", 0o000, "permission is missing to read", "chmod u+rw"),
+    ("", 0o555, "lock cannot be opened: Permission denied", "check the owner"),
+    ("lock", 0o444, "lock cannot be opened: Permission denied", "check the owner"),
+    ("unstuck.db", 0o444, "unstuck.db cannot be opened: Permission denied", "check the owner"),
+    ("unstuck.db", 0o000, "no permission to read", "chmod u+rw"),
 ];
 
 #[test]
@@ -69,7 +69,7 @@ fn what_may_not_be_written_to_is_told() {
     fs::create_dir(&forbidden).expect("made");
     set_mode(&forbidden, 0o555);
     let refused = refusal(&forbidden.join("store"));
-    assert!(refused.contains("forbidden/store cannot be made: Permission denied"), "{refused}");
+    assert!(refused.contains("forbidden/store cannot be created: Permission denied"), "{refused}");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_disk_that_is_mounted_read_only_is_told() {
         let store = Path::new(&folder).join("disk");
         let refused = refusal(&store);
         assert!(refused.contains("lock cannot be opened: Read-only file system"), "{refused}");
-        assert!(refused.contains("mounted read-only: give a folder that can be written to"), "{refused}");
+        assert!(refused.contains("mounted read-only: give a writable folder"), "{refused}");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -64,7 +64,7 @@ fn read_all(folder: &Path, backup: &Path) {
         let mut events = |run: usize| opened.history(runs[run].id, 0, 10).expect("read").len();
         assert!(events(0) == 1 && events(49) > 1, "{name}: the first one has gone on");
         let refused = opened.begin().expect_err("nothing begins").to_string();
-        assert!(refused.contains("opened for reading alone"), "{refused}");
+        assert!(refused.contains("open for reading only"), "{refused}");
         drop(opened);
         assert_eq!(info(&store).expect("told").runs.values().sum::<u64>(), 50, "{name}");
         let compile = &mut |_: &_| Err("unknown".to_owned());

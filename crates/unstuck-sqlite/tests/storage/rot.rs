@@ -144,9 +144,9 @@ fn damage_that_parses_is_a_sentence_and_never_a_panic() {
                     assert!(
                         error.contains(&format!("event {pos} of the log is damaged, which belongs to run_"))
                     );
-                    assert!(error.contains("its checksum does not fit"), "{error}");
-                    assert!(error.contains("go back to a copy of the store"), "{error}");
-                    assert!(checked.expect_err(&body).contains("its checksum does not fit"));
+                    assert!(error.contains("its checksum does not match"), "{error}");
+                    assert!(error.contains("restore a copy of the store"), "{error}");
+                    assert!(checked.expect_err(&body).contains("its checksum does not match"));
                     assert!(copied.expect_err(&body).to_string().contains("no copy was made: event"));
                 } else if let Err(error) = opened {
                     assert!(checked.is_err(), "{is_parked}: {error}, and the check says nothing: {body}");
@@ -208,7 +208,7 @@ fn a_damaged_payload_is_told_with_what_it_is_and_harms_nothing_else() {
     let run = unstuck_core::id::RunId(run.cast_unsigned());
     let mut store = SqliteStore::open(folder.path()).expect("opens all the same");
     let error = store.payloads(&[payload]).expect_err("damaged");
-    let says = format!("payload {payload} is damaged, the input of {run}: its checksum does not fit");
+    let says = format!("payload {payload} is damaged, the input of {run}: its checksum does not match");
     assert!(matches!(&error, StoreError::Damaged(what) if what.starts_with(&says)), "{error}");
     assert!(error.to_string().contains("cancel and forget this run and start it again"), "{error}");
     for other in

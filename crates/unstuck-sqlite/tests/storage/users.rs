@@ -107,7 +107,7 @@ fn a_store_of_another_user_is_refused() {
     const TEST: &str = "users::a_store_of_another_user_is_refused";
     if fs::metadata("/proc/self").expect("there is a process").uid() != 0 {
         let refused = check_access(Path::new("/")).expect_err("refused").to_string();
-        assert!(refused.contains("/ belongs to user 0, and this command runs as user"), "{refused}");
+        assert!(refused.contains("/ belongs to user 0, but this command runs as user"), "{refused}");
         eprintln!("NOT TESTED file by file: only root can give a file to another user.");
         return;
     }
@@ -126,7 +126,7 @@ fn a_store_of_another_user_is_refused() {
         }
         chown(&path, Some(65_534), None).expect("given away");
         for refused in refusals(&store, folder.path()) {
-            let wanted = "belongs to user 65534, and this command runs as user 0";
+            let wanted = "belongs to user 65534, but this command runs as user 0";
             assert!(refused.contains(wanted) && refused.contains(name), "{name}: {refused}");
         }
     }

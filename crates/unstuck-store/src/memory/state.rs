@@ -274,7 +274,7 @@ impl MemoryState {
             for (id, json) in change.payloads.drain(..) {
                 let Entry::Vacant(vacant) = self.payloads.entry(id) else {
                     return Err(StoreError::Conflict(format!(
-                        "payload {id} is there already: it is written once"
+                        "payload {id} already exists: a payload is written once"
                     )));
                 };
                 vacant.insert(json);
@@ -294,7 +294,7 @@ impl MemoryState {
         }
         let out = self.locked.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
         let id = out.map(ToString::to_string).unwrap_or_default();
-        Err(StoreError::Conflict(format!("{id} was locked and has not come back with the stage")))
+        Err(StoreError::Conflict(format!("{id} was locked but is not part of the commit")))
     }
 
     /// Looks at the change of one run. Gives whether the run was locked; else it is new.
@@ -308,9 +308,9 @@ impl MemoryState {
                 let kept = occupied.get_mut();
                 let mark = match &kept.run {
                     Residency::Out(mark) => *mark,
-                    Residency::Here(_) if is_start => return Err(conflict(id, "is there already")),
+                    Residency::Here(_) if is_start => return Err(conflict(id, "already exists")),
                     Residency::Here(_) => return Err(conflict(id, "was not locked")),
-                    Residency::Returning => return Err(conflict(id, "comes back twice in one stage")),
+                    Residency::Returning => return Err(conflict(id, "is in one commit twice")),
                 };
                 if kept.flow != change.flow {
                     return Err(conflict(id, &format!("is of flow `{}`, not `{}`", kept.flow, change.flow)));
@@ -321,7 +321,7 @@ impl MemoryState {
             }
         };
         if !is_start {
-            return Err(conflict(id, "is not there, and does not begin with its start"));
+            return Err(conflict(id, "does not exist, and its first event does not start it"));
         }
         check_events(NOT_YET, change)?;
         vacant.insert(StoredRun {
@@ -338,20 +338,20 @@ impl MemoryState {
     }
 
     fn check_unchanged(&mut self, run: &Run) -> Result<(), StoreError> {
-        let kept = self.runs.get_mut(&run.id).ok_or_else(|| conflict(run.id, "is not there"))?;
+        let kept = self.runs.get_mut(&run.id).ok_or_else(|| conflict(run.id, "does not exist"))?;
         match &kept.run {
             Residency::Out(mark) if mark.seq == run.seq => {
                 kept.run = Residency::Returning;
                 Ok(())
             }
-            Residency::Out(_) => Err(conflict(run.id, "is said to be unchanged, and has changed")),
+            Residency::Out(_) => Err(conflict(run.id, "is marked as unchanged but has changed")),
             Residency::Here(_) => Err(conflict(run.id, "was not locked")),
-            Residency::Returning => Err(conflict(run.id, "comes back twice in one stage")),
+            Residency::Returning => Err(conflict(run.id, "is in one commit twice")),
         }
     }
 
     fn check_forgotten(&mut self, id: RunId) -> Result<(), StoreError> {
-        let kept = self.runs.get_mut(&id).ok_or_else(|| conflict(id, "is not there"))?;
+        let kept = self.runs.get_mut(&id).ok_or_else(|| conflict(id, "does not exist"))?;
         match &kept.run {
             Residency::Out(mark) if mark.is_final => {
                 kept.run = Residency::Returning;
@@ -359,7 +359,7 @@ impl MemoryState {
             }
             Residency::Out(_) => Err(conflict(id, "is not final: it cannot be forgotten")),
             Residency::Here(_) => Err(conflict(id, "was not locked")),
-            Residency::Returning => Err(conflict(id, "comes back twice in one stage")),
+            Residency::Returning => Err(conflict(id, "is in one commit twice")),
         }
     }
 

@@ -127,7 +127,7 @@ impl HistoryCheck {
         let found = self.run.as_ref().map_or(0, |run| run.generation);
         if found != event.generation {
             let said = event.generation;
-            let what = format!("it says that it belongs to generation {said}, and it belongs to {found}");
+            let what = format!("it names generation {said}, but belongs to generation {found}");
             findings.push(self.finding(Promise::History, event, what));
         }
         self.generation = found;
@@ -136,7 +136,7 @@ impl HistoryCheck {
     fn check_number(&mut self, event: &Event, findings: &mut Vec<Finding>) {
         let wanted = self.seq + 1;
         if event.seq != wanted {
-            let what = format!("it stands where event {wanted} must be: the history has a gap or a repeat");
+            let what = format!("it is where event {wanted} must be: the history has a gap or a duplicate");
             findings.push(self.finding(Promise::History, event, what));
             self.is_sound = false;
         }
@@ -145,7 +145,7 @@ impl HistoryCheck {
 
     fn check_time(&mut self, event: &Event, findings: &mut Vec<Finding>) {
         if let Some(before) = self.at.filter(|before| event.at < *before) {
-            let what = format!("it is of {}, and the event before it of {before}", event.at);
+            let what = format!("its time is {}, but the event before it has {before}", event.at);
             findings.push(self.finding(Promise::Time, event, what));
         }
         self.at = self.at.max(Some(event.at));
@@ -154,13 +154,14 @@ impl HistoryCheck {
     fn check_fact(&mut self, event: &Event, place: usize, fact: &Fact) -> Result<(), Finding> {
         let is_start = matches!(fact, Fact::Started(_));
         if is_start != (event.seq == 1 && place == 0) {
-            let what = if is_start { "it starts a run that is there" } else { "it does not start the run" };
+            let what =
+                if is_start { "it starts a run that already exists" } else { "it does not start the run" };
             return Err(self.finding(Promise::History, event, what));
         }
         match fact {
             Fact::Started(started) => {
                 if started.run != self.id {
-                    let what = format!("it starts {}, another run", started.run);
+                    let what = format!("it starts another run, {}", started.run);
                     return Err(self.finding(Promise::History, event, what));
                 }
                 (self.generation, self.steps) = (1, started.steps);
@@ -168,8 +169,7 @@ impl HistoryCheck {
             }
             Fact::Reran { .. } => self.check_rerun(event, fact)?,
             _ if self.is_final => {
-                let what =
-                    format!("generation {} was final already, and it goes on with it", self.generation);
+                let what = format!("it changes generation {}, which was already final", self.generation);
                 return Err(self.finding(Promise::Final, event, what));
             }
             _ => {}
@@ -187,7 +187,7 @@ impl HistoryCheck {
         if !self.is_final || *generation != self.generation + 1 {
             let is = if self.is_final { "final" } else { "not final" };
             let what = format!(
-                "it begins generation {generation}, and generation {} before it is {is}",
+                "it starts generation {generation}, but generation {} before it is {is}",
                 self.generation
             );
             return Err(self.finding(Promise::Final, event, what));
@@ -217,7 +217,7 @@ impl HistoryCheck {
     }
 
     fn unknown_step(&self, event: &Event, step: StepIndex, steps: u16) -> Finding {
-        let what = format!("it speaks of step #{}, and the run has {steps} steps", step.0);
+        let what = format!("it names step #{}, but the run has {steps} steps", step.0);
         self.finding(Promise::History, event, what)
     }
 
@@ -236,18 +236,18 @@ impl HistoryCheck {
             UnitFact::ChildStarted { attempt, .. } => {
                 let is_queued = *attempt == before.numbered && before.ended < *attempt;
                 if *attempt != before.numbered + 1 && !is_queued {
-                    wrong = Some(format!("it begins attempt {attempt} after attempt {}", before.numbered));
+                    wrong = Some(format!("it starts attempt {attempt} after attempt {}", before.numbered));
                 }
                 seen.numbered = before.numbered.max(*attempt);
             }
             UnitFact::Dequeued { .. } | UnitFact::Started { .. } if before.numbered == before.ended => {
-                wrong = Some("it hands out an attempt, and none was queued".to_owned());
+                wrong = Some("it dispatches an attempt, but none was queued".to_owned());
             }
             UnitFact::Ended { attempt, outcome } => {
                 if *attempt <= before.ended {
-                    wrong = Some(format!("it ends attempt {attempt}, which had ended before"));
+                    wrong = Some(format!("it ends attempt {attempt}, which had already ended"));
                 } else if *attempt > before.numbered + 1 {
-                    wrong = Some(format!("it ends attempt {attempt}, which had not begun"));
+                    wrong = Some(format!("it ends attempt {attempt}, which had not started"));
                 }
                 seen.numbered = before.numbered.max(*attempt);
                 seen.ended = before.ended.max(*attempt);
@@ -257,7 +257,7 @@ impl HistoryCheck {
             _ => {}
         }
         if before.is_done {
-            wrong = Some("it goes on with a step that was completed in this generation".to_owned());
+            wrong = Some("it changes a step that had already completed in this generation".to_owned());
         }
         match wrong {
             None => Ok(()),

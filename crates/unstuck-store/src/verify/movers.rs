@@ -38,8 +38,8 @@ pub enum Neighbour {
 }
 
 /// What to do about a run that nothing moves.
-const STANDS_STILL: &str = "cancel the run, or pause and unpause it, which makes it look for work anew; keep a copy of the store and report this \
-     as a defect";
+const STANDS_STILL: &str = "cancel the run, or pause and unpause it so that it looks for work again; keep a copy of the store and report \
+     this as a bug";
 
 /// Finds what stands still in a run that is not final, and what is left over of one that is.
 pub fn check_movers(
@@ -56,8 +56,7 @@ pub fn check_movers(
     }
     let has_children = check_children(run, flow, neighbours, findings)?;
     for step in flow.step_indices().filter(|step| run.can_schedule() && should_have_begun(run, flow, *step)) {
-        let what =
-            format!("nothing keeps step `{}` from beginning, and it has not begun", flow.step(step).id);
+        let what = format!("step `{}` could start but has not started", flow.step(step).id);
         findings.push(Finding::new(Promise::Moved, run.id.to_string(), what, STANDS_STILL));
     }
     let is_moved = !wakeups(run, flow).is_empty()
@@ -68,8 +67,7 @@ pub fn check_movers(
     if !is_moved {
         let state = run.state().word();
         let what = format!(
-            "it is {state}, and there is no timer, no queue entry, no attempt, no notice and no person that \
-             would move it"
+            "it is stuck in state `{state}`: no timer, queue entry, attempt, notice or person would move it"
         );
         findings.push(Finding::new(Promise::Moved, run.id.to_string(), what, STANDS_STILL));
     }
@@ -81,7 +79,7 @@ fn check_final(run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
     let open = flow.step_indices().find(|step| !run.step(*step).is_final());
     if let Some(step) = open {
         let state = run.state().word();
-        let what = format!("it is {state}, and step `{}` has not ended", flow.step(step).id);
+        let what = format!("it is {state}, but step `{}` has not ended", flow.step(step).id);
         findings.push(Finding::new(Promise::Final, run.id.to_string(), what, REPORT));
     }
 }
@@ -163,11 +161,11 @@ fn check_children(
     for Awaited { unit, child, serves } in &awaited {
         let who = unit.map_or("the run".to_owned(), |unit| format!("step `{}`", unit_name(flow, unit)));
         let what = match child {
-            None => format!("{who} waits for a child, and nobody knows which"),
+            None => format!("{who} waits for a child, but which one is not recorded"),
             Some(child) if will_notify_parent(run.id, *child, *serves, neighbours)? => continue,
             Some(child) => format!(
-                "{who} waits for {child}, which is not there, has ended, or works for another attempt, and no \
-                 notice is on its way: it would wait for ever"
+                "{who} waits forever for {child}, which does not exist, has ended or works for another attempt; no \
+                 notice about it is on its way"
             ),
         };
         findings.push(Finding::new(Promise::Child, run.id.to_string(), what, STANDS_STILL));
@@ -223,8 +221,8 @@ fn check_parent(
     let Some(parent) = run.origin.parent() else { return Ok(()) };
     let known = neighbours.neighbour(parent)?;
     if known == Neighbour::Absent {
-        let what = format!("its parent {parent} is not there: nobody will hear how it ends");
-        let hint = "go back to a copy of the store; or let the run end, or cancel it";
+        let what = format!("its parent {parent} does not exist, so its result goes nowhere");
+        let hint = "restore a copy of the store, let the run end, or cancel it";
         findings.push(Finding::new(Promise::Child, run.id.to_string(), what, hint));
         return Ok(());
     }
@@ -245,9 +243,8 @@ fn check_parent(
     {
         return Ok(());
     }
-    let what = format!("its parent {parent} does not wait for it, and nothing has told it to end");
-    let hint =
-        "cancel this run if its work is not wanted; keep a copy of the store and report this as a defect";
+    let what = format!("its parent {parent} does not wait for it and has not cancelled it");
+    let hint = "cancel this run if it is not needed; keep a copy of the store and report this as a bug";
     findings.push(Finding::new(Promise::Child, run.id.to_string(), what, hint));
     Ok(())
 }

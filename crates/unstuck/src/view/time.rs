@@ -42,7 +42,7 @@ mod tests {
             ),
             (
                 "2030-01-31",
-                "--since: `2030-01-31` does not say in which time zone: add `Z` for UTC, as in `2030-01-31T00:00:00Z`, or an offset, as in `2030-01-31T00:00:00+02:00`",
+                "--since: `2030-01-31` has no time zone: add `Z` for UTC, as in `2030-01-31T00:00:00Z`, or an offset, as in `2030-01-31T00:00:00+02:00`",
             ),
         ];
         for (given, wanted) in cases {

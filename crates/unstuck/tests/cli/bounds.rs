@@ -18,11 +18,11 @@ fn a_flow_that_starts_itself_without_end_fails_with_the_chain() {
     let path = store.write("flow.yaml", flow);
     let ran = store.unstuck(&["run", &path]);
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
-    let cause = "`again` would be a child nested 33 deep, and at most 32 are allowed: again > again > again > again > \
+    let cause = "`again` would be at nesting depth 33, over the limit of 32: again > again > again > again > \
                  (25 more) > again > again > again > again > again";
     assert!(ran.stdout.contains(cause), "{}", ran.stdout);
     let explained = store.unstuck(&["explain", "@latest"]);
-    assert!(explained.stdout.contains("nested 33 deep"), "{}", explained.stdout);
+    assert!(explained.stdout.contains("at nesting depth 33"), "{}", explained.stdout);
     assert_eq!(store.unstuck(&["runs", "--all", "-o", "json"]).code, 0);
 }
 
@@ -118,7 +118,8 @@ fn a_key_that_is_blank_or_too_long_is_refused() {
     let store = Store::new();
     let path = store.write("flow.yaml", "flow: f\nsteps: [{id: x, set: 1}]\n");
     let long = "k".repeat(513);
-    for (key, part) in [(" ", "the key is blank"), (long.as_str(), "the key has 513 bytes and may have 512")]
+    for (key, part) in
+        [(" ", "the key is blank"), (long.as_str(), "the key is too long (513 bytes, at most 512)")]
     {
         let ran = store.unstuck(&["run", &path, "--key", key]);
         assert_eq!(ran.code, REFUSED, "{}", ran.stdout);
@@ -144,7 +145,7 @@ fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
     for command in commands {
         let refused = store.unstuck(command);
         assert_eq!(refused.code, REFUSED, "{command:?}: {}", refused.stderr);
-        let sentence = "the reason has 1001 characters and may have 1000; shorten it";
+        let sentence = "the reason is too long (1001 characters, at most 1000); shorten it";
         assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
     }
     let policies =
@@ -156,7 +157,7 @@ fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
         named.args(command).env("USER", "u".repeat(201));
         let refused = crate::support::Ran::of(named.output().expect("it runs"));
         assert_eq!(refused.code, REFUSED, "{command:?}: {}", refused.stderr);
-        let sentence = "the name of the user has 201 bytes and may have 200";
+        let sentence = "the name of the user is too long (201 bytes, at most 200)";
         assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
     }
     assert_eq!(store.unstuck(&["history", "@latest", "-o", "json"]).stdout, before);

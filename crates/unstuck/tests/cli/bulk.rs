@@ -59,7 +59,7 @@ fn a_bulk_resume_whose_canary_fails() {
     for line in [
         "1  failed again\n            the archive is full (run_",
         "3  pending\n",
-        "Stopped: 1 step of wave 1 has failed again; 3 were not acted on.",
+        "Stopped: 1 step of wave 1 failed again; the remaining 3 were not changed.",
         "  unstuck bulk unpause bulk_",
     ] {
         assert!(done(&shown).contains(line), "{line} in\n{}", shown.stdout);
@@ -103,7 +103,7 @@ fn whoever_has_the_store_goes_on_with_it() {
     done(&store.unstuck(&["bulk", "cancel", "@latest"]));
     assert_eq!(latest(&store), ("cancelled".into(), results(["resumed", "pending", "pending"])));
     let refused = store.unstuck(&["bulk", "unpause", "@latest"]);
-    assert_eq!(refused.stderr, "error: the bulk action is cancelled, so it cannot go on\n");
+    assert_eq!(refused.stderr, "error: the bulk action is cancelled, so it cannot continue\n");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn runs_are_cancelled_by_what_they_have_in_common() {
     assert_eq!(document["results"], json!([{ "result": "cancelled", "count": 3 }]), "{document:#}");
     let again = store.unstuck(&[&["cancel"], &ids(&runs)[..]].concat());
     assert!(
-        done(&again).contains("3  refused\n            it was cancelled already (3, such as run_"),
+        done(&again).contains("3  refused\n            it was already cancelled (3, such as run_"),
         "{}",
         again.stdout
     );

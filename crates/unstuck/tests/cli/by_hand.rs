@@ -76,9 +76,10 @@ fn a_step_is_done_by_hand_another_is_left_out_and_the_run_goes_on() {
     let document = document(&store);
     assert_eq!(document["output"], json!([[], null, {"receipt": 4711}]));
     let history = ok(store.unstuck(&["history", &id]));
-    for line in
-        ["ada         hold: ada did it by hand (by phone)", "ada         load: ada said so (nobody reads it)"]
-    {
+    for line in [
+        "ada         hold: completed by hand by ada (by phone)",
+        "ada         load: skipped by ada (nobody reads it)",
+    ] {
         assert!(history.contains(line), "{line} in\n{history}");
     }
 }
@@ -93,7 +94,7 @@ fn an_acknowledged_step_stays_and_is_told_as_known_until_it_is_resumed() {
     let again = ok(store.unstuck(&["ack", &id, "--reason", "all known"]));
     assert!(again.starts_with("Every step in error was already acknowledged.\n"), "{again}");
     let explained = ok(store.unstuck(&["explain", &id]));
-    assert!(words(&explained).contains("ada acknowledged it (ordered a disk)"), "{explained}");
+    assert!(words(&explained).contains("acknowledged by ada (ordered a disk)"), "{explained}");
     assert!(!explained.contains("unstuck ack"), "it is not offered again: {explained}");
     let resumed = ok(store.unstuck(&["resume", &id, "load"]));
     assert!(resumed.contains("unstuck run --continue"), "{resumed}");
@@ -107,7 +108,7 @@ fn a_resume_may_change_what_failed() {
     let there = store.write("there.txt", "2");
     let refused = store.unstuck(&["resume", &id, "fetch", "--input", r#"{"file": 7}"#]);
     assert!(
-        refused.code == REFUSED && refused.stderr.contains("the input does not fit the flow"),
+        refused.code == REFUSED && refused.stderr.contains("the input does not match the flow"),
         "{}",
         refused.stderr
     );
@@ -136,7 +137,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
         (&["ack", &id, "nope", "--reason", "x"], "flow `rests` has no step `nope`"),
         (
             &["complete", &id, "last", "--output", "1"],
-            "step `last` is pending, not in error, held, waiting or queued; it has not been reached yet",
+            "step `last` is pending, not in error, held, waiting or queued; the run has not reached it yet",
         ),
         (&["complete", &id, "fetch", "--output", "{"], "--output is not JSON: line 1, column 1"),
         (&["complete", &id, "fetch", "--output", "@nowhere.json"], "there is no file nowhere.json"),

@@ -27,7 +27,7 @@ fn a_copy_is_taken_beside_an_owner_and_is_a_store_like_any_other() {
     assert_eq!((&shown["id"], &shown["state"]), (&id.into(), &"waiting".into()), "as it was then");
     assert_eq!(store.unstuck(&["store", "check", "--store", &copy]).code, 0);
     let again = store.unstuck(&["store", "copy", &copy]);
-    let wanted = format!("the folder {copy} is not empty; give one that is, or is not there yet");
+    let wanted = format!("the folder {copy} is not empty; give an empty or a new folder");
     assert!(again.code == REFUSED && again.stderr.contains(&wanted), "{}", again.stderr);
 }
 

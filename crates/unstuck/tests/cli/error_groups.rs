@@ -148,7 +148,7 @@ fn a_policy_is_suggested_that_takes_the_group_and_loads_as_it_is() {
     let again = store.unstuck(&["policy", "suggest", &name(1)]);
     assert_eq!(again.code, REFUSED, "{}", again.stdout);
     assert!(
-        again.stderr.contains("it matches the same as policy `resume-connection-reset-by`"),
+        again.stderr.contains("it matches the same errors as policy `resume-connection-reset-by`"),
         "{}",
         again.stderr
     );
@@ -187,12 +187,12 @@ fn status_and_exit_codes_make_groups_of_their_own() {
 #[test]
 fn no_policy_is_suggested_where_retrying_cannot_help_and_it_says_why() {
     let cases = [
-        ("emulate: {sequence: [fail], cause: no such bucket}", "the worker calls these errors fatal"),
+        ("emulate: {sequence: [fail], cause: no such bucket}", "the worker reports these errors as fatal"),
         (
             "emulate: {sequence: [stall], cause: 'TypeError: x is not a function'}",
-            "`TypeError` is a mistake in the program",
+            "`TypeError` is a bug in the program",
         ),
-        ("run: exit 65", "the input is at fault"),
+        ("run: exit 65", "the input is wrong"),
     ];
     for (step, wanted) in cases {
         let store = Store::new();

@@ -60,7 +60,7 @@ fn bad_inputs_are_refused_with_their_place() {
     {
         let ran = unstuck(&["run", &flow, "--input", input]);
         assert_eq!(ran.code, REFUSED);
-        let start = "error: the input does not fit the flow: ";
+        let start = "error: the input does not match the flow: ";
         assert!(ran.stderr.starts_with(start) && ran.stderr.contains(wanted), "{}", ran.stderr);
     }
 }

@@ -38,7 +38,7 @@ fn a_failed_run_a_refusal_and_wrong_usage_have_codes_of_their_own() {
 fn a_run_that_is_executed_elsewhere_and_one_that_is_interrupted_have_codes_of_their_own() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &["--key", "k"]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     assert_eq!(store.run_flow(APPROVAL, &["--key", "k"]).code, 4);
     run.send(Signal::INT);
     assert_eq!(run.wait().code, 130);

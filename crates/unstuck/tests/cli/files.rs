@@ -25,7 +25,7 @@ fn ok(ran: Ran) -> Ran {
 fn removing_the_lock_file_makes_no_second_owner() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     fs::remove_file(format!("{}/lock", store.path())).expect("removed");
     let file = store.write("other.yaml", ONE);
     let second = UnderWay::command(&store, &["run", &file]);
@@ -57,7 +57,7 @@ fn everything_in_a_store_is_for_its_user_alone() {
     fs::create_dir(store.path()).expect("made");
     fs::set_permissions(store.path(), fs::Permissions::from_mode(0o755)).expect("set");
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let copy = format!("{}copy", store.folder());
     ok(store.unstuck(&["store", "copy", &copy]));
     for folder in [store.path(), copy] {
@@ -122,7 +122,7 @@ fn another_users_store_executes_nothing() {
     let flow =
         "flow: a\nsteps:\n  - {id: go, signal: go}\n  - {id: one, timeout: 1m, run: 'touch was-executed'}\n";
     let run = UnderWay::start(&store, flow, &[]);
-    run.until("waits for signal `go`");
+    run.until("waiting for signal `go`");
     ok(store.unstuck(&["signal", "@latest", "go", "--store", &store.path()]));
     run.wait();
     fs::remove_file(format!("{}was-executed", store.folder())).expect("it was executed once");
@@ -132,7 +132,7 @@ fn another_users_store_executes_nothing() {
         [&["run", "--continue"][..], &["run", &file], &["runs"], &["store", "info"], &["store", "check"]]
     {
         let ran = store.unstuck(arguments);
-        let wanted = "belongs to user 65534, and this command runs as user 0";
+        let wanted = "belongs to user 65534, but this command runs as user 0";
         assert!(ran.code == REFUSED && ran.stderr.contains(wanted), "{arguments:?}: {}", ran.stderr);
     }
     assert!(!fs::exists(format!("{}was-executed", store.folder())).expect("looked"));

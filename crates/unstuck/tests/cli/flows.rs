@@ -29,7 +29,7 @@ fn the_same_version_keeps_its_content_and_what_has_none_is_numbered() {
         }
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
         let sentence = error["error"].as_str().expect("it is a text");
-        let wanted = "flow.yaml: version 7 of flow `a` is kept with other content; give the change a version of its own";
+        let wanted = "flow.yaml: version 7 of flow `a` already exists with different content; give the change a new version";
         assert!(ran.code == REFUSED && sentence.ends_with(wanted), "{sentence}");
     }
     let info = store.unstuck(&["store", "info", "-o", "json"]).json();
@@ -66,9 +66,7 @@ fn a_child_or_handler_may_be_in_the_store_already() {
     assert_eq!(store.run_flow(&flow("child", "", 1), &[]).code, 0);
     let ran = store.run_flow(parent, &[]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    for part in
-        ["ask > run_", "ask > one: completed", "the exception handler runs as run_", "child > one: completed"]
-    {
+    for part in ["ask > run_", "ask > one: completed", "exception handler run_", "child > one: completed"] {
         assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
     }
 }
@@ -92,7 +90,7 @@ fn a_key_has_one_run() {
     let note = "\nkey `k` already has this run (completed); nothing was started\n";
     assert!(shown.code == 0 && shown.stdout.contains(note), "{}", shown.stdout);
     let other = store.run_flow(held, &["--key", "k", "--input", "{\"n\": 1}"]);
-    let start = format!("error: key `k` belongs to {id}, which has another input");
+    let start = format!("error: key `k` already belongs to {id}, which has a different input");
     assert!(other.code == REFUSED && other.stderr.starts_with(&start), "{}", other.stderr);
     assert_eq!(store.unstuck(&["runs", "-o", "json"]).json()["runs"].as_array().map(Vec::len), Some(1));
 }
@@ -108,7 +106,7 @@ fn a_second_start_of_a_key_may_be_refused_or_start_a_final_run_again() {
     assert_eq!((first.code, &first.json()["generation"]), (0, &json!(1)), "{}", first.stderr);
     let refused = start("refuse");
     assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""));
-    assert!(refused.stderr.contains("a second start of it is to be refused"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("and onDuplicate is `refuse`"), "{}", refused.stderr);
     assert_eq!(start("return").json()["generation"], 1);
     let again = start("restartIfFinal");
     assert_eq!((again.code, &again.json()["generation"]), (0, &json!(2)), "{}", again.stderr);
@@ -120,7 +118,7 @@ fn a_second_start_of_a_key_may_be_refused_or_start_a_final_run_again() {
 fn a_second_start_of_a_key_is_refused_by_whoever_has_the_store_open_too() {
     let store = Store::new();
     let run = UnderWay::start(&store, "flow: a\nsteps:\n  - {id: one, signal: go}\n", &["--key", "k"]);
-    run.until("waits for signal `go`");
+    run.until("waiting for signal `go`");
     let file = format!("{}flow.yaml", store.folder());
     let start = |what: &str| store.unstuck(&["run", &file, "--key", "k", "--on-duplicate", what]);
     assert_eq!(start("refuse").code, REFUSED);

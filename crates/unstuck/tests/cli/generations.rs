@@ -77,13 +77,10 @@ fn a_rerun_is_told_of_the_generation_before() {
 fn bad_input_is_corrected_by_a_rerun_with_another_one() {
     let (store, id) = failed();
     let explained = words(&ok(store.unstuck(&["explain", &id])));
-    assert!(
-        explained.contains("The data is at fault: --input gives the run a corrected input"),
-        "{explained}"
-    );
+    assert!(explained.contains("The data is at fault: give a corrected input with --input"), "{explained}");
     let refused = store.unstuck(&["rerun", &id, "--input", r#"{"n": "x"}"#]);
     assert!(refused.code != 0 && refused.stdout.is_empty(), "{}", refused.stdout);
-    assert!(refused.stderr.contains("the input does not fit the flow: input.n"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the input does not match the flow: input.n"), "{}", refused.stderr);
     assert_eq!(document(&store, &id)["generation"], json!(1), "nothing was changed");
 
     ok(store.unstuck(&["rerun", &id, "--input", r#"{"n": 2}"#]));

@@ -66,7 +66,7 @@ fn a_run_whose_engine_was_killed_or_interrupted_is_idle_and_not_running() {
         assert_idle(&store, &id, "running");
         let explained = ok(store.unstuck(&["explain", &id])).stdout.replace('\n', " ");
         assert!(
-            explained.contains("is idle: `hang` is ready, but no process is executing this run."),
+            explained.contains("is idle: step `hang` is ready, but no process is executing this run."),
             "{explained}"
         );
         store.write("again", "");
@@ -81,20 +81,19 @@ fn a_resume_that_comes_due_while_another_run_has_the_store_waits_for_the_home_of
     let file = store.write("policies.yaml", "{name: soon, flow: flaky, maxAttempts: 9, backOff: 500ms}");
     ok(store.unstuck(&["policy", "load", &file]));
     let run = UnderWay::start(&store, FLAKY, &[]);
-    run.until("policy `soon` takes it");
+    run.until("policy `soon` resumes it");
     run.send(Signal::KILL);
     run.wait();
     let id = store.latest();
     // Another run has the store when it comes due.
     let other = UnderWay::start(&store, WAITS, &[]);
-    other.until("waits for signal `go`");
+    other.until("waiting for signal `go`");
     wait_until(|| ok(store.unstuck(&["runs"])).stdout.contains("(policy `soon` was due "));
     // Whatever the engine does until the signal has come, it has looked at what is due.
     ok(store.unstuck(&["signal", "@latest", "other"]));
     assert_idle(&store, &id, "error");
     let explained = ok(store.unstuck(&["explain", &id])).stdout.replace("\n    ", " ");
-    for part in [": due since ", "waits until the run is continued", "when the run is continued (due since "]
-    {
+    for part in ["resumes `load`", "when the run is continued (due since ", " UTC)"] {
         assert!(explained.contains(part), "{part} in\n{explained}");
     }
     let shown = ok(store.unstuck(&["show", &id])).stdout;
@@ -106,7 +105,7 @@ fn a_resume_that_comes_due_while_another_run_has_the_store_waits_for_the_home_of
     // Its command goes on, and what was due is done.
     let continued = store.unstuck(&["run", "--continue", &id]);
     assert_eq!(continued.code, 0, "{}{}", continued.stdout, continued.stderr);
-    assert!(continued.stdout.contains("policy `soon` resumed it: round 2 starts"), "{}", continued.stdout);
+    assert!(continued.stdout.contains("resumed by policy `soon`: round 2 starts"), "{}", continued.stdout);
     ok(store.unstuck(&["store", "check"]));
 }
 

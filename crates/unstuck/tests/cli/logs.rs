@@ -101,7 +101,7 @@ fn an_output_that_is_too_large_fails_the_step_with_what_to_do() {
     let store = Store::new();
     let ran = store.run_flow("flow: big\nsteps:\n  - {id: one, run: 'yes | head -c 20000000'}\n", &[]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    let wanted = "stdout has 20000000 bytes, an output at most 16777216: print the path of a file instead, or report \
+    let wanted = "stdout is too large for an output (20000000 bytes, at most 16777216): print the path of a file instead, or report \
                   {\"output\": ...} in $UNSTUCK_REPORT";
     let error = &store.unstuck(&["show", "@latest", "-o", "json"]).json()["error"];
     assert_eq!((&error["cause"], &error["reason"]), (&json!(wanted), &json!("data")));
@@ -155,10 +155,10 @@ steps:
     let ran = store.run_flow(flow, &[]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let one = format!(
-        "one: warning: line 2 of the report of attempt 1 was ignored: `{{\"progess\": 1}}`: unknown field `progess`: {expected}"
+        "one: warning: ignored line 2 of the report of attempt 1 (`{{\"progess\": 1}}`): unknown field `progess`: {expected}"
     );
     let many = format!(
-        "many: warning: line 1 of the report of attempt 1 was ignored: `nonsense 1`: {expected}; and 16 more"
+        "many: warning: ignored line 1 of the report of attempt 1 (`nonsense 1`): {expected}. 16 more lines were ignored"
     );
     for warning in [&one, &many] {
         assert!(ran.stdout.contains(warning.as_str()), "{warning}:\n{}", ran.stdout);
@@ -230,7 +230,7 @@ steps:
       sleep 1000
 "#;
     let under_way = UnderWay::start(&store, flow, &[]);
-    under_way.until("b: attempt 1 reports \"it has printed\"");
+    under_way.until("b: attempt 1 reported progress: \"it has printed\"");
     let wanted = "a, attempt 1: completed\n  stdout:\n    one\n\nb, attempt 1: active\n  still running: its output is stored when it ends\n";
     assert_eq!(store.unstuck(&["logs", "@latest"]).stdout, wanted);
     under_way.send(Signal::INT);

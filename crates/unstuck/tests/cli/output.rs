@@ -17,12 +17,12 @@ fn the_log_and_the_summary_go_to_stdout() {
         lines[0]
     );
     assert!(
-        lines[1].starts_with(" +0.000s run_") && lines[1].ends_with(" of flow `patience` starts"),
+        lines[1].starts_with(" +0.000s run_") && lines[1].ends_with(" of flow `patience` started"),
         "{}",
         lines[1]
     );
     let [.., completed, "", summary, output] = lines.as_slice() else { panic!("{}", ran.stdout) };
-    assert!(completed.ends_with("s the run is completed"), "{completed}");
+    assert!(completed.ends_with("s the run completed"), "{completed}");
     assert!(summary.starts_with("completed after "), "{summary}");
     assert_eq!(*output, "\"it was worth the wait\"");
 }
@@ -32,7 +32,7 @@ fn what_is_not_completed_is_explained() {
     let held = unstuck(&["run", "examples/hold.yaml"]);
     let parts = [
         "held after ",
-        "is held: an operator must choose for",
+        "is held: an operator must choose retry or",
         "the bank did not confirm the transfer",
         "What you can do\n  unstuck choose run_",
         " transfer retry\n",

@@ -22,10 +22,10 @@ fn ok(ran: Ran) -> Ran {
 fn a_run_is_paused_and_goes_on_and_gets_its_signal() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let paused = ok(store.unstuck(&["pause", "@latest", "--reason", "lunch"]));
     assert!(paused.stdout.starts_with("Paused the run.\nrun_"), "{}", paused.stdout);
-    run.until("the run is paused by ada (lunch)");
+    run.until("the run was paused by ada (lunch)");
     let again = ok(store.unstuck(&["pause", "@latest"]));
     assert!(again.stdout.starts_with("The run was already paused.\n"), "{}", again.stdout);
 
@@ -61,7 +61,7 @@ steps:
 ";
     let store = Store::new();
     let run = UnderWay::start(&store, flow, &[]);
-    run.until("hold: the retry strategy is hold");
+    run.until("retryStrategy is hold");
     let chosen = ok(store.unstuck(&["choose", "@latest", "hold", "retry"]));
     assert!(chosen.stdout.starts_with("Retrying `hold`.\n"), "{}", chosen.stdout);
     assert!(!chosen.stdout.contains("--continue"), "{}", chosen.stdout);
@@ -113,7 +113,7 @@ fn a_run_at_rest_that_is_helped_in_its_last_moment_goes_on_or_stays() {
 fn a_second_run_waits_its_turn_and_says_for_whom() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let id = store.latest();
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
     let second = UnderWay::command(&store, &["run", &file]);
@@ -154,7 +154,7 @@ fn a_second_run_waits_its_turn_and_says_for_whom() {
 fn a_run_whose_owner_is_killed_gives_way_to_the_one_that_waits() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
     let second = UnderWay::command(&store, &["run", &file]);
     second.until_stderr("Waiting for it to finish.");
@@ -167,7 +167,7 @@ fn a_run_whose_owner_is_killed_gives_way_to_the_one_that_waits() {
 fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &["--key", "k", "--input", "{\"n\": 1}"]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let id = store.latest();
     let file = store.write("flow.yaml", APPROVAL);
     let keyed = |key: &str, n: u32, more: &[&str]| {
@@ -191,7 +191,7 @@ fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
 
     // One that has ended is told while another run has the store.
     let other = UnderWay::start(&store, APPROVAL, &[]);
-    other.until("waits for signal `approve`");
+    other.until("waiting for signal `approve`");
     let ended = keyed("k", 1, &["-o", "json"]);
     assert_eq!((ended.code, &ended.json()["state"]), (0, &json!("completed")), "{}", ended.stderr);
     ok(store.unstuck(&["cancel", "@latest"]));
@@ -202,7 +202,7 @@ fn a_key_that_has_a_run_is_answered_whoever_has_the_store_open() {
 fn a_key_that_has_no_run_waits_its_turn_as_any_run_does() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &["--key", "first"]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     let id = store.latest();
     let file = store.write("other.yaml", "flow: other\nsteps:\n  - {id: one, set: 1}\n");
     let second = UnderWay::command(&store, &["run", &file, "--key", "second"]);
@@ -241,7 +241,7 @@ steps:
     assert_eq!(blocked.code, 1, "{}", blocked.stdout);
     let said = blocked.stdout.replace('\n', " ");
     for part in [
-        format!("limit `narrow` lets 1 run go on at once, and {holder} (idle) has it."),
+        format!("most 1 run at once); {holder} (idle) has it."),
         format!("  unstuck run --continue {holder} "),
         format!("  unstuck run --continue {id}"),
     ] {
@@ -257,7 +257,7 @@ steps:
 fn many_commands_at_once_all_get_an_answer() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| ok(store.unstuck(&["show", "@latest", "-o", "json"])).json());

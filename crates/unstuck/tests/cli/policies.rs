@@ -169,7 +169,7 @@ fn a_file_is_loaded_whole_or_not_at_all_with_every_problem_in_its_place() {
         "mixed.yaml:6:7\n",
         "6 | name: resets\n  |       ^^^^^^\n",
         "  = hint: give it another name, or load it with `--replace`\n",
-        "error: it matches the same as policy `nightly`, with the same `maxAttempts`\n",
+        "error: it matches the same errors as policy `nightly`, with the same `maxAttempts`\n",
         "mixed.yaml:11:1\n",
         "mixed.yaml is refused: 2 errors\n",
     ] {
@@ -232,7 +232,7 @@ fn a_policy_that_can_never_match_is_told() {
 fn what_names_no_policy_is_refused_and_nothing_is_changed() {
     let (store, _) = loaded();
     let before = ok(store.unstuck(&["policy", "export"]));
-    let unknown = "policy `nope`: there is no such policy; `unstuck policy list` shows their names";
+    let unknown = "policy `nope`: there is no such policy; `unstuck policy list` shows all names";
     let cases: [(&[&str], &str); 6] = [
         (&["policy", "disable", "resets", "nope"], unknown),
         (&["policy", "enable", "nope"], unknown),

@@ -43,7 +43,7 @@ fn assert_says(document: &Value) {
 fn what_comes_due_waits_is_shown_as_due_and_resumes_after_the_unpause() {
     let store = paused();
     let run = UnderWay::start(&store, FLOW, &[]);
-    run.until("policy `resets` takes it, with round 1 of 5: resumed 100ms after it stopped");
+    run.until("policy `resets` resumes it in 100ms (round 1 of 5)");
     let id = store.latest();
     wait_until(|| {
         let explained = ok(store.unstuck(&["explain", &id])).replace('\n', " ");
@@ -83,10 +83,7 @@ fn what_comes_due_waits_is_shown_as_due_and_resumes_after_the_unpause() {
     let ran = run.wait();
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     let decisions = json_of(&store, &["show", &id])["decisions"].to_string();
-    assert!(
-        decisions.contains(" after it was due, automatic resumes were paused: round 2 starts"),
-        "{decisions}"
-    );
+    assert!(decisions.contains(" late because automatic resumes were paused: round 2 starts"), "{decisions}");
     assert_eq!(json_of(&store, &["policy", "list"])[0].get("policiesPaused"), None);
 }
 
@@ -94,7 +91,7 @@ fn what_comes_due_waits_is_shown_as_due_and_resumes_after_the_unpause() {
 fn it_survives_the_process_and_a_manual_resume_works_all_the_time() {
     let store = paused();
     let run = UnderWay::start(&store, FLOW, &[]);
-    run.until("policy `resets` takes it");
+    run.until("policy `resets` resumes it");
     run.send(rustix::process::Signal::KILL);
     run.wait();
     let id = store.latest();

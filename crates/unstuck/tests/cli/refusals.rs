@@ -23,7 +23,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
         (&["choose", &id, "nope", "retry"], format!("flow `rests` has no step `nope`; it has {names}")),
         (
             &["choose", &id, "rest", "retry"],
-            format!("{id}: step `rest` is error, not held; only a held step has a choice ..."),
+            format!("{id}: step `rest` is in error, not held; only a held step has a choice ..."),
         ),
         (
             &["choose", &id, "hold[0]", "retry"],
@@ -67,7 +67,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
     assert!(forget.code == REFUSED && forget.stderr.contains("held"), "{}", forget.stderr);
 
     store.unstuck(&["cancel", &id]);
-    let is_final = format!("{id}: the run is cancelled, which is final; a rerun starts its next generation");
+    let is_final = format!("{id}: the run is cancelled and final; a rerun starts its next generation");
     let cases: [(&[&str], String); 5] = [
         (&["choose", &id, "hold", "retry"], is_final.clone()),
         (&["resume", &id], is_final.clone()),
@@ -104,10 +104,9 @@ fn a_part_of_a_run_is_not_rerun() {
     let runs = store.unstuck(&["runs", "--all", "-o", "json"]).json();
     let (child, parent) = (&runs["runs"][0]["id"], &runs["runs"][1]["id"]);
     let ran = store.unstuck(&["rerun", child.as_str().expect("a text")]);
+    let (child, parent) = (text(child), text(parent));
     let wanted = format!(
-        "error: {} is a part of {}, which decides when it runs again; rerun that one\n",
-        text(child),
-        text(parent)
+        "error: {child} is a child of {parent}, which decides when it runs again; rerun {parent} instead\n"
     );
     assert_eq!((ran.code, ran.stderr), (REFUSED, wanted));
 }

@@ -84,9 +84,12 @@ fn a_child_that_rests_is_explained_with_its_parent() {
     );
     let ran = run_flow(&flow, &[]);
     assert_eq!(ran.code, 1);
-    for part in
-        ["ask > inner: attempt 1 stalled", "of flow `a` is", "of flow `b` is", " inner\n      tries it again"]
-    {
+    for part in [
+        "ask > inner: attempt 1 stalled",
+        "of flow `a` is",
+        "of flow `b` is",
+        " inner\n      retry in a new round",
+    ] {
         assert!(ran.stdout.contains(part), "{part} in\n{}", ran.stdout);
     }
 }

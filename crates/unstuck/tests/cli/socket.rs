@@ -24,7 +24,7 @@ fn answer(socket: &str, line: &[u8]) -> Option<Value> {
 fn nonsense_is_refused_and_hurts_nobody() {
     let store = Store::new();
     let run = UnderWay::start(&store, WAITS, &[]);
-    run.until("waits for signal");
+    run.until("waiting for signal");
     let socket = format!("{}/socket", store.path());
     let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -64,7 +64,7 @@ fn nonsense_is_refused_and_hurts_nobody() {
 fn several_questions_may_come_on_one_connection() {
     let store = Store::new();
     let run = UnderWay::start(&store, WAITS, &[]);
-    run.until("waits for signal");
+    run.until("waiting for signal");
     let mut stream = UnixStream::connect(format!("{}/socket", store.path())).expect("somebody listens");
     let question = b"{\"version\":1,\"asked\":{\"read\":\"owner\"}}\n";
     stream.write_all(&question.repeat(3)).expect("it is taken");
@@ -83,7 +83,7 @@ fn a_store_with_a_long_path_has_a_socket_too() {
     let elsewhere = Store::new();
     let deep = format!("{}/{}/{}", elsewhere.path(), "d".repeat(100), "e".repeat(100));
     let run = UnderWay::start(&elsewhere, WAITS, &["--store", &deep]);
-    run.until("waits for signal");
+    run.until("waiting for signal");
     let ran = elsewhere.unstuck(&["signal", "@latest", "go", "--store", &deep]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert_eq!(run.wait().code, 0);
@@ -93,7 +93,7 @@ fn a_store_with_a_long_path_has_a_socket_too() {
 fn what_a_killed_owner_left_is_no_hindrance() {
     let store = Store::new();
     let run = UnderWay::start(&store, WAITS, &[]);
-    run.until("waits for signal");
+    run.until("waiting for signal");
     run.send(rustix::process::Signal::KILL);
     run.wait();
     let socket = format!("{}/socket", store.path());
@@ -102,7 +102,7 @@ fn what_a_killed_owner_left_is_no_hindrance() {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert!(ran.stdout.contains("completed just now"), "no executor is needed for it: {}", ran.stdout);
     let again = UnderWay::start(&store, WAITS, &[]);
-    again.until("waits for signal");
+    again.until("waiting for signal");
     assert_eq!(store.unstuck(&["cancel", "@latest"]).code, 0);
     again.wait();
 }

@@ -138,7 +138,7 @@ output: ${steps.fetch.output}
     // The log stays, and the last view stands between it and the summary.
     let parts = [
         "fetch: attempt 1 stalled: connection reset\n",
-        " the run is completed\n\nbumpy run_",
+        " the run completed\n\nbumpy run_",
         "✓ fetch     completed in 2.",
         "✗ validate  failed: line 3 has no date; the flow continues\n\ncompleted after 2",
         "\n\"done\"",

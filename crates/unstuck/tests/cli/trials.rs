@@ -86,7 +86,7 @@ fn a_preview_and_a_backtest_agree_with_what_is_then_done() {
     // What fails from now on is taken as it fails, and a backtest of that tells the same.
     let since = json_of(&store, &["policy", "list"])[0]["lastHit"].as_str().expect("it has one").to_owned();
     let run = UnderWay::start(&store, &flow("nightly", "connection reset by 10.0.0.4"), &[]);
-    run.until("policy `resets` takes it");
+    run.until("policy `resets` resumes it");
     run.send(Signal::INT);
     run.wait();
     let again = json_of(&store, &["policy", "backtest", "resets", "--since", &since]);
@@ -196,7 +196,7 @@ fn what_cannot_be_tried_is_refused_with_a_sentence() {
     let cases: [(&[&str], &str); 6] = [
         (
             &["policy", "preview", "nope"],
-            "policy `nope`: there is no such policy; `unstuck policy list` shows their names",
+            "policy `nope`: there is no such policy; `unstuck policy list` shows all names",
         ),
         (&["policy", "preview", "nope.yaml"], "there is no file nope.yaml; check the path"),
         (&["policy", "preview", &wrong], "wrong.yaml is refused: 1 error"),
@@ -204,7 +204,7 @@ fn what_cannot_be_tried_is_refused_with_a_sentence() {
         (&["policy", "backtest", &wrong, "--since", "yesterday"], "--since: `yesterday` is not a duration"),
         (
             &["policy", "backtest", &wrong, "--since", "1d", "--until", "2030-01-01"],
-            "--until: `2030-01-01` does not say in which time zone",
+            "--until: `2030-01-01` has no time zone",
         ),
     ];
     for (command, wanted) in cases {
@@ -276,8 +276,8 @@ fn applying_a_policy_that_is_used_up_says_so() {
     assert!(text.ends_with("`resets` is used up on 1 step. A manual resume resets its rounds.\n"), "{text}");
     let explained =
         store.unstuck(&["explain", "@latest"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let why = "policy `resets` is used up (2 of 2 rounds), no other policy takes it, no exception handler: it rests in \
-               error until somebody resumes it, which gives the policy its rounds back";
+    let why = "Needs an operator: policy `resets` is used up (2 of 2 rounds); no retry, other policy or exception handler \
+               applies; a manual resume resets the rounds of the policy";
     assert!(explained.contains(why), "{explained}");
     let decisions = json_of(&store, &["show", "@latest"])["decisions"].to_string();
     assert!(decisions.contains("policy `resets` is used up (2 of 2 rounds)"), "{decisions}");

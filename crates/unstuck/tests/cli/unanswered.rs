@@ -18,7 +18,7 @@ const APPROVAL: &str = "flow: approval\nsteps:\n  - {id: approved, signal: appro
 fn a_stopped_owner_is_named_and_what_the_file_says_is_shown_at_once() {
     let store = Store::new();
     let run = UnderWay::start(&store, APPROVAL, &[]);
-    run.until("waits for signal `approve`");
+    run.until("waiting for signal `approve`");
     run.send(Signal::STOP);
     let stat = format!("/proc/{}/stat", run.id());
     wait_until(|| fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T ")));
@@ -97,8 +97,8 @@ fn missing_permission_is_told_with_the_folder_and_what_to_do() {
         |path: &str, mode: u32| fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
     let path = store.path();
     let cases = [
-        (path.as_str(), 0o000, format!("permission is missing to look into the folder {path}")),
-        (database.as_str(), 0o000, format!("permission is missing to read {database}")),
+        (path.as_str(), 0o000, format!("no permission to read the folder {path}")),
+        (database.as_str(), 0o000, format!("no permission to read {database}")),
     ];
     for (place, mode, said) in cases {
         set(place, mode);

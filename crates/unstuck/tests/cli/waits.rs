@@ -35,8 +35,9 @@ fn a_parent_whose_child_waits_for_a_slot_that_a_person_must_free_is_queued_and_s
     let state = || store.unstuck(&["show", "@latest", "-o", "json"]).json()["state"].clone();
     wait_until(|| state() == json!("queued"));
     let explained = words(&ok(store.unstuck(&["explain", "@latest"])));
-    let wanted =
-        format!("waits for a slot: limit `inner` lets 1 run go on at once, and {holder} (held) has it");
+    let wanted = format!(
+        "waits for a slot; no free slot of limit `inner` (at most 1 run at once); {holder} (held) has it"
+    );
     assert!(explained.contains(&wanted), "{wanted} in {explained}");
     assert!(explained.contains(&format!("unstuck explain {holder}")), "{explained}");
     ok(store.unstuck(&["cancel", &holder]));
@@ -51,7 +52,7 @@ fn a_back_off_is_cut_short_by_a_resume_which_explain_offers() {
     let flow = "flow: retry\nsteps:\n  - {id: r, run: 'test -e back || { echo not yet >&2; exit 1; }', \
                 retryStrategy: retry, backOff: 1h, timeout: 1m}\n";
     let run = UnderWay::start(&store, flow, &[]);
-    run.until("tried again in 1h");
+    run.until("retrying in 1h");
     let id = store.latest();
     let command = format!("unstuck resume {id} r");
     let explained = ok(store.unstuck(&["explain", &id]));
@@ -61,7 +62,7 @@ fn a_back_off_is_cut_short_by_a_resume_which_explain_offers() {
     assert!(resumed.starts_with("Retrying `r` in a new round.\n"), "{resumed}");
     assert_eq!(run.wait().code, 0);
     let history = ok(store.unstuck(&["history", &id]));
-    assert!(history.contains("ada         r: ada resumed it (it is back): round 2 starts"), "{history}");
+    assert!(history.contains("ada         r: resumed by ada (it is back): round 2 starts"), "{history}");
 }
 
 #[test]
@@ -76,13 +77,13 @@ fn a_missed_deadline_is_an_error_of_the_step_that_was_waited_for() {
         (&json!("ask"), &json!("late.ask"), &json!("DeadlineAction"), &json!("time"))
     );
     let cause = error["cause"].as_str().expect("a text");
-    assert!(cause.ends_with(", while `ask` waited for signal `approve`"), "{cause}");
+    assert!(cause.ends_with(" while `ask` was waiting for signal `approve`"), "{cause}");
     // It is found by either name.
     for action in ["late.ask", "DeadlineAction"] {
         let groups = store.unstuck(&["errors", "--action", action, "-o", "json"]).json();
         let found = groups.to_string();
         assert!(
-            found.contains("waited for signal") && found.contains("\"foundBy\":\"DeadlineAction\""),
+            found.contains("waiting for signal") && found.contains("\"foundBy\":\"DeadlineAction\""),
             "{found}"
         );
     }

@@ -66,7 +66,7 @@ impl Pool {
                 Err(_) if state.threads > 0 => {}
                 Err(error) => {
                     drop(state);
-                    let lacking = Some(format!("a thread to call the function in: {error}").into());
+                    let lacking = Some(format!("no thread to call the function: {error}").into());
                     return task.answers.report(task.job.attempt, Report::Defer { asked: None, lacking });
                 }
             }

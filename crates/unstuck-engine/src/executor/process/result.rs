@@ -69,8 +69,8 @@ fn completed(mut left: ProcessResult) -> Report {
     }
     // Short, so that pages show all of it.
     let cause = format!(
-        "stdout has {} bytes, an output at most {MAX_PAYLOAD_BYTES}: print the path of a file instead, or report \
-         {{\"output\": ...}} in $UNSTUCK_REPORT",
+        "stdout is too large for an output ({} bytes, at most {MAX_PAYLOAD_BYTES}): print the path of a file instead, or \
+         report {{\"output\": ...}} in $UNSTUCK_REPORT",
         left.stdout.total()
     );
     let context = context(&left, None);

@@ -41,10 +41,7 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
         ));
     };
     let Some(product) = product else {
-        return Err(failed(
-            "a process needs the product of its attempt, and was given none".to_owned(),
-            true,
-        ));
+        return Err(failed("the process got no product of its attempt".to_owned(), true));
     };
     let mut program = program(command)?;
     let directory = Path::new(&*job.flow.directory);
@@ -56,7 +53,7 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
     text.push(b'\n');
     let report = ReportFile::new(&product.token).map_err(|error| {
         let folder = std::env::temp_dir();
-        let cause = format!("cannot make the report file under `{}`: {error}", folder.display());
+        let cause = format!("cannot create the report file in `{}`: {error}", folder.display());
         stalled_or_deferred(cause, &error)
     })?;
     for (name, value) in environment::variables(job, &product, report.path()) {
@@ -72,7 +69,7 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
     do_not_block(stdin.as_ref())
         .and(do_not_block(stdout.as_ref()))
         .and(do_not_block(stderr.as_ref()))
-        .map_err(|error| refused(format!("cannot talk to the process: {error}"), &error))?;
+        .map_err(|error| refused(format!("cannot communicate with the process: {error}"), &error))?;
     let escaped = EscapedProcesses::of([&*product.token]);
     Ok(Started { group, escaped, report, product: text, stdin, stdout, stderr })
 }
@@ -142,18 +139,18 @@ fn why_not(program: &Program, directory: &Path, error: &io::Error) -> String {
     }
     match error.kind() {
         ErrorKind::NotFound if name.contains('/') => {
-            format!("{cannot}: there is no such program, or what its first line names after `#!` is missing")
+            format!("{cannot}: there is no such program, or the interpreter in its `#!` line is missing")
         }
         ErrorKind::NotFound => {
             format!(
-                "{cannot}: no folder of PATH has it; install it, or write its path (`./{name}` if it is here)"
+                "{cannot}: it is not in PATH; install it, or write its path (`./{name}` if it is in this folder)"
             )
         }
         ErrorKind::PermissionDenied => {
-            format!("{cannot}: it may not be executed; `chmod +x` makes a file executable")
+            format!("{cannot}: it is not executable; `chmod +x` makes a file executable")
         }
         _ if is_one_of(error, &[Errno::NOEXEC]) => {
-            format!("{cannot}: it is no program; a script needs a first line such as `#!/bin/sh`")
+            format!("{cannot}: it is not a program; a script needs a first line such as `#!/bin/sh`")
         }
         _ => format!("{cannot}: {error}"),
     }

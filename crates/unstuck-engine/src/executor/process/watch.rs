@@ -74,7 +74,7 @@ fn watch_process(
     });
     if let Err(error) = waiting {
         // Dropping `started` ends the process.
-        let lacking = Some(format!("a thread to wait for the process in: {error}").into());
+        let lacking = Some(format!("no thread to watch the process: {error}").into());
         return LastReport::Says(Report::Defer { asked: None, lacking });
     }
     let mut watch = ProcessWatch::new(started, job, control, wakes, answers);

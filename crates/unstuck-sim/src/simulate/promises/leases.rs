@@ -157,7 +157,7 @@ impl Leases {
         let broken =
             |what: String| Err(Broken::of(Promise::Leases, id.run, format!("event {}: {what}", event.seq)));
         if let (UnitState::Ready(_), Outcome::Stalled(error), Actor::Engine) = (state, outcome, &event.by)
-            && error.cause.starts_with("nobody took it")
+            && error.cause.starts_with("no worker took it")
         {
             let Some(limit) = step.limits.queue_timeout else {
                 return broken("there is no queueTimeout, and it was over".to_owned());

@@ -137,7 +137,7 @@ impl ReportFile {
         self.lines += 1;
         if std::mem::take(&mut self.too_long) {
             let begin = String::from_utf8_lossy(&line[..line.len().min(1_000)]);
-            self.findings.note(self.lines, &begin, "a line has at most 1 MiB");
+            self.findings.note(self.lines, &begin, "the line is longer than 1 MiB");
         } else {
             self.findings.read(self.lines, &line, heard);
         }
