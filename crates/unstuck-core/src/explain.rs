@@ -1,11 +1,11 @@
 //! Why a run is where it is: what happened, what comes next and when, and what an operator could do now.
 
-mod because;
-mod can;
 mod headline;
-mod next;
-mod reads;
-mod text;
+mod output_fields;
+mod page;
+mod possible_actions;
+mod unit_reasons;
+mod upcoming;
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::model::flow::{Flow, Step};
 use crate::model::run::{Limit, Run, RunState};
 use crate::model::unit::{AttemptPhase, LiveAttempt, Unit, UnitRef, UnitState};
 use crate::policy::PoliciesPaused;
-use crate::reason::{self, DecisionLine, Told, words};
+use crate::reason::{self, DecisionLine, StoryLine, phrases};
 use crate::time::Time;
 
 /// So many sentences of the history are told; the document of the run has every decision.
@@ -45,18 +45,18 @@ pub struct Explanation {
     /// How many sentences are left out.
     pub earlier: usize,
     /// Why each step is where it is.
-    pub because: Vec<UnitBecause>,
+    pub because: Vec<UnitReason>,
     /// Why nothing resumes automatically, where a policy would resume a step of it.
     pub policies_paused: Option<PoliciesPaused>,
     /// What comes next: in order of time, then what has no time.
-    pub next: Vec<Next>,
+    pub next: Vec<Upcoming>,
     /// What an operator could do now.
-    pub can: Vec<Possible>,
+    pub can: Vec<PossibleAction>,
 }
 
 /// Why a step or item is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitBecause {
+pub struct UnitReason {
     /// The step or item; the step itself for a fan-out as a whole.
     pub unit: UnitRef,
     /// How people write it.
@@ -69,7 +69,7 @@ pub struct UnitBecause {
 
 /// Something that comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct Upcoming {
     /// When, if that is known.
     pub at: Option<Time>,
     /// What.
@@ -78,7 +78,7 @@ pub struct Next {
 
 /// Something that an operator could do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Possible {
+pub struct PossibleAction {
     /// The command, ready to be typed.
     pub command: String,
     /// What it does.
@@ -87,7 +87,7 @@ pub struct Possible {
 
 /// What is known of a run besides the run itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Surroundings<'a> {
+pub struct ExplainContext<'a> {
     /// What its child runs and its handler are doing, where that is known better than the run knows it.
     pub children: &'a [(RunId, RunState)],
     /// What is wrong with runs below it that are held or in error, where that is known: see [`causes`].
@@ -118,7 +118,7 @@ pub struct SlotHolder {
 impl SlotHolder {
     /// `run_0s86mke080000 (idle)`.
     pub fn told(&self) -> String {
-        format!("{} ({})", self.run, if self.is_idle { "idle" } else { words::state(self.state) })
+        format!("{} ({})", self.run, if self.is_idle { "idle" } else { phrases::state(self.state) })
     }
 }
 
@@ -130,24 +130,24 @@ pub fn explain(
     now: Time,
     children: &[(RunId, RunState)],
 ) -> Explanation {
-    explain_among(run, flow, history, now, Surroundings { children, ..Surroundings::default() })
+    explain_in_context(run, flow, history, now, ExplainContext { children, ..ExplainContext::default() })
 }
 
 /// Explains a run, with what is known of its surroundings. `history` starts with its first event.
-pub fn explain_among(
+pub fn explain_in_context(
     run: &Run,
     flow: &Flow,
     history: &[Event],
     now: Time,
-    surroundings: Surroundings<'_>,
+    surroundings: ExplainContext<'_>,
 ) -> Explanation {
     let decisions = reason::decisions(flow, history);
-    let Surroundings { children, causes, is_idle, holders, queued_below, policies_paused } = surroundings;
+    let ExplainContext { children, causes, is_idle, holders, queued_below, policies_paused } = surroundings;
     let decisions = &decisions;
     let has_resume = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
     let policies_paused =
         policies_paused.filter(|_| !run.is_final() && !run.units_where(has_resume).is_empty());
-    let view = View {
+    let view = RunContext {
         run,
         flow,
         history,
@@ -161,7 +161,7 @@ pub fn explain_among(
         decisions,
     };
     let story = reason::story(flow, history).into_iter();
-    let (happened, earlier) = shortened(story.filter(|told| told.generation == run.generation).collect());
+    let (happened, earlier) = shorten_story(story.filter(|told| told.generation == run.generation).collect());
     Explanation {
         run: run.id,
         now,
@@ -171,10 +171,10 @@ pub fn explain_among(
         notes: Vec::new(),
         happened,
         earlier,
-        because: because::because(&view),
+        because: unit_reasons::unit_reasons(&view),
         policies_paused: policies_paused.cloned(),
-        next: next::next(&view),
-        can: can::can(&view),
+        next: upcoming::upcoming(&view),
+        can: possible_actions::possible_actions(&view),
     }
 }
 
@@ -189,7 +189,7 @@ pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
                 return;
             }
             cause = match &unit.state {
-                UnitState::Error { .. } | UnitState::Held { .. } => unit.last_error().map(words::cause),
+                UnitState::Error { .. } | UnitState::Held { .. } => unit.last_error().map(phrases::cause),
                 UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { .. }, .. }) => {
                     let of_child = found.iter().find(|(id, _)| Some(*id) == unit.child);
                     of_child.map(|(_, cause)| cause.clone())
@@ -212,7 +212,7 @@ pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
 
 /// The lines of a long story that matter most, in order, and how many are left out. The last errors are told before what went
 /// well later.
-fn shortened(story: Vec<Told>) -> (Vec<(Time, String)>, usize) {
+fn shorten_story(story: Vec<StoryLine>) -> (Vec<(Time, String)>, usize) {
     let troubles = story.iter().enumerate().rev().filter(|(_, told)| told.is_trouble);
     let mut kept: BTreeSet<usize> = troubles.map(|(place, _)| place).take(HAPPENED / 2).collect();
     let mut latest = (0..story.len()).rev();
@@ -227,7 +227,7 @@ fn shortened(story: Vec<Told>) -> (Vec<(Time, String)>, usize) {
 }
 
 /// A run as it is looked at now.
-struct View<'a> {
+struct RunContext<'a> {
     run: &'a Run,
     flow: &'a Flow,
     history: &'a [Event],
@@ -242,14 +242,14 @@ struct View<'a> {
     decisions: &'a [DecisionLine],
 }
 
-impl<'a> View<'a> {
+impl<'a> RunContext<'a> {
     fn step(&self, unit: UnitRef) -> &'a Step {
         self.flow.step(unit.step)
     }
 
     /// How people write a unit, marked as a name.
     fn quoted(&self, unit: UnitRef) -> String {
-        format!("`{}`", words::name(self.flow, unit))
+        format!("`{}`", phrases::name(self.flow, unit))
     }
 
     /// What a child run is doing: what is known of it, else what it last told.
@@ -273,18 +273,18 @@ impl<'a> View<'a> {
         match names.len() {
             0 => None,
             1 => Some(format!("{} has it", names[0])),
-            _ => Some(format!("{} have them", words::list(&names))),
+            _ => Some(format!("{} have them", phrases::list(&names))),
         }
     }
 
     /// Why nothing resumes automatically: `paused by ada since 10:00:00 UTC ("maintenance")`.
     fn paused_words(&self) -> Option<String> {
         let PoliciesPaused { since, by, reason } = self.policies_paused?;
-        let reason = words::brief(reason, LONGEST_REASON);
+        let reason = phrases::shorten_to_line(reason, LONGEST_REASON);
         Some(format!(
             "paused by {} since {} UTC (\"{reason}\")",
-            words::who(by),
-            words::clock(self.now, *since)
+            phrases::who(by),
+            phrases::clock(self.now, *since)
         ))
     }
 

@@ -4,11 +4,11 @@
 //! and what is printed years later are the same.
 
 mod decision;
-mod line;
-mod moment;
-mod passed;
+mod fact_context;
+mod log_line;
+mod passed_rungs;
+pub(crate) mod phrases;
 mod rule;
-pub(crate) mod words;
 
 use crate::event::{Event, Fact};
 use crate::evolve;
@@ -17,7 +17,7 @@ use crate::model::run::Run;
 use crate::model::unit::UnitRef;
 use crate::time::Time;
 
-use moment::Moment;
+use fact_context::FactContext;
 
 /// A choice of the engine about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Rung {
 ///
 /// `run` is the run as the event left it; without it, what only the state knows is left out.
 pub fn line(flow: &Flow, run: Option<&Run>, event: &Event, fact: &Fact) -> Option<String> {
-    line::line(&Moment::of(flow, run, event, fact)?)
+    log_line::line(&FactContext::of(flow, run, event, fact)?)
 }
 
 /// Every decision in a history, in order. The history starts with the run's first event.
@@ -111,10 +111,10 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     for event in events {
         for (place, fact) in event.facts.iter().enumerate() {
             evolve::apply_to(&mut run, fact, event.time());
-            let moment = Moment { flow, run: run.as_ref(), event, place };
-            if let Some(told) = decision::told(&moment) {
+            let moment = FactContext { flow, run: run.as_ref(), event, place };
+            if let Some(told) = decision::decision_text(&moment) {
                 let reason = told.reason();
-                let decision::Told { unit, attempt, rung, rule, .. } = told;
+                let decision::DecisionText { unit, attempt, rung, rule, .. } = told;
                 let (at, generation) = (event.at, event.generation);
                 found.push(DecisionLine { at, generation, unit, attempt, rung, rule, reason });
             }
@@ -148,9 +148,9 @@ pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
     for event in events {
         evolve::evolve(&mut run, event);
         for place in 0..event.facts.len() {
-            let moment = Moment { flow, run: run.as_ref(), event, place };
-            if let Some(what) = line::line(&moment).filter(|what| !what.is_empty()) {
-                let decided = decision::told(&moment).map(|told| (told.rung, told.rule));
+            let moment = FactContext { flow, run: run.as_ref(), event, place };
+            if let Some(what) = log_line::line(&moment).filter(|what| !what.is_empty()) {
+                let decided = decision::decision_text(&moment).map(|told| (told.rung, told.rule));
                 found.push(Sentence { at: event.at, seq: event.seq, place, what, decided });
             }
         }
@@ -159,7 +159,7 @@ pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
 }
 
 /// A sentence with the time that it became true, and the generation it belongs to.
-pub(crate) struct Told {
+pub(crate) struct StoryLine {
     pub(crate) at: Time,
     pub(crate) generation: u32,
     pub(crate) what: String,
@@ -168,16 +168,18 @@ pub(crate) struct Told {
 }
 
 /// The sentences of a history that tell its story: how it began, how attempts ended, what was decided.
-pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<Told> {
+pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
     let mut told = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {
         evolve::evolve(&mut run, event);
-        for (place, fact) in event.facts.iter().enumerate().filter(|(_, fact)| line::is_telling(fact)) {
-            let moment = Moment { flow, run: run.as_ref(), event, place };
-            if let Some(what) = line::line(&moment) {
-                let is_trouble = line::is_trouble(fact);
-                told.push(Told { at: event.at, generation: event.generation, what, is_trouble });
+        for (place, fact) in
+            event.facts.iter().enumerate().filter(|(_, fact)| log_line::belongs_to_story(fact))
+        {
+            let moment = FactContext { flow, run: run.as_ref(), event, place };
+            if let Some(what) = log_line::line(&moment) {
+                let is_trouble = log_line::is_trouble(fact);
+                told.push(StoryLine { at: event.at, generation: event.generation, what, is_trouble });
             }
         }
     }

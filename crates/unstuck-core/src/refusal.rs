@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::id::RunId;
 use crate::model::attempt::Worker;
 use crate::model::run::RunState;
-use crate::reason::words;
+use crate::reason::phrases;
 use crate::time::Time;
 
 /// A refused command.
@@ -162,7 +162,7 @@ impl fmt::Display for Refusal {
                 write!(f, "step `{unit}` is {is}, not {wanted}; {hint}")
             }
             Refusal::WrongRunState { is, asked, hint } => {
-                write!(f, "the run is {}, so it cannot {asked}; {hint}", words::state(*is))
+                write!(f, "the run is {}, so it cannot {asked}; {hint}", phrases::state(*is))
             }
             Refusal::BelongsTo { run, parent } => {
                 write!(f, "{run} belongs to {parent}; forget {parent}, which removes {run} too")

@@ -4,7 +4,9 @@ use crate::local_time;
 use unstuck_api as api;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
-use unstuck_core::explain::{Explanation, Possible, SlotHolder, Surroundings, causes, explain_among};
+use unstuck_core::explain::{
+    ExplainContext, Explanation, PossibleAction, SlotHolder, causes, explain_in_context,
+};
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
@@ -83,7 +85,7 @@ pub fn of_run(
         };
         let queued = queued.filter(|_| run.state() == RunState::Queued);
         let holders = holders(service, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
-        let surroundings = Surroundings {
+        let surroundings = ExplainContext {
             children: &states,
             causes: &causes,
             is_idle: go_on.is_some(),
@@ -92,7 +94,7 @@ pub fn of_run(
             policies_paused: switch.paused(),
         };
         let mut told = match flows.get(store, run.flow) {
-            Ok(flow) => explain_among(run, &flow, history, now, surroundings),
+            Ok(flow) => explain_in_context(run, &flow, history, now, surroundings),
             Err(error) => set_aside::unexplained(run, now, &error),
         };
         if let Some(aside) = &set_aside {
@@ -145,10 +147,10 @@ fn notes(service: &Service, run: &Run) -> Vec<String> {
 }
 
 /// What lets a stopped process continue.
-fn wake(owner: SilentOwner) -> Option<Possible> {
+fn wake(owner: SilentOwner) -> Option<PossibleAction> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
     let what = "wake the suspended process that has the store open".to_owned();
-    Some(Possible { command: format!("kill -CONT {process}"), what })
+    Some(PossibleAction { command: format!("kill -CONT {process}"), what })
 }
 
 /// A run and its whole history.

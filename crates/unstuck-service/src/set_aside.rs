@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_api as api;
-use unstuck_core::explain::{Explanation, Next, Possible};
+use unstuck_core::explain::{Explanation, PossibleAction, Upcoming};
 use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::flow_unusable;
@@ -69,8 +69,8 @@ pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
 }
 
 /// What can be done with a run whose flow cannot be used.
-fn can_without_flow(run: &Run) -> Vec<Possible> {
-    let possible = |command: String, what: &str| Possible { command, what: what.to_owned() };
+fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
+    let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned() };
     let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(
@@ -98,7 +98,7 @@ pub(crate) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
         told.notes.push(format!("Set aside for {span}, since {since}."));
     }
     let next = aside.next_try.map(|at| Time(at.as_millisecond()));
-    told.next.extend(next.map(|at| Next { at: Some(at), what: "the engine retries it".to_owned() }));
+    told.next.extend(next.map(|at| Upcoming { at: Some(at), what: "the engine retries it".to_owned() }));
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The state of a run in one sentence: every state has its own.
 
 use crate::event::{Actor, Fact};
-use crate::explain::View;
-use crate::explain::next::running_handler;
+use crate::explain::RunContext;
+use crate::explain::upcoming::running_handler;
 use crate::model::error::RunError;
 use crate::model::run::{Failing, Limit, PausedBy, Phase, RunEnd, RunOutcome, RunState, Slot};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words::{
+use crate::reason::phrases::{
     ago, cause, clock, count, first_of, in_their_words, state as state_word, until, who,
 };
 use crate::time::{Millis, Time};
@@ -18,11 +18,11 @@ const NAMED: usize = 3;
 const NOBODY: &str = ", but no process is executing this run";
 
 /// The whole in one sentence.
-pub(super) fn headline(view: &View<'_>) -> String {
+pub(super) fn headline(view: &RunContext<'_>) -> String {
     let is = match &view.run.phase {
-        Phase::Ended(ended) => of_ended(view, ended),
-        Phase::Failing(failing) => of_failing(view, failing),
-        Phase::Going => of_going(view),
+        Phase::Ended(ended) => ended_headline(view, ended),
+        Phase::Failing(failing) => failing_headline(view, failing),
+        Phase::Going => open_headline(view),
     };
     let generation = match view.run.generation {
         1 => String::new(),
@@ -31,7 +31,7 @@ pub(super) fn headline(view: &View<'_>) -> String {
     format!("{}{generation} of flow `{}` {is}", view.run.id, view.flow.name)
 }
 
-fn of_ended(view: &View<'_>, ended: &RunEnd) -> String {
+fn ended_headline(view: &RunContext<'_>, ended: &RunEnd) -> String {
     let when = ago(view.now, ended.at);
     match &ended.how {
         RunOutcome::Completed { .. } => {
@@ -60,13 +60,13 @@ fn of_ended(view: &View<'_>, ended: &RunEnd) -> String {
 }
 
 /// When this generation began.
-fn generation_start(view: &View<'_>) -> Time {
+fn generation_start(view: &RunContext<'_>) -> Time {
     let first = view.history.iter().find(|event| event.generation == view.run.generation);
     first.map_or(view.run.created_at, |event| event.at)
 }
 
 /// ` by anna`, if a user caused the last event with such a fact.
-fn last_actor(view: &View<'_>, wanted: impl Fn(&Fact) -> bool) -> String {
+fn last_actor(view: &RunContext<'_>, wanted: impl Fn(&Fact) -> bool) -> String {
     let event = view.history.iter().rev().find(|event| event.facts.iter().any(&wanted));
     event.map_or(String::new(), |event| match &event.by {
         Actor::Engine => String::new(),
@@ -74,14 +74,14 @@ fn last_actor(view: &View<'_>, wanted: impl Fn(&Fact) -> bool) -> String {
     })
 }
 
-fn error_text(view: &View<'_>, failed: &RunError) -> String {
+fn error_text(view: &RunContext<'_>, failed: &RunError) -> String {
     match failed.unit {
         Some(unit) => format!("{} ended with \"{}\"", view.quoted(unit), cause(&failed.error)),
         None => cause(&failed.error),
     }
 }
 
-fn of_failing(view: &View<'_>, failing: &Failing) -> String {
+fn failing_headline(view: &RunContext<'_>, failing: &Failing) -> String {
     let error = error_text(view, &failing.error);
     let active = view.units(|unit| matches!(unit.state, UnitState::Active(_))).len();
     let now = match (running_handler(view), &failing.handler) {
@@ -97,7 +97,7 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> String {
     format!("{paused}is failing: {error}; {now}")
 }
 
-fn of_going(view: &View<'_>) -> String {
+fn open_headline(view: &RunContext<'_>) -> String {
     match view.run.state() {
         RunState::Paused => paused(view),
         RunState::Running if view.is_idle => format!("is idle: {}{NOBODY}{}", ready(view), trouble(view)),
@@ -119,7 +119,7 @@ fn of_going(view: &View<'_>) -> String {
     }
 }
 
-fn paused(view: &View<'_>) -> String {
+fn paused(view: &RunContext<'_>) -> String {
     let is_pause = |fact: &Fact| matches!(fact, Fact::Paused { .. });
     let found = view.history.iter().rev().find_map(|event| {
         event.facts.iter().rev().find_map(|fact| {
@@ -136,7 +136,7 @@ fn paused(view: &View<'_>) -> String {
     format!("is paused{by}{when}{words}: nothing new starts until it is unpaused")
 }
 
-fn running(view: &View<'_>) -> String {
+fn running(view: &RunContext<'_>) -> String {
     let active =
         view.units(|unit| matches!(unit.state, UnitState::Active(_)) && counts_as(view, unit).is_none());
     if !active.is_empty() {
@@ -152,7 +152,7 @@ fn running(view: &View<'_>) -> String {
 }
 
 /// What a process that continues an idle run would start with.
-fn ready(view: &View<'_>) -> String {
+fn ready(view: &RunContext<'_>) -> String {
     let moves = |unit: &Unit| matches!(unit.state, UnitState::Ready(_) | UnitState::Active(_));
     let units = view.units(|unit| moves(unit) && counts_as(view, unit).is_none());
     match units.len() {
@@ -162,13 +162,13 @@ fn ready(view: &View<'_>) -> String {
     }
 }
 
-fn names(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
+fn names(view: &RunContext<'_>, units: &[(UnitRef, &Unit)]) -> String {
     let names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
     first_of(&names, NAMED)
 }
 
 /// What needs an operator while the rest of the run continues.
-fn trouble(view: &View<'_>) -> String {
+fn trouble(view: &RunContext<'_>) -> String {
     let held = view.units(|unit| counts_as(view, unit) == Some(RunState::Held));
     let error = view.units(|unit| counts_as(view, unit) == Some(RunState::Error));
     let part = |units: &[(UnitRef, &Unit)], word: &str| match units.len() {
@@ -180,7 +180,7 @@ fn trouble(view: &View<'_>) -> String {
 }
 
 /// Held or in error: the unit itself, or its child.
-fn counts_as(view: &View<'_>, unit: &Unit) -> Option<RunState> {
+fn counts_as(view: &RunContext<'_>, unit: &Unit) -> Option<RunState> {
     match &unit.state {
         UnitState::Held { .. } => Some(RunState::Held),
         UnitState::Error { .. } => Some(RunState::Error),
@@ -200,7 +200,7 @@ fn counts_as(view: &View<'_>, unit: &Unit) -> Option<RunState> {
 }
 
 /// The steps that wait for a person, and the first error among them.
-fn resting(view: &View<'_>, state: RunState) -> String {
+fn resting(view: &RunContext<'_>, state: RunState) -> String {
     let units = view.units(|unit| counts_as(view, unit) == Some(state));
     let Some((_, first)) = units.first() else {
         return format!("one of its children is {}", state_word(state));
@@ -217,7 +217,7 @@ fn resting(view: &View<'_>, state: RunState) -> String {
 }
 
 /// What moves the steps in error: an operator or a policy; or they are acknowledged.
-fn in_error(view: &View<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
+fn in_error(view: &RunContext<'_>, units: Vec<(UnitRef, &Unit)>) -> String {
     let is_known = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: Some(_), .. });
     let (known, open): (Vec<_>, Vec<_>) = units.into_iter().partition(|(_, unit)| is_known(unit));
     let (mut scheduled, left): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, unit)| due(unit).is_some());
@@ -258,7 +258,7 @@ fn due(unit: &Unit) -> Option<(Time, &str)> {
 }
 
 /// The names of steps, with the error of the first.
-fn with_error(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
+fn with_error(view: &RunContext<'_>, units: &[(UnitRef, &Unit)]) -> String {
     let mut names: Vec<String> = units.iter().map(|(unit, _)| view.quoted(*unit)).collect();
     if let (Some(name), Some((_, first))) = (names.first_mut(), units.first()) {
         let error = first.last_error().map_or(String::new(), |error| format!(" (\"{}\")", cause(error)));
@@ -268,7 +268,7 @@ fn with_error(view: &View<'_>, units: &[(UnitRef, &Unit)]) -> String {
 }
 
 /// What comes first of all that the run waits for.
-fn waiting(view: &View<'_>) -> String {
+fn waiting(view: &RunContext<'_>) -> String {
     let mut units = view.units(|unit| matches!(unit.state, UnitState::Waiting(_)));
     units.sort_by_key(|(_, unit)| {
         let due = if let UnitState::Waiting(waiting) = &unit.state { waiting.due() } else { None };
@@ -293,7 +293,7 @@ fn waiting(view: &View<'_>) -> String {
     format!("{text}{more}")
 }
 
-fn waiting_child(view: &View<'_>) -> String {
+fn waiting_child(view: &RunContext<'_>) -> String {
     let with_child = view.units(|unit| view.child_of(unit).is_some());
     match with_child.first().and_then(|(unit, state)| Some((unit, view.child_of(state)?))) {
         Some((unit, (child, state))) => {
@@ -303,7 +303,7 @@ fn waiting_child(view: &View<'_>) -> String {
     }
 }
 
-fn queued(view: &View<'_>) -> String {
+fn queued(view: &RunContext<'_>) -> String {
     match (&view.run.slot, view.queued_below) {
         (Slot::Wanted(limit), _) => format!("is queued: {}", no_slot(view, limit)),
         (Slot::Unlimited | Slot::Taken(_), Some((child, limit))) => {
@@ -321,7 +321,7 @@ fn queued(view: &View<'_>) -> String {
     }
 }
 
-fn no_slot(view: &View<'_>, limit: &Limit) -> String {
+fn no_slot(view: &RunContext<'_>, limit: &Limit) -> String {
     let runs = count(limit.max as usize, "run", "runs");
     let held = view.held_by().map_or_else(String::new, |held| format!("; {held}"));
     format!("no free slot of limit `{}` (at most {runs} at once){held}", limit.name)

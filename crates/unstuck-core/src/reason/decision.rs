@@ -11,16 +11,16 @@ use crate::model::recovery::RetryStrategy;
 use crate::model::run::{Limit, PausedBy, Phase, Run, RunEnd, RunOutcome, Slot};
 use crate::model::unit::{QueuePlace, SkippedBy, UnitRef};
 use crate::policy::{PassedPolicy, PassedReason, PolicyRef};
-use crate::reason::moment::Moment;
-use crate::reason::words::{self, cause, count, in_their_words, stuck_of, used_of, who};
-use crate::reason::{Rung, passed, rule};
+use crate::reason::fact_context::FactContext;
+use crate::reason::phrases::{self, cause, count, in_their_words, stuck_of, used_of, who};
+use crate::reason::{Rung, passed_rungs, rule};
 use crate::time::{Millis, Time};
 
 /// What comes first where nothing but an operator moves a step.
 const NEEDS_OPERATOR: &str = "needs an operator";
 
 /// A decision, in the parts of its sentence.
-pub(super) struct Told {
+pub(super) struct DecisionText {
     pub(super) unit: Option<UnitRef>,
     /// The attempt that it follows.
     pub(super) attempt: Option<u32>,
@@ -38,9 +38,9 @@ pub(super) struct Told {
     pub(super) how: Option<String>,
 }
 
-impl Told {
-    fn new(rung: Rung, rule: impl Into<String>, then: impl Into<String>) -> Told {
-        Told {
+impl DecisionText {
+    fn new(rung: Rung, rule: impl Into<String>, then: impl Into<String>) -> DecisionText {
+        DecisionText {
             unit: None,
             attempt: None,
             rung,
@@ -53,22 +53,22 @@ impl Told {
         }
     }
 
-    fn because(mut self, why: impl Into<String>) -> Told {
+    fn because(mut self, why: impl Into<String>) -> DecisionText {
         self.why.push(why.into());
         self
     }
 
-    fn due(mut self, due: Time) -> Told {
+    fn due(mut self, due: Time) -> DecisionText {
         self.due = Some(due);
         self
     }
 
     /// About this unit, after the attempt of it that ended last.
-    fn after_attempt(mut self, moment: &Moment<'_>, unit: UnitRef) -> Told {
+    fn after_attempt(mut self, moment: &FactContext<'_>, unit: UnitRef) -> DecisionText {
         self.unit = Some(unit);
         if let Some((attempt, outcome)) = moment.last_ended(unit) {
             self.attempt = Some(attempt);
-            self.ended = Some(words::ended(attempt, outcome));
+            self.ended = Some(phrases::ended(attempt, outcome));
         }
         self
     }
@@ -80,7 +80,7 @@ impl Told {
         let text = self.with_why(&format!("{}{due}{how}", self.then));
         match &self.ended {
             None => text,
-            Some(ended) => words::sentences(ended, &text),
+            Some(ended) => phrases::sentences(ended, &text),
         }
     }
 
@@ -95,26 +95,26 @@ impl Told {
 }
 
 /// The decision that a fact is, if it is one.
-pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
+pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
     match moment.fact() {
-        Fact::Unit { unit, fact } => of_unit(moment, *unit, fact),
+        Fact::Unit { unit, fact } => unit_decision_text(moment, *unit, fact),
         Fact::Admitted => Some(admitted(moment)),
         Fact::Paused { by, reason } => Some(paused(moment, *by, reason.as_ref())),
         Fact::Unpaused => {
-            let then = asked(moment, "unpaused", "unpaused with its parent", None);
+            let then = who_asked(moment, "unpaused", "unpaused with its parent", None);
             Some(by_user_or_parent(moment, "unpause", then).because("the run continues"))
         }
         Fact::RunCancelled { reason } => {
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
-            let then = asked(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
+            let then = who_asked(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
             let told = by_user_or_parent(moment, "cancel", then);
             Some(told.because("running attempts are stopped").because("children are cancelled"))
         }
         Fact::Reran { generation, steps, keep, keep_children, .. } => {
             let rule = if *keep_children { "rerun: continue" } else { "rerun" };
-            let (kept, noun) = (keep.len(), words::plural(u32::from(*steps), "step"));
+            let (kept, noun) = (keep.len(), phrases::plural(u32::from(*steps), "step"));
             let why = format!("generation {generation} starts and keeps {kept} of {steps} {noun}");
-            let then = asked(moment, "rerun", "rerun by its parent", None);
+            let then = who_asked(moment, "rerun", "rerun by its parent", None);
             Some(by_user_or_parent(moment, rule, then).because(why))
         }
         Fact::Failing { error, handler } => Some(failing(moment, error, handler.as_ref())),
@@ -133,40 +133,40 @@ pub(super) fn told(moment: &Moment<'_>) -> Option<Told> {
     }
 }
 
-fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> {
+fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<DecisionText> {
     let step = moment.step(unit)?;
     let told = match fact {
         UnitFact::Retry { due, delay, stalled, max } => retry(step, *delay, *stalled, *max).due(*due),
         UnitFact::Held => held(moment, unit, step),
-        UnitFact::Ignored => went_on(moment, unit, step),
+        UnitFact::Ignored => ignored(moment, unit, step),
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
             scheduled(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
         }
         UnitFact::PassedOver { .. } => return None,
-        UnitFact::LeftInError => rested(moment, unit, step),
+        UnitFact::LeftInError => left_in_error(moment, unit, step),
         UnitFact::Acknowledged { reason } => acknowledged(moment, reason.as_ref()),
         UnitFact::DoneByHand { reason, .. } => done_by_hand(moment, reason.as_ref()),
         UnitFact::Failed => failed_while_failing(moment, unit)?,
         UnitFact::Deferred { due, delay } => deferred(moment, unit, step, *delay).due(*due),
         UnitFact::Requeued { due, stuck, max, place } => {
             let delay = due.since(moment.event.time());
-            anew(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
+            requeued(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
         UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
         UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
         UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
             let late = format!("{waited} late because automatic resumes were paused");
             let told = resumed(moment, unit, ResumedBy::Policy, None);
-            Told { then: format!("resumed by policy `{policy}`, {late}"), ..told }
+            DecisionText { then: format!("resumed by policy `{policy}`, {late}"), ..told }
         }
         UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
             let told = released(moment, unit)?;
-            return Some(Told { unit: Some(unit), attempt: Some(*attempt), ..told });
+            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..told });
         }
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Deadline) } => {
             let told = not_waited_for(moment)?;
-            return Some(Told { unit: Some(unit), attempt: Some(*attempt), ..told });
+            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..told });
         }
         UnitFact::Ended { .. }
         | UnitFact::InputBound { .. }
@@ -186,22 +186,23 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<Told> 
     Some(told.after_attempt(moment, unit))
 }
 
-fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> Told {
+fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> DecisionText {
     let budget = if let Some(max) = max {
         used_of(stalled, max)
     } else {
-        let noun = words::plural(stalled, "attempt");
+        let noun = phrases::plural(stalled, "attempt");
         format!("{stalled} {noun} used in this round, no limit")
     };
     let minimum = matches!(step.retry, RetryStrategy::Retry { back_off: None, .. });
     let which = if minimum { " (minimumDelay)" } else { "" };
-    Told::new(Rung::RetryStrategy, rule::retry(step), format!("retrying in {delay}{which}")).because(budget)
+    DecisionText::new(Rung::RetryStrategy, rule::retry(step), format!("retrying in {delay}{which}"))
+        .because(budget)
 }
 
-fn held(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
+fn held(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = "held until an operator chooses retry or none";
-    let told = Told::new(Rung::RetryStrategy, rule::retry(step), then);
-    let told = match passed::given_up_as_stuck(moment, unit, step) {
+    let told = DecisionText::new(Rung::RetryStrategy, rule::retry(step), then);
+    let told = match passed_rungs::given_up_as_stuck(moment, unit, step) {
         Some(stuck) => told.because(stuck),
         None => told,
     };
@@ -214,28 +215,28 @@ fn held(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
     }
 }
 
-fn went_on(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
+fn ignored(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = match unit.item {
         None => "failed; the flow continues with output null",
         Some(_) => "failed; the flow continues with null in its place",
     };
-    Told::new(Rung::FailOnError, "failOnError: false", then)
-        .because(passed::first_rung(moment, unit, step))
+    DecisionText::new(Rung::FailOnError, "failOnError: false", then)
+        .because(passed_rungs::first_rung(moment, unit, step))
         .because("failOnError is false")
 }
 
-fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
-    let policies = passed::policies(moment, unit);
+fn left_in_error(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
+    let policies = passed_rungs::policies(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
-    let mut told = match passed::in_this_event(moment, unit, step) {
-        None => Told::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(matched_anew(moment)),
+    let mut told = match passed_rungs::in_this_event(moment, unit, step) {
+        None => DecisionText::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(matched_again(moment)),
         Some(passed) => {
-            let told = Told::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
-            if passed::has_no_strategy(step) { told } else { told.because(passed) }
+            let told = DecisionText::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
+            if passed_rungs::has_no_strategy(step) { told } else { told.because(passed) }
         }
     };
-    told = policies.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
-    let nothing = match (told.rule.as_str(), passed::has_no_strategy(step)) {
+    told = policies.iter().fold(told, |told, passed| told.because(passed_rungs::policy(passed)));
+    let nothing = match (told.rule.as_str(), passed_rungs::has_no_strategy(step)) {
         ("resume policy", _) => format!("no {policy} applies"),
         (_, true) => format!("no retry, {policy} or exception handler applies"),
         (_, false) => format!("no {policy} or exception handler applies"),
@@ -251,25 +252,25 @@ fn rested(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Told {
 
 /// Rung 3, or an apply, or a due resume whose policy is off or gone.
 fn scheduled(
-    moment: &Moment<'_>,
+    moment: &FactContext<'_>,
     unit: UnitRef,
     step: &Step,
     policy: &PolicyRef,
     (rounds, max): (u32, u32),
     delay: Millis,
-) -> Told {
+) -> DecisionText {
     let rule = format!("resume policy `{}`, version {}", policy.name, policy.version);
-    let passed = passed::in_this_event(moment, unit, step);
+    let passed = passed_rungs::in_this_event(moment, unit, step);
     let when = if passed.is_some() { format!("in {delay}") } else { format!("{delay} after its error") };
     let then = format!("policy `{}` resumes it {when} (round {rounds} of {max})", policy.name);
-    let told = Told::new(Rung::ResumePolicy, rule, then);
-    let told = told.because(passed.unwrap_or_else(|| matched_anew(moment)));
-    let passed = passed::policies(moment, unit).iter();
-    passed.fold(told, |told, passed| told.because(passed::policy(passed)))
+    let told = DecisionText::new(Rung::ResumePolicy, rule, then);
+    let told = told.because(passed.unwrap_or_else(|| matched_again(moment)));
+    let passed = passed_rungs::policies(moment, unit).iter();
+    passed.fold(told, |told, passed| told.because(passed_rungs::policy(passed)))
 }
 
 /// Why an error that was dealt with already is matched with the policies again.
-fn matched_anew(moment: &Moment<'_>) -> String {
+fn matched_again(moment: &FactContext<'_>) -> String {
     match &moment.event.by {
         by @ Actor::User(_) => format!("{} applied the policies", who(by)),
         Actor::Engine | Actor::Worker => {
@@ -278,29 +279,32 @@ fn matched_anew(moment: &Moment<'_>) -> String {
     }
 }
 
-fn acknowledged(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
+fn acknowledged(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
     let words = in_their_words(reason.map(|reason| &**reason));
     let then = format!("acknowledged by {}{words}", who(&moment.event.by));
-    Told::new(Rung::Operator, "acknowledge", then).because("stays in error, and no policy resumes it")
+    DecisionText::new(Rung::Operator, "acknowledge", then).because("stays in error, and no policy resumes it")
 }
 
-fn done_by_hand(moment: &Moment<'_>, reason: Option<&Arc<str>>) -> Told {
+fn done_by_hand(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
     let words = in_their_words(reason.map(|reason| &**reason));
     let then = format!("completed by hand by {}{words}", who(&moment.event.by));
-    Told::new(Rung::Operator, "complete", then).because("the flow continues")
+    DecisionText::new(Rung::Operator, "complete", then).because("the flow continues")
 }
 
 /// A unit that fails while its run is failing already. Otherwise the run's failing tells it all.
-fn failed_while_failing(moment: &Moment<'_>, unit: UnitRef) -> Option<Told> {
+fn failed_while_failing(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
     let tells = |fact: &Fact| matches!(fact, Fact::Failing { error, .. } if error.unit == Some(unit));
     if moment.event.facts[moment.place..].iter().any(tells) {
         return None;
     }
-    Some(Told::new(Rung::Failed, "the run is failing", "no retry").because("the run is already failing"))
+    Some(
+        DecisionText::new(Rung::Failed, "the run is failing", "no retry")
+            .because("the run is already failing"),
+    )
 }
 
 /// Rung 4 or 5, or the deadline.
-fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> Told {
+fn failing(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
     if failed.error.found_by.as_deref() == Some(DEADLINE_ACTION) {
         return over_deadline(moment, failed, handler);
     }
@@ -316,13 +320,13 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
         (None, Some(step)) => (Rung::Failed, rule::nothing_acts(step)),
         (None, None) => (Rung::Failed, "no exceptionHandler".to_owned()),
     };
-    let mut told = Told::new(rung, rule, then);
+    let mut told = DecisionText::new(rung, rule, then);
     let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended(*unit).is_some());
     if let Some((unit, step)) = climbed {
         told = climbed_past(moment, (unit, step), told);
     } else {
         // What the engine finds wrong with a whole fan-out, or with the run's output, has no attempt.
-        told = Told { unit: failed.unit, ended: Some(cause(&failed.error)), ..told };
+        told = DecisionText { unit: failed.unit, ended: Some(cause(&failed.error)), ..told };
         if handler.is_none() {
             told = told.because("no exception handler applies");
         }
@@ -331,18 +335,22 @@ fn failing(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -
 }
 
 /// Why no rung below the handler took an error, and that there is no handler where the run fails without one.
-fn climbed_past(moment: &Moment<'_>, (unit, step): (UnitRef, &Step), told: Told) -> Told {
-    let policies = passed::policies(moment, unit);
-    let chosen = passed::chose_none(moment, unit).is_some();
+fn climbed_past(
+    moment: &FactContext<'_>,
+    (unit, step): (UnitRef, &Step),
+    told: DecisionText,
+) -> DecisionText {
+    let policies = passed_rungs::policies(moment, unit);
+    let chosen = passed_rungs::chose_none(moment, unit).is_some();
     let has_no_strategy =
-        passed::has_no_strategy(step) && passed::given_up_as_stuck(moment, unit, step).is_none();
+        passed_rungs::has_no_strategy(step) && passed_rungs::given_up_as_stuck(moment, unit, step).is_none();
     let has_handler = told.rung == Rung::ExceptionHandler;
     let mut told = told;
     if !has_no_strategy {
-        told = told.because(passed::first_rung(moment, unit, step));
+        told = told.because(passed_rungs::first_rung(moment, unit, step));
     }
-    told = policies.iter().fold(told, |told, passed| told.because(passed::policy(passed)));
-    told = may_not_rest(moment, unit, told).after_attempt(moment, unit);
+    told = policies.iter().fold(told, |told, passed| told.because(passed_rungs::policy(passed)));
+    told = why_not_left_in_error(moment, unit, told).after_attempt(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
     match (has_no_strategy, chosen, has_handler) {
         (_, true, true) => told,
@@ -355,21 +363,21 @@ fn climbed_past(moment: &Moment<'_>, (unit, step): (UnitRef, &Step), told: Told)
 }
 
 /// A run that was failing already when its deadline came. Otherwise the run's failing tells it all.
-fn not_waited_for(moment: &Moment<'_>) -> Option<Told> {
+fn not_waited_for(moment: &FactContext<'_>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }
-    let told = Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
+    let told = DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
     Some(told.because("the run is failing and missed its deadline"))
 }
 
-fn over_deadline(moment: &Moment<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> Told {
+fn over_deadline(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
     let then = format!(
         "{}; running attempts were stopped and children cancelled; {}",
         cause(&failed.error),
         how_it_ends(None, handler)
     );
-    Told::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then)
+    DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then)
 }
 
 /// The way to `failed`, after what comes first.
@@ -389,23 +397,24 @@ fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
 }
 
 /// Why a *stalled* attempt does not come to rest.
-fn may_not_rest(moment: &Moment<'_>, unit: UnitRef, told: Told) -> Told {
+fn why_not_left_in_error(moment: &FactContext<'_>, unit: UnitRef, told: DecisionText) -> DecisionText {
     let stalled = matches!(moment.last_ended(unit), Some((_, Outcome::Stalled(_))));
     let in_handler = moment.run.is_some_and(|run| run.origin.is_in_handler());
-    if stalled && in_handler && told.rung == Rung::Failed && passed::chose_none(moment, unit).is_none() {
+    if stalled && in_handler && told.rung == Rung::Failed && passed_rungs::chose_none(moment, unit).is_none()
+    {
         return told.because("an exception handler does not wait for an operator");
     }
     told
 }
 
-fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> Option<Told> {
+fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }
     let handler = handler_of(moment, moment.run?);
     let then = "the run failed";
     let Some((flow, run)) = handler else {
-        let told = Told::new(Rung::Failed, "no exceptionHandler", then);
+        let told = DecisionText::new(Rung::Failed, "no exceptionHandler", then);
         return Some(told.because("its running attempts have ended"));
     };
     let why = match handler_error {
@@ -413,11 +422,11 @@ fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> Option<T
         Some(error) => format!("exception handler {run} failed too ({})", cause(&error.error)),
     };
     let rule = flow.map_or("exceptionHandler".to_owned(), |flow| rule::handler(&flow));
-    Some(Told::new(Rung::ExceptionHandler, rule, then).because(why))
+    Some(DecisionText::new(Rung::ExceptionHandler, rule, then).because(why))
 }
 
 /// The handler of a run that has failed: its flow where the failed step names it, and its run.
-fn handler_of(moment: &Moment<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId)> {
+fn handler_of(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId)> {
     let Phase::Ended(RunEnd { how: RunOutcome::Failed { error, handler }, .. }) = &run.phase else {
         return None;
     };
@@ -426,8 +435,8 @@ fn handler_of(moment: &Moment<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId
     Some((step.and_then(|step| step.exception_handler.clone()), *run))
 }
 
-fn deferred(moment: &Moment<'_>, unit: UnitRef, step: &Step, delay: Millis) -> Told {
-    let told = Told::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
+fn deferred(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis) -> DecisionText {
+    let told = DecisionText::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
     match moment.unit(unit).map(|unit| unit.round) {
         None => told,
         Some(round) => {
@@ -441,15 +450,16 @@ fn deferred(moment: &Moment<'_>, unit: UnitRef, step: &Step, delay: Millis) -> T
     }
 }
 
-fn anew(
-    moment: &Moment<'_>,
+fn requeued(
+    moment: &FactContext<'_>,
     unit: UnitRef,
     step: &Step,
     (stuck, max): (u32, u32),
     place: QueuePlace,
     delay: Millis,
-) -> Told {
-    let mut told = Told::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
+) -> DecisionText {
+    let mut told =
+        DecisionText::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
     if let Some((_, Outcome::Stuck(found))) = moment.last_ended(unit) {
         told.rule = rule::stuck(&step.limits, Some(found.limit));
         told = told.because(format!("last heard from at {}", found.heard));
@@ -465,33 +475,36 @@ fn anew(
         (false, true) => "at the back of its queue, on a worker that runs nothing else",
     };
     let queued = !matches!(step.kind, Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_));
-    Told { how: queued.then(|| place_text.to_owned()), ..told }
+    DecisionText { how: queued.then(|| place_text.to_owned()), ..told }
 }
 
-fn skipped(moment: &Moment<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> Told {
+fn skipped(moment: &FactContext<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> DecisionText {
     match why {
-        SkippedBy::Condition => {
-            Told::new(Rung::Condition, rule::condition(step), "skipped").because("its condition is false")
-        }
+        SkippedBy::Condition => DecisionText::new(Rung::Condition, rule::condition(step), "skipped")
+            .because("its condition is false"),
         SkippedBy::Operator => {
             let words = in_their_words(reason.map(|reason| &**reason));
-            Told::new(Rung::Operator, "skip", format!("skipped by {}{words}", who(&moment.event.by)))
+            DecisionText::new(Rung::Operator, "skip", format!("skipped by {}{words}", who(&moment.event.by)))
         }
     }
 }
 
-fn chosen(moment: &Moment<'_>, choice: Choice) -> Told {
+fn chosen(moment: &FactContext<'_>, choice: Choice) -> DecisionText {
     let who = who(&moment.event.by);
     match choice {
-        Choice::Retry => Told::new(Rung::Operator, "choose retry", "one more attempt in this round")
+        Choice::Retry => DecisionText::new(Rung::Operator, "choose retry", "one more attempt in this round")
             .because(format!("{who} chose retry")),
-        Choice::None => {
-            Told::new(Rung::Operator, "choose none", "no more attempts").because(format!("{who} chose none"))
-        }
+        Choice::None => DecisionText::new(Rung::Operator, "choose none", "no more attempts")
+            .because(format!("{who} chose none")),
     }
 }
 
-fn resumed(moment: &Moment<'_>, unit: UnitRef, by: ResumedBy, reason: Option<&Arc<str>>) -> Told {
+fn resumed(
+    moment: &FactContext<'_>,
+    unit: UnitRef,
+    by: ResumedBy,
+    reason: Option<&Arc<str>>,
+) -> DecisionText {
     let rung = match by {
         ResumedBy::Operator | ResumedBy::Rerun => Rung::Operator,
         ResumedBy::Policy => Rung::ResumePolicy,
@@ -508,11 +521,11 @@ fn resumed(moment: &Moment<'_>, unit: UnitRef, by: ResumedBy, reason: Option<&Ar
     } else {
         format!("resumed by {}{}", who(&moment.event.by), in_their_words(reason.map(|reason| &**reason)))
     };
-    Told::new(rung, "resume", then).because(why)
+    DecisionText::new(rung, "resume", then).because(why)
 }
 
 /// A worker that stops in good order gives its attempt back. In a failing run it just ends.
-fn released(moment: &Moment<'_>, unit: UnitRef) -> Option<Told> {
+fn released(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
     let (attempt, next) = moment.after(unit).find_map(|fact| {
         if let UnitFact::Queued { attempt, .. } = fact {
             Some((attempt.saturating_sub(1), *attempt))
@@ -520,11 +533,12 @@ fn released(moment: &Moment<'_>, unit: UnitRef) -> Option<Told> {
             None
         }
     })?;
-    let told = Told::new(Rung::Release, "release", format!("attempt {attempt} was released by its worker"));
+    let told =
+        DecisionText::new(Rung::Release, "release", format!("attempt {attempt} was released by its worker"));
     Some(told.because(format!("attempt {next} is queued first, and no budget is used")))
 }
 
-fn admitted(moment: &Moment<'_>) -> Told {
+fn admitted(moment: &FactContext<'_>) -> DecisionText {
     let then = match moment.run.map(|run| &run.slot) {
         Some(Slot::Taken(Limit { name, max, .. }) | Slot::Wanted(Limit { name, max, .. })) => {
             let runs = count(*max as usize, "run", "runs");
@@ -532,31 +546,31 @@ fn admitted(moment: &Moment<'_>) -> Told {
         }
         Some(Slot::Unlimited) | None => "the run got a slot".to_owned(),
     };
-    Told::new(Rung::Concurrency, rule::concurrency(moment.flow), then)
+    DecisionText::new(Rung::Concurrency, rule::concurrency(moment.flow), then)
 }
 
-fn paused(moment: &Moment<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> Told {
+fn paused(moment: &FactContext<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> DecisionText {
     let with_parent = "paused with its parent";
     let told = match by {
         PausedBy::Operator => {
-            by_user_or_parent(moment, "pause", asked(moment, "paused", with_parent, reason))
+            by_user_or_parent(moment, "pause", who_asked(moment, "paused", with_parent, reason))
         }
-        PausedBy::Parent => Told::new(Rung::Parent, "pause", with_parent),
+        PausedBy::Parent => DecisionText::new(Rung::Parent, "pause", with_parent),
     };
     told.because("running attempts finish, nothing new starts, and timers wait")
 }
 
 /// What a user asked for; what the engine brings is the parent's wish.
-fn by_user_or_parent(moment: &Moment<'_>, rule: &str, then: String) -> Told {
+fn by_user_or_parent(moment: &FactContext<'_>, rule: &str, then: String) -> DecisionText {
     let rung = match &moment.event.by {
         Actor::Engine => Rung::Parent,
         Actor::Worker | Actor::User(_) => Rung::Operator,
     };
-    Told::new(rung, rule, then)
+    DecisionText::new(rung, rule, then)
 }
 
 /// What was done and by whom, with the reason given; or what the parent brings about.
-fn asked(moment: &Moment<'_>, done: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
+fn who_asked(moment: &FactContext<'_>, done: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
     match &moment.event.by {
         Actor::Engine => parent.to_owned(),
         actor @ (Actor::Worker | Actor::User(_)) => {
@@ -565,11 +579,11 @@ fn asked(moment: &Moment<'_>, done: &str, parent: &str, reason: Option<&Arc<str>
     }
 }
 
-fn completed(moment: &Moment<'_>) -> Told {
+fn completed(moment: &FactContext<'_>) -> DecisionText {
     let why = match moment.flow.steps.len() {
         1 => "its only step is done".to_owned(),
         2 => "both steps are done".to_owned(),
         n => format!("all {n} steps are done"),
     };
-    Told::new(Rung::Completed, rule::output(moment.flow), "the run completed").because(why)
+    DecisionText::new(Rung::Completed, rule::output(moment.flow), "the run completed").because(why)
 }

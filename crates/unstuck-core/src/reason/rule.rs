@@ -5,7 +5,7 @@ use crate::model::expression::Template;
 use crate::model::flow::{Concurrency, Deadline, Flow, Step};
 use crate::model::recovery::{BackOff, Limits, RetryStrategy};
 use crate::model::run::Run;
-use crate::reason::words::brief;
+use crate::reason::phrases::shorten_to_line;
 
 /// An output template is cut here.
 const LONGEST_OUTPUT: usize = 80;
@@ -105,9 +105,9 @@ pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
 pub(super) fn output(flow: &Flow) -> String {
     match &flow.output {
         None => "output: default (the outputs of the last steps)".to_owned(),
-        Some(Template::Fixed(json)) => format!("output: {}", brief(json.text(), LONGEST_OUTPUT)),
+        Some(Template::Fixed(json)) => format!("output: {}", shorten_to_line(json.text(), LONGEST_OUTPUT)),
         Some(Template::Computed(expression)) => {
-            format!("output: {}", brief(&expression.source, LONGEST_OUTPUT))
+            format!("output: {}", shorten_to_line(&expression.source, LONGEST_OUTPUT))
         }
     }
 }

@@ -3,7 +3,7 @@
 use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
-use unstuck_core::explain::{Explanation, Surroundings, causes, explain_among};
+use unstuck_core::explain::{ExplainContext, Explanation, causes, explain_in_context};
 use unstuck_core::id::RunId;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::{Run, RunState};
@@ -59,8 +59,8 @@ pub(crate) fn explained(world: &World, run: RunId) -> Explanation {
     let all: Vec<Run> = world.runs.values().cloned().collect();
     let causes = causes(&all);
     let surroundings =
-        Surroundings { children: &children, causes: &causes, policies_paused, ..Surroundings::default() };
-    explain_among(state, &world.flow_of(state), &world.history[&run], world.now, surroundings)
+        ExplainContext { children: &children, causes: &causes, policies_paused, ..ExplainContext::default() };
+    explain_in_context(state, &world.flow_of(state), &world.history[&run], world.now, surroundings)
 }
 
 /// A text with the ids of these runs replaced by names, as ids say nothing to a reader of a test.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unstuck_core::command::{Command, Report};
-use unstuck_core::explain::{SlotHolder, Surroundings, causes, explain_among};
+use unstuck_core::explain::{ExplainContext, SlotHolder, causes, explain_in_context};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Limit, Phase, RunEnd, RunOutcome, RunState, Slot};
@@ -121,7 +121,7 @@ pub(crate) fn lines() -> Vec<Line> {
         let world = play(flows, |world, run| about = Some(happens(world, run)));
         let about = about.expect("a run");
         seen.push(of_state(&world.runs[&about].state()));
-        lines.extend(explained(name, &world, about, Surroundings::default(), &mut offered));
+        lines.extend(explained(name, &world, about, ExplainContext::default(), &mut offered));
     }
     for state in STATES {
         assert!(seen.contains(state), "no run is explained that is {state}: add a case");
@@ -132,7 +132,7 @@ pub(crate) fn lines() -> Vec<Line> {
 
 /// Runs that no process is executing, and one that waits for their slot.
 fn idle(offered: &mut Offered) -> Vec<Line> {
-    let idle = Surroundings { is_idle: true, ..Surroundings::default() };
+    let idle = ExplainContext { is_idle: true, ..ExplainContext::default() };
     let mut lines = Vec::new();
     for (name, flows) in [("idle, ready", PLAIN), ("idle, waiting", WAITS), ("idle, queued", LIMITED)] {
         let mut about = None;
@@ -150,7 +150,7 @@ fn idle(offered: &mut Offered) -> Vec<Line> {
     let other = *world.runs.keys().last().expect("two runs");
     let holder = SlotHolder { run: other, root: other, state: RunState::Error, is_idle: true };
     let holders = [holder, SlotHolder { is_idle: false, ..holder }];
-    let behind = Surroundings { holders: &holders, ..Surroundings::default() };
+    let behind = ExplainContext { holders: &holders, ..ExplainContext::default() };
     lines.extend(explained("queued behind others", &world, about.expect("a run"), behind, offered));
     let limit = match &world.runs[&other].slot {
         Slot::Wanted(limit) | Slot::Taken(limit) => limit.clone(),
@@ -158,7 +158,8 @@ fn idle(offered: &mut Offered) -> Vec<Line> {
     };
     let child = play(CHILD, |_, _| {});
     let parent = *child.runs.keys().next().expect("a run");
-    let below = Surroundings { queued_below: Some((child.child(parent), &limit)), ..Surroundings::default() };
+    let below =
+        ExplainContext { queued_below: Some((child.child(parent), &limit)), ..ExplainContext::default() };
     lines.extend(explained("child queued", &child, parent, below, offered));
     lines
 }
@@ -175,14 +176,16 @@ fn explained(
     name: &str,
     world: &World,
     run: RunId,
-    surroundings: Surroundings<'_>,
+    surroundings: ExplainContext<'_>,
     offered: &mut Offered,
 ) -> Vec<Line> {
     let (state, children) = (&world.runs[&run], world.children(run));
     let policies_paused = world.policies.switch().paused();
     let causes = causes(&world.runs.values().cloned().collect::<Vec<_>>());
-    let surroundings = Surroundings { children: &children, causes: &causes, policies_paused, ..surroundings };
-    let told = explain_among(state, &world.flow_of(state), &world.history[&run], world.now, surroundings);
+    let surroundings =
+        ExplainContext { children: &children, causes: &causes, policies_paused, ..surroundings };
+    let told =
+        explain_in_context(state, &world.flow_of(state), &world.history[&run], world.now, surroundings);
     let mut lines =
         vec![(String::new(), String::new()), (format!("({name}) headline"), told.headline.clone())];
     for because in &told.because {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::explain::next::running_handler;
-use crate::explain::{Possible, SHOWN, SlotHolder, View, reads};
+use crate::explain::upcoming::running_handler;
+use crate::explain::{PossibleAction, RunContext, SHOWN, SlotHolder, output_fields};
 use crate::id::RunId;
 use crate::model::error::Reason;
 use crate::model::flow::Step;
 use crate::model::run::{Origin, PausedBy, Phase, RunOutcome, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words;
+use crate::reason::phrases;
 
 /// More steps in error than this are resumed together, and of more held ones some are shown.
 const ONE_BY_ONE: usize = 3;
@@ -18,10 +18,10 @@ const ONE_BY_ONE: usize = 3;
 const RETRIED: usize = 3;
 
 /// Everything that would help, or could be wanted.
-pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
+pub(super) fn possible_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let run = view.run.id;
     if let Phase::Ended(ended) = &view.run.phase {
-        return for_ended(view, &ended.how);
+        return actions_for_ended(view, &ended.how);
     }
     let mut all = Vec::new();
     let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
@@ -36,7 +36,7 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
         held += usize::from(is_held);
         let is_one_of_many = (rests && in_error > ONE_BY_ONE) || (is_held && held > ONE_BY_ONE);
         if !is_one_of_many {
-            all.extend(for_unit(view, unit, state));
+            all.extend(actions_for_unit(view, unit, state));
         }
     }
     all.extend(retry_now(view, in_error));
@@ -44,10 +44,10 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
         let what = "let policies resume errors again, in this run and all others";
         all.push(possible("unstuck policy unpause", what));
     }
-    all.extend(view.holders.iter().map(for_slot));
-    all.extend(instead(view));
+    all.extend(view.holders.iter().map(action_for_slot));
+    all.extend(other_actions(view));
     if let Some((handler, state)) = running_handler(view) {
-        let what = format!("explain the exception handler, which is {}", words::state(state));
+        let what = format!("explain the exception handler, which is {}", phrases::state(state));
         all.push(possible(format!("unstuck explain {handler}"), what));
     }
     let mut seen = BTreeSet::new();
@@ -61,11 +61,11 @@ pub(super) fn can(view: &View<'_>) -> Vec<Possible> {
     all
 }
 
-fn possible(command: impl Into<String>, what: impl Into<String>) -> Possible {
-    Possible { command: command.into(), what: what.into() }
+fn possible(command: impl Into<String>, what: impl Into<String>) -> PossibleAction {
+    PossibleAction { command: command.into(), what: what.into() }
 }
 
-fn for_ended(view: &View<'_>, how: &RunOutcome) -> Vec<Possible> {
+fn actions_for_ended(view: &RunContext<'_>, how: &RunOutcome) -> Vec<PossibleAction> {
     let run = view.run.id;
     let explain = |run: RunId, what: &str| possible(format!("unstuck explain {run}"), what);
     match (how, &view.run.origin) {
@@ -111,9 +111,9 @@ fn correct_input(how: &RunOutcome) -> &'static str {
     }
 }
 
-fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
+fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let word = shell_word(&words::name(view.flow, unit));
+    let word = shell_word(&phrases::name(view.flow, unit));
     match &state.state {
         UnitState::Held { .. } => vec![
             possible(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
@@ -136,10 +136,10 @@ fn for_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
 }
 
 /// A signal that the flow can use: with the fields that it reads of it, for without them the run would fail.
-fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
+fn signal(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAction {
     let (run, name) = (view.run.id, shell_word(name));
     let (completes, step) = (completes(view), view.quoted(unit));
-    let fields = reads::fields_of(view.flow, unit.step);
+    let fields = output_fields::output_fields_read(view.flow, unit.step);
     if fields.is_empty() {
         let what = format!("{completes} {step}; JSON after the name becomes its output");
         return possible(format!("unstuck signal {run} {name}"), what);
@@ -148,7 +148,7 @@ fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
     let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let what = format!(
         "{completes} {step} with this output. The flow reads {} from it: give the real values",
-        words::list(&fields)
+        phrases::list(&fields)
     );
     possible(
         format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))),
@@ -157,7 +157,7 @@ fn signal(view: &View<'_>, unit: UnitRef, name: &str) -> Possible {
 }
 
 /// What waits for a retry or a deferral can be tried at once: one by one beside steps in error, else all together.
-fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
+fn retry_now(view: &RunContext<'_>, in_error: usize) -> Vec<PossibleAction> {
     let run = view.run.id;
     let waiting = view.units(|unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. })));
     if view.run.paused.is_some() {
@@ -168,7 +168,7 @@ fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
         return vec![possible(format!("unstuck resume {run}"), what)];
     }
     let one = |(unit, _): &(UnitRef, &Unit)| {
-        let word = shell_word(&words::name(view.flow, *unit));
+        let word = shell_word(&phrases::name(view.flow, *unit));
         let what = "retry now, in a new round with full budgets";
         possible(format!("unstuck resume {run} {word}"), what)
     };
@@ -176,7 +176,7 @@ fn retry_now(view: &View<'_>, in_error: usize) -> Vec<Possible> {
 }
 
 /// What can be done about a run that has the slot.
-fn for_slot(holder: &SlotHolder) -> Possible {
+fn action_for_slot(holder: &SlotHolder) -> PossibleAction {
     let SlotHolder { run, root, .. } = holder;
     if holder.is_idle {
         let what = format!("continue {run}, which has a slot but is idle");
@@ -187,7 +187,7 @@ fn for_slot(holder: &SlotHolder) -> Possible {
 
 /// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all
 /// of them is said, so that the page stays short.
-fn instead(view: &View<'_>) -> Vec<Possible> {
+fn other_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let run = view.run.id;
     let rests = |unit: &Unit| matches!(unit.state, UnitState::Error { .. } | UnitState::Held { .. });
     let is_open = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: None, .. });
@@ -195,7 +195,7 @@ fn instead(view: &View<'_>) -> Vec<Possible> {
     let mut all = Vec::new();
     match (view.units(rests).as_slice(), open) {
         ([(unit, state)], _) => {
-            let word = shell_word(&words::name(view.flow, *unit));
+            let word = shell_word(&phrases::name(view.flow, *unit));
             if is_open(state) {
                 let what = "leave it in error: no policy resumes it, and it no longer counts as open";
                 all.push(possible(format!("unstuck ack {run} {word} --reason known"), what));
@@ -215,7 +215,7 @@ fn instead(view: &View<'_>) -> Vec<Possible> {
 }
 
 /// What a signal does to the step that waits for it.
-fn completes(view: &View<'_>) -> &'static str {
+fn completes(view: &RunContext<'_>) -> &'static str {
     if view.run.can_schedule() { "complete" } else { "complete, once the run continues," }
 }
 
@@ -231,12 +231,12 @@ fn given_up(step: &Step) -> String {
 }
 
 /// A child that does not continue automatically is where help is needed.
-fn child(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
+fn child(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
     let Some((child, state)) = view.child_of(state) else { return Vec::new() };
     match state {
         RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused | RunState::Queued => {
             let what =
-                format!("explain the child of {}, which is {}", view.quoted(unit), words::state(state));
+                format!("explain the child of {}, which is {}", view.quoted(unit), phrases::state(state));
             vec![possible(format!("unstuck explain {child}"), what)]
         }
         RunState::Running
@@ -247,7 +247,7 @@ fn child(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Possible> {
     }
 }
 
-fn pause(view: &View<'_>) -> Possible {
+fn pause(view: &RunContext<'_>) -> PossibleAction {
     let run = view.run.id;
     match (view.run.paused, &view.run.origin) {
         (Some(PausedBy::Operator), _) | (Some(PausedBy::Parent), Origin::Root) => {

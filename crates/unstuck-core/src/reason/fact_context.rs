@@ -5,11 +5,11 @@ use crate::model::attempt::Outcome;
 use crate::model::flow::{Flow, Step};
 use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
-use crate::reason::words;
+use crate::reason::phrases;
 
 /// A fact in its place.
 #[derive(Clone, Copy)]
-pub(super) struct Moment<'a> {
+pub(super) struct FactContext<'a> {
     pub(super) flow: &'a Flow,
     /// The run after the fact, or after the whole event.
     pub(super) run: Option<&'a Run>,
@@ -18,17 +18,17 @@ pub(super) struct Moment<'a> {
     pub(super) place: usize,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> FactContext<'a> {
     /// The place of `fact` in `event`: the very same one, or else the first that is equal.
     pub(super) fn of(
         flow: &'a Flow,
         run: Option<&'a Run>,
         event: &'a Event,
         fact: &Fact,
-    ) -> Option<Moment<'a>> {
+    ) -> Option<FactContext<'a>> {
         let same = event.facts.iter().position(|other| std::ptr::eq(other, fact));
         let place = same.or_else(|| event.facts.iter().position(|other| other == fact))?;
-        Some(Moment { flow, run, event, place })
+        Some(FactContext { flow, run, event, place })
     }
 
     pub(super) fn fact(&self) -> &'a Fact {
@@ -41,11 +41,11 @@ impl<'a> Moment<'a> {
     }
 
     pub(super) fn step(&self, unit: UnitRef) -> Option<&'a Step> {
-        words::find_step(self.flow, unit.step)
+        phrases::find_step(self.flow, unit.step)
     }
 
     pub(super) fn name(&self, unit: UnitRef) -> String {
-        words::name(self.flow, unit)
+        phrases::name(self.flow, unit)
     }
 
     /// The attempt of this unit that ended last: in this event before this fact, else before the event.

@@ -38,11 +38,11 @@ pub(crate) fn find_step(flow: &Flow, step: StepIndex) -> Option<&Step> {
 
 /// The cause of an error, on one line.
 pub(crate) fn cause(error: &Error) -> String {
-    brief(&error.cause, LONGEST_CAUSE)
+    shorten_to_line(&error.cause, LONGEST_CAUSE)
 }
 
 /// A text on one line of at most so many characters.
-pub(crate) fn brief(text: &str, longest: usize) -> String {
+pub(crate) fn shorten_to_line(text: &str, longest: usize) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match one_line.char_indices().nth(longest) {
         None => one_line,
@@ -58,7 +58,7 @@ pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
         Outcome::Stalled(error) => format!("{attempt} stalled: {}", cause(error)),
         Outcome::Failed(error) => format!("{attempt} failed: {}", cause(error)),
         Outcome::Deferred { lacking: Some(lacking), .. } => {
-            format!("{attempt} was deferred: {}", brief(lacking, LONGEST_CAUSE))
+            format!("{attempt} was deferred: {}", shorten_to_line(lacking, LONGEST_CAUSE))
         }
         Outcome::Deferred { lacking: None, .. } => format!("{attempt} was deferred: not enough resources"),
         Outcome::Stuck(stuck) => format!("{attempt} is stuck: {}", stuck.limit),
@@ -90,7 +90,7 @@ pub(crate) fn who(actor: &Actor) -> &str {
 
 /// The reason that a user gave, in brackets, if there is one.
 pub(crate) fn in_their_words(reason: Option<&str>) -> String {
-    reason.map_or(String::new(), |reason| format!(" ({})", brief(reason, LONGEST_CAUSE)))
+    reason.map_or(String::new(), |reason| format!(" ({})", shorten_to_line(reason, LONGEST_CAUSE)))
 }
 
 /// `1 attempt`, `3 attempts`.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use jiff::tz::TimeZone;
 
-use crate::explain::{Explanation, Next, UnitBecause};
-use crate::reason::words::until;
+use crate::explain::{Explanation, UnitReason, Upcoming};
+use crate::reason::phrases::until;
 use crate::time::Time;
 
 /// A page is made for so many columns where nothing else is said, and is never wider.
@@ -107,7 +107,7 @@ impl Page<'_> {
         let names = loud.iter().map(|because| because.name.len()).filter(|length| *length <= LONGEST_NAME);
         let width = names.max().unwrap_or(LONGEST_NAME);
         for alike in loud.chunk_by(|one, other| one.state == other.state && one.why == other.why) {
-            let (Some(UnitBecause { state, why, .. }), name) = (alike.first(), &names_of(alike)) else {
+            let (Some(UnitReason { state, why, .. }), name) = (alike.first(), &names_of(alike)) else {
                 continue;
             };
             if self.columns < WIDE {
@@ -139,7 +139,7 @@ impl Page<'_> {
 
     fn next(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat comes next")?;
-        for Next { at, what } in &self.told.next {
+        for Upcoming { at, what } in &self.told.next {
             let text = match at {
                 Some(at) => {
                     format!("{}, at {}: {what}", until(self.told.now, *at), self.clock(*at))
@@ -189,7 +189,7 @@ impl Page<'_> {
 }
 
 /// The name of a step, or of many that are where they are for the same reason.
-fn names_of(alike: &[&UnitBecause]) -> String {
+fn names_of(alike: &[&UnitReason]) -> String {
     match alike {
         [first, .., last] => format!("{} to {} ({})", first.name, last.name, alike.len()),
         one => one.iter().map(|because| because.name.clone()).collect(),
@@ -197,6 +197,6 @@ fn names_of(alike: &[&UnitBecause]) -> String {
 }
 
 /// Whether a step needs no sentence of its own on the page.
-fn is_quiet(because: &UnitBecause) -> bool {
+fn is_quiet(because: &UnitReason) -> bool {
     matches!(because.state, "completed" | "pending" | "skipped" | "dropped" | "cancelled")
 }

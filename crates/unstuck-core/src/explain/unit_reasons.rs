@@ -1,6 +1,6 @@
 //! Why each step and item is where it is: every state has its sentence.
 
-use crate::explain::{SHOWN, UnitBecause, View};
+use crate::explain::{RunContext, SHOWN, UnitReason};
 use crate::json::Payload;
 use crate::model::attempt::{ResumedBy, Worker};
 use crate::model::flow::{Kind, Step, StepIndex};
@@ -9,7 +9,7 @@ use crate::model::unit::{
     AttemptPhase, Items, LiveAttempt, QueuePlace, QueuedAttempt, SkippedBy, StepRun, Unit, UnitRef,
     UnitState, Waiting,
 };
-use crate::reason::words::{self, ago, brief, count, lasting, list, until};
+use crate::reason::phrases::{self, ago, count, lasting, list, shorten_to_line, until};
 use crate::time::Time;
 
 /// Progress is cut here.
@@ -30,15 +30,15 @@ const ITEM_STATES: [(&str, &str); 11] = [
 ];
 
 /// Every step, in order; after a fan-out those of its items that are not done.
-pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
+pub(super) fn unit_reasons(view: &RunContext<'_>) -> Vec<UnitReason> {
     let mut all = Vec::new();
     for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&view.run.steps) {
         let unit = UnitRef::step(place);
         let (state, why) = match step {
-            StepRun::Single(single) => (single.state.word(), of_unit(view, unit, single)),
-            StepRun::Items(items) => (step.word(), of_items(view, place, items)),
+            StepRun::Single(single) => (single.state.word(), unit_reason(view, unit, single)),
+            StepRun::Items(items) => (step.word(), items_reason(view, place, items)),
         };
-        all.push(UnitBecause { unit, name: words::name(view.flow, unit), state, why });
+        all.push(UnitReason { unit, name: phrases::name(view.flow, unit), state, why });
         if let StepRun::Items(items) = step {
             all.extend(open_items(view, place, items));
         }
@@ -46,12 +46,12 @@ pub(super) fn because(view: &View<'_>) -> Vec<UnitBecause> {
     all
 }
 
-fn open_items(view: &View<'_>, step: StepIndex, items: &Items) -> Vec<UnitBecause> {
+fn open_items(view: &RunContext<'_>, step: StepIndex, items: &Items) -> Vec<UnitReason> {
     let open = items.units.iter().filter(|(_, unit)| !is_done(&unit.state));
     let told = open.take(SHOWN).map(|(item, state)| {
         let unit = UnitRef::item(step, *item);
-        let why = of_unit(view, unit, state);
-        UnitBecause { unit, name: words::name(view.flow, unit), state: state.state.word(), why }
+        let why = unit_reason(view, unit, state);
+        UnitReason { unit, name: phrases::name(view.flow, unit), state: state.state.word(), why }
     });
     told.collect()
 }
@@ -74,7 +74,7 @@ fn is_done(state: &UnitState) -> bool {
 }
 
 /// A fan-out as a whole: how many of its items are where.
-fn of_items(view: &View<'_>, step: StepIndex, items: &Items) -> String {
+fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String {
     let launched = items.units.len();
     let mut parts = Vec::new();
     for (word, shown) in ITEM_STATES {
@@ -97,15 +97,15 @@ fn of_items(view: &View<'_>, step: StepIndex, items: &Items) -> String {
     if parts.is_empty() { total } else { format!("{total}: {}{cut}", list(&parts)) }
 }
 
-fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
+fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
     let now = view.now;
     match &state.state {
         UnitState::Pending => pending(view, unit),
         UnitState::Ready(queued) => ready(view, unit, queued),
-        UnitState::Active(live) => active(view, state, live),
-        UnitState::Waiting(waiting) => waits(view, state, waiting),
+        UnitState::Active(live) => active_reason(view, state, live),
+        UnitState::Waiting(waiting) => waiting_reason(view, state, waiting),
         UnitState::Held { since } => {
-            let text = decided(view, unit, state, "an operator has not chosen yet");
+            let text = decision_reason(view, unit, state, "an operator has not chosen yet");
             since_when(text, "held", now, *since)
         }
         UnitState::Error { since, resume, acknowledged } => {
@@ -114,7 +114,7 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
                 (None, Some(_)) => "it is acknowledged".to_owned(),
                 (None, None) => "needs an operator".to_owned(),
             };
-            let text = decided(view, unit, state, &otherwise);
+            let text = decision_reason(view, unit, state, &otherwise);
             since_when(text, "in error", now, *since)
         }
         UnitState::Completed { at, .. } => completed(view, state, *at),
@@ -122,15 +122,15 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
             format!("its condition was false ({})", ago(now, *at))
         }
         UnitState::Skipped { at, why: SkippedBy::Operator } => {
-            let text = decided(view, unit, state, "skipped by an operator");
+            let text = decision_reason(view, unit, state, "skipped by an operator");
             format!("{text} ({})", ago(now, *at))
         }
         UnitState::Failed { at, goes_on: true } => {
-            let text = decided(view, unit, state, "the flow continues without it");
+            let text = decision_reason(view, unit, state, "the flow continues without it");
             format!("{text} ({})", ago(now, *at))
         }
         UnitState::Failed { at, goes_on: false } => {
-            let text = decided(view, unit, state, "the run fails with it");
+            let text = decision_reason(view, unit, state, "the run fails with it");
             format!("{text} ({})", ago(now, *at))
         }
         UnitState::Dropped { at } => format!("the exception handler took over {}", ago(now, *at)),
@@ -138,7 +138,7 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> String {
     }
 }
 
-fn pending(view: &View<'_>, unit: UnitRef) -> String {
+fn pending(view: &RunContext<'_>, unit: UnitRef) -> String {
     let missing: Vec<String> = view
         .step(unit)
         .needs
@@ -153,7 +153,7 @@ fn pending(view: &View<'_>, unit: UnitRef) -> String {
 }
 
 /// What keeps a run from continuing, if anything does.
-fn kept_back(view: &View<'_>) -> Option<String> {
+fn kept_back(view: &RunContext<'_>) -> Option<String> {
     match (view.run.paused, &view.run.slot) {
         (Some(PausedBy::Operator), _) => Some("the run is paused".to_owned()),
         (Some(PausedBy::Parent), _) => Some("the run is paused with its parent".to_owned()),
@@ -165,7 +165,7 @@ fn kept_back(view: &View<'_>) -> Option<String> {
     }
 }
 
-fn ready(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
+fn ready(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
     match kept_back(view) {
         Some(why) => format!("{attempt}; {why}"),
@@ -185,7 +185,7 @@ pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
     if place.alone { format!("{who} and runs nothing else") } else { who }
 }
 
-fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
+fn active_reason(view: &RunContext<'_>, state: &Unit, live: &LiveAttempt) -> String {
     let (now, attempt) = (view.now, live.attempt);
     match &live.doing {
         AttemptPhase::Dequeued { worker, at } => {
@@ -204,7 +204,9 @@ fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
                 String::new()
             };
             let progress = progress.as_ref().map_or(String::new(), |progress| match progress {
-                Payload::Inline(json) => format!("; progress: {}", brief(json.text(), LONGEST_PROGRESS)),
+                Payload::Inline(json) => {
+                    format!("; progress: {}", shorten_to_line(json.text(), LONGEST_PROGRESS))
+                }
                 Payload::Stored(_) => "; progress was reported".to_owned(),
             });
             let text = format!("{worker_text}: started {}{heard}{progress}", ago(now, *started_at));
@@ -216,7 +218,7 @@ fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
         }
         AttemptPhase::Child { started_at, .. } => match view.child_of(state) {
             Some((child, state)) => {
-                format!("attempt {attempt} is child {child}, which is {}", words::state(state))
+                format!("attempt {attempt} is child {child}, which is {}", phrases::state(state))
             }
             None => format!("attempt {attempt} is a child run, started {}", ago(now, *started_at)),
         },
@@ -224,11 +226,11 @@ fn active(view: &View<'_>, state: &Unit, live: &LiveAttempt) -> String {
 }
 
 /// Whether the process in which a worker was running is gone.
-pub(super) fn is_interrupted(view: &View<'_>, worker: &Worker) -> bool {
+pub(super) fn is_interrupted(view: &RunContext<'_>, worker: &Worker) -> bool {
     view.is_idle && worker.local
 }
 
-fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
+fn waiting_reason(view: &RunContext<'_>, state: &Unit, waiting: &Waiting) -> String {
     match waiting {
         Waiting::Again { due, by, .. } => {
             let why = match by {
@@ -241,7 +243,7 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
             };
             let again = format!("retrying {}{why}", when(view, *due));
             match last_end(state) {
-                Some(ended) => words::sentences(&ended, &again),
+                Some(ended) => phrases::sentences(&ended, &again),
                 None => again,
             }
         }
@@ -253,7 +255,7 @@ fn waits(view: &View<'_>, state: &Unit, waiting: &Waiting) -> String {
 }
 
 /// When a timer fires: one that comes due while the run is paused waits for the unpause.
-fn when(view: &View<'_>, due: Time) -> String {
+fn when(view: &RunContext<'_>, due: Time) -> String {
     match (view.run.paused, due > view.now) {
         (None, false) if view.is_idle => "when the run is continued".to_owned(),
         (None, _) => until(view.now, due),
@@ -266,7 +268,7 @@ fn when(view: &View<'_>, due: Time) -> String {
 fn since_when(text: String, state: &str, now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => text,
-        span => words::sentences(&text, &format!("{state}{span}")),
+        span => phrases::sentences(&text, &format!("{state}{span}")),
     }
 }
 
@@ -279,19 +281,19 @@ fn rested(now: Time, since: Time) -> String {
 }
 
 fn last_end(state: &Unit) -> Option<String> {
-    state.past.last().map(|past| words::ended(past.attempt, &past.outcome))
+    state.past.last().map(|past| phrases::ended(past.attempt, &past.outcome))
 }
 
 /// What the ladder decided about it, or at least how its last attempt ended.
-fn decided(view: &View<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
+fn decision_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
     match (view.decision(unit), last_end(state)) {
         (Some(decision), _) => decision.reason.clone(),
-        (None, Some(ended)) => words::sentences(&ended, still),
+        (None, Some(ended)) => phrases::sentences(&ended, still),
         (None, None) => still.to_owned(),
     }
 }
 
-fn completed(view: &View<'_>, state: &Unit, at: Time) -> String {
+fn completed(view: &RunContext<'_>, state: &Unit, at: Time) -> String {
     let when = ago(view.now, at);
     match state.attempts {
         0 | 1 => when,

@@ -7,11 +7,11 @@ use crate::model::flow::{Kind, Step};
 use crate::model::recovery::{Limits, RetryStrategy};
 use crate::model::unit::{Unit, UnitRef};
 use crate::policy::{PassedPolicy, PassedReason};
-use crate::reason::moment::Moment;
-use crate::reason::words::{self, stuck_of, used_of, who};
+use crate::reason::fact_context::FactContext;
+use crate::reason::phrases::{self, stuck_of, used_of, who};
 
 /// Why rung 1 did not act.
-pub(super) fn first_rung(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> String {
+pub(super) fn first_rung(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> String {
     if let Some(actor) = chose_none(moment, unit) {
         return format!("{} chose none", who(actor));
     }
@@ -22,7 +22,7 @@ pub(super) fn first_rung(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Str
 }
 
 /// Which policies are about the error and did not take it, as this event says.
-pub(super) fn policies<'a>(moment: &Moment<'a>, unit: UnitRef) -> &'a [PassedPolicy] {
+pub(super) fn policies<'a>(moment: &FactContext<'a>, unit: UnitRef) -> &'a [PassedPolicy] {
     let passed = moment.before(unit).rev().find_map(|fact| {
         if let UnitFact::PassedOver { policies } = fact { Some(policies.as_slice()) } else { None }
     });
@@ -35,14 +35,14 @@ pub(super) fn policy(passed: &PassedPolicy) -> String {
     match passed.why {
         // Of more rounds than these, others were another policy's.
         PassedReason::Spent { max, .. } => {
-            format!("policy `{name}` is used up ({max} of {max} {})", words::plural(max, "round"))
+            format!("policy `{name}` is used up ({max} of {max} {})", phrases::plural(max, "round"))
         }
         PassedReason::Disabled => format!("policy `{name}` is disabled"),
     }
 }
 
 /// Why rung 1 did not act, if the ladder was climbed in this event.
-pub(super) fn in_this_event(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Option<String> {
+pub(super) fn in_this_event(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> Option<String> {
     let ended_here = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
     ended_here.then(|| first_rung(moment, unit, step))
 }
@@ -70,13 +70,13 @@ pub(super) fn has_no_strategy(step: &Step) -> bool {
 }
 
 /// Who chose `none` for this unit in this event.
-pub(super) fn chose_none<'a>(moment: &Moment<'a>, unit: UnitRef) -> Option<&'a Actor> {
+pub(super) fn chose_none<'a>(moment: &FactContext<'a>, unit: UnitRef) -> Option<&'a Actor> {
     let chose = |fact: &UnitFact| matches!(fact, UnitFact::Chosen { choice: Choice::None, .. });
     moment.before(unit).any(chose).then_some(&moment.event.by)
 }
 
 /// That the step has been stuck `maxStuck` times, if that is why its attempt failed.
-pub(super) fn given_up_as_stuck(moment: &Moment<'_>, unit: UnitRef, step: &Step) -> Option<String> {
+pub(super) fn given_up_as_stuck(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> Option<String> {
     let Some((_, Outcome::Failed(error))) = moment.last_ended(unit) else { return None };
     let ended_here = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
     let max = step.limits.max_stuck;

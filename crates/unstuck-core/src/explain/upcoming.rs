@@ -1,17 +1,17 @@
 //! What comes next and when: timers, retries, leases, deadlines, and what depends on others.
 
-use crate::explain::because::{is_interrupted, taker};
-use crate::explain::{Next, SHOWN, View};
+use crate::explain::unit_reasons::{is_interrupted, taker};
+use crate::explain::{RunContext, SHOWN, Upcoming};
 use crate::id::RunId;
 use crate::model::flow::Step;
 use crate::model::run::{Failing, Handler, Origin, Phase, RunOutcome, Slot};
 use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
-use crate::reason::words::{clock, count, state as state_word};
+use crate::reason::phrases::{clock, count, state as state_word};
 use crate::time::Time;
 use crate::wakeup::{extended_due, lease_duration, queue_timeout_at};
 
 /// A resume while automatic resumes are paused: on time if they are unpaused by then, else it waits.
-fn when_unpaused(view: &View<'_>, due: Time, what: &str) -> Next {
+fn when_unpaused(view: &RunContext<'_>, due: Time, what: &str) -> Upcoming {
     if due > view.now {
         return timed(due, format!("{what}, if automatic resumes are unpaused by then"));
     }
@@ -19,11 +19,11 @@ fn when_unpaused(view: &View<'_>, due: Time, what: &str) -> Next {
 }
 
 /// What comes next: in order of time, then what has no time.
-pub(super) fn next(view: &View<'_>) -> Vec<Next> {
+pub(super) fn upcoming(view: &RunContext<'_>) -> Vec<Upcoming> {
     let mut all = match &view.run.phase {
         Phase::Ended(ended) => vec![untimed(ended_text(&ended.how, &view.run.origin))],
-        Phase::Failing(failing) => of_failing(view, failing),
-        Phase::Going => of_going(view),
+        Phase::Failing(failing) => upcoming_of_failing(view, failing),
+        Phase::Going => upcoming_of_open(view),
     };
     if view.is_idle {
         // What has come due is done by the process that continues the run.
@@ -32,7 +32,7 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
             next.what = format!("when the run is continued (due since {due}): {}", next.what);
         }
     }
-    let mut all = together(all);
+    let mut all = merge_alike(all);
     all.sort_by_key(|next| (next.at.is_none(), next.at));
     let more = all.len().saturating_sub(SHOWN);
     if more > 1 {
@@ -44,8 +44,8 @@ pub(super) fn next(view: &View<'_>) -> Vec<Next> {
 }
 
 /// Many that only an operator can resume are told in one sentence.
-fn together(all: Vec<Next>) -> Vec<Next> {
-    let (rest, mut others): (Vec<Next>, Vec<Next>) =
+fn merge_alike(all: Vec<Upcoming>) -> Vec<Upcoming> {
+    let (rest, mut others): (Vec<Upcoming>, Vec<Upcoming>) =
         all.into_iter().partition(|next| next.at.is_none() && next.what.ends_with(STAYS));
     if rest.len() <= NAMED {
         others.extend(rest);
@@ -66,12 +66,12 @@ const STAYS: &str = " stays in error until an operator resumes it";
 /// At most this many such steps are named.
 const NAMED: usize = 3;
 
-fn untimed(what: impl Into<String>) -> Next {
-    Next { at: None, what: what.into() }
+fn untimed(what: impl Into<String>) -> Upcoming {
+    Upcoming { at: None, what: what.into() }
 }
 
-fn timed(at: Time, what: impl Into<String>) -> Next {
-    Next { at: Some(at), what: what.into() }
+fn timed(at: Time, what: impl Into<String>) -> Upcoming {
+    Upcoming { at: Some(at), what: what.into() }
 }
 
 fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
@@ -90,7 +90,7 @@ fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
 }
 
 /// What the end of this run means for the run it belongs to.
-fn to_parent(view: &View<'_>) -> Option<Next> {
+fn to_parent(view: &RunContext<'_>) -> Option<Upcoming> {
     if view.run.is_final() {
         return None;
     }
@@ -105,7 +105,7 @@ fn to_parent(view: &View<'_>) -> Option<Next> {
     }
 }
 
-fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
+fn upcoming_of_failing(view: &RunContext<'_>, failing: &Failing) -> Vec<Upcoming> {
     let mut all = Vec::new();
     let mut under_way = 0;
     view.run.each_unit(|unit, state| {
@@ -136,7 +136,7 @@ fn of_failing(view: &View<'_>, failing: &Failing) -> Vec<Next> {
     all
 }
 
-fn of_going(view: &View<'_>) -> Vec<Next> {
+fn upcoming_of_open(view: &RunContext<'_>) -> Vec<Upcoming> {
     let mut all = Vec::new();
     if let Some(deadline) = view.run.deadline {
         all.push(timed(deadline, "the run misses its deadline and fails"));
@@ -160,7 +160,7 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
             limit.name
         )));
     }
-    view.run.each_unit(|unit, state| all.extend(of_unit(view, unit, state)));
+    view.run.each_unit(|unit, state| all.extend(upcoming_of_unit(view, unit, state)));
     if all.is_empty() {
         all.push(untimed("the engine continues it immediately"));
     }
@@ -168,11 +168,11 @@ fn of_going(view: &View<'_>) -> Vec<Next> {
 }
 
 /// Whether a slot is all that the run is short of.
-fn wants_slot(view: &View<'_>) -> bool {
+fn wants_slot(view: &RunContext<'_>) -> bool {
     !matches!(crate::slot::slot_claim(view.run, view.flow), crate::slot::SlotClaim::None)
 }
 
-fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
+fn upcoming_of_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<Upcoming> {
     let name = view.quoted(unit);
     match &state.state {
         UnitState::Ready(queued) => queued_next(view, unit, queued),
@@ -201,7 +201,7 @@ fn of_unit(view: &View<'_>, unit: UnitRef, state: &Unit) -> Vec<Next> {
     }
 }
 
-fn queued_next(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Next> {
+fn queued_next(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Upcoming> {
     if !view.run.can_schedule() {
         return Vec::new();
     }
@@ -221,7 +221,7 @@ fn queued_next(view: &View<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Ne
     all
 }
 
-fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Next> {
+fn under_way(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Upcoming> {
     let name = view.quoted(unit);
     if let AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } = &live.doing
         && is_interrupted(view, worker)
@@ -246,7 +246,7 @@ fn under_way(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -
 }
 
 /// The limits that an attempt under way may run into.
-fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Next> {
+fn limits(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Upcoming> {
     let (step, name) = (view.step(unit), view.quoted(unit));
     let stuck = consequence(view, step, state);
     let total = |from: Time| {
@@ -275,7 +275,7 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> V
                     "if worker {} sends no heartbeat {since} (heartbeatTimeout {limit}), {name} is {stuck}",
                     worker.name
                 );
-                Next { at, what }
+                Upcoming { at, what }
             });
             silent.into_iter().chain(total(*started_at)).collect()
         }
@@ -284,7 +284,7 @@ fn limits(view: &View<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> V
 }
 
 /// What being stuck once more would mean.
-fn consequence(view: &View<'_>, step: &Step, state: &Unit) -> String {
+fn consequence(view: &RunContext<'_>, step: &Step, state: &Unit) -> String {
     let (times, max) = (state.round.stuck + 1, step.limits.max_stuck);
     match &view.run.phase {
         Phase::Failing(_) | Phase::Ended(_) => "stuck and stopped".to_owned(),
@@ -293,7 +293,7 @@ fn consequence(view: &View<'_>, step: &Step, state: &Unit) -> String {
     }
 }
 
-fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) -> Vec<Next> {
+fn waiting_next(view: &RunContext<'_>, name: &str, state: &Unit, waiting: &Waiting) -> Vec<Upcoming> {
     // What comes due while a run is paused waits for the unpause, which is told once for the run.
     let when =
         |due: Time, what: String| if view.run.paused.is_some() { Vec::new() } else { vec![timed(due, what)] };
@@ -320,7 +320,7 @@ fn waiting_next(view: &View<'_>, name: &str, state: &Unit, waiting: &Waiting) ->
 }
 
 /// The handler of a failing run that has started.
-pub(super) fn running_handler(view: &View<'_>) -> Option<(RunId, crate::model::run::RunState)> {
+pub(super) fn running_handler(view: &RunContext<'_>) -> Option<(RunId, crate::model::run::RunState)> {
     let Phase::Failing(Failing { handler: Some(Handler { run: Some(run), state, .. }), .. }) =
         &view.run.phase
     else {

@@ -6,7 +6,7 @@ use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 
 /// The fields of the output of a step that expressions of the flow read, as far as they are written out.
-pub(super) fn fields_of(flow: &Flow, step: StepIndex) -> BTreeSet<String> {
+pub(super) fn output_fields_read(flow: &Flow, step: StepIndex) -> BTreeSet<String> {
     let id = &flow.step(step).id;
     let starts =
         [format!("steps.{id}.output."), format!("steps[\"{id}\"].output."), format!("steps['{id}'].output.")];

@@ -9,28 +9,28 @@ use crate::model::log::IgnoredLine;
 use crate::model::run::{Origin, PausedBy, Phase, Run, RunOutcome};
 use crate::model::unit::UnitRef;
 use crate::reason::decision;
-use crate::reason::moment::Moment;
-use crate::reason::words::{self, brief, cause, count, in_their_words, who};
+use crate::reason::fact_context::FactContext;
+use crate::reason::phrases::{self, cause, count, in_their_words, shorten_to_line, who};
 use crate::time::{Millis, Time};
 
 /// Progress is cut here.
 const LONGEST_PROGRESS: usize = 60;
 
 /// One sentence about a fact, or nothing where another fact of the same event says it too.
-pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
+pub(super) fn line(moment: &FactContext<'_>) -> Option<String> {
     match moment.fact() {
         Fact::Unit { unit, fact } => {
             of_unit(moment, *unit, fact).map(|text| format!("{}: {text}", moment.name(*unit)))
         }
         Fact::Started(started) => Some(run_started(moment, started)),
-        Fact::Admitted => Some(decided(moment)),
+        Fact::Admitted => Some(decision_line(moment)),
         Fact::Paused { by: PausedBy::Parent, .. } => Some("the run was paused with its parent".to_owned()),
         Fact::Paused { by: PausedBy::Operator, reason } => {
             let words = in_their_words(reason.as_deref());
             Some(format!("the run was paused by {}{words}", who(&moment.event.by)))
         }
-        Fact::Unpaused => Some(asked(moment.event, "unpaused", "with its parent", None)),
-        Fact::ClockCorrected { by } => Some(words::clock_corrected(*by)),
+        Fact::Unpaused => Some(who_asked(moment.event, "unpaused", "with its parent", None)),
+        Fact::ClockCorrected { by } => Some(phrases::clock_corrected(*by)),
         Fact::InputChanged { .. } => {
             Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
         }
@@ -38,28 +38,30 @@ pub(super) fn line(moment: &Moment<'_>) -> Option<String> {
         Fact::SignalTaken { .. } => None,
         Fact::Failing { error, .. } => Some(failing(moment, error)),
         Fact::HandlerStarted { run } => Some(format!("exception handler {run} started")),
-        Fact::HandlerChanged { state } => Some(format!("the exception handler is {}", words::state(*state))),
+        Fact::HandlerChanged { state } => {
+            Some(format!("the exception handler is {}", phrases::state(*state)))
+        }
         Fact::Completed { .. } => Some("the run completed".to_owned()),
         Fact::RunFailed { handler_error } => Some(run_failed(moment, handler_error.as_deref())),
         Fact::RunCancelled { reason } => {
-            Some(asked(moment.event, "cancelled", "with its parent", reason.as_deref()))
+            Some(who_asked(moment.event, "cancelled", "with its parent", reason.as_deref()))
         }
-        Fact::Reran { .. } => Some(decided(moment)),
+        Fact::Reran { .. } => Some(decision_line(moment)),
         Fact::ItemsKnown { step, total, .. } => {
             let items = count(*total as usize, "item", "items");
-            Some(format!("{}: {items}", words::step_id(moment.flow, *step)))
+            Some(format!("{}: {items}", phrases::step_id(moment.flow, *step)))
         }
         Fact::ItemsCompleted { step, .. } => {
-            Some(format!("{}: all items are done", words::step_id(moment.flow, *step)))
+            Some(format!("{}: all items are done", phrases::step_id(moment.flow, *step)))
         }
         Fact::ItemsEnded { step, how } => {
-            Some(format!("{}: {}", words::step_id(moment.flow, *step), closed(*how)))
+            Some(format!("{}: {}", phrases::step_id(moment.flow, *step), closed(*how)))
         }
     }
 }
 
 /// Whether a fact belongs to the story of a run, rather than to its daily life.
-pub(super) fn is_telling(fact: &Fact) -> bool {
+pub(super) fn belongs_to_story(fact: &Fact) -> bool {
     match fact {
         Fact::Unit { fact, .. } => match fact {
             UnitFact::InputBound { .. }
@@ -122,7 +124,7 @@ pub(super) fn is_trouble(fact: &Fact) -> bool {
     is_error || matches!(fact, UnitFact::Held | UnitFact::LeftInError | UnitFact::Failed)
 }
 
-fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
+fn of_unit(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {
         // What follows names the policies.
@@ -137,7 +139,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         }
         UnitFact::Started { worker } => Some(started(moment, unit, worker)),
         UnitFact::Progress { value: Payload::Inline(value) } => {
-            let value = brief(value.text(), LONGEST_PROGRESS);
+            let value = shorten_to_line(value.text(), LONGEST_PROGRESS);
             Some(format!("{} reported progress: {value}", attempt(moment, unit)))
         }
         UnitFact::Progress { value: Payload::Stored(_) } => {
@@ -152,7 +154,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         }
         UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
         UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
-        UnitFact::Failed => decision::told(moment).map(|told| told.short()),
+        UnitFact::Failed => decision::decision_text(moment).map(|told| told.short()),
         // What follows `none` says who chose it.
         UnitFact::Chosen { choice: Choice::None, .. } => None,
         UnitFact::Held
@@ -163,14 +165,14 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         | UnitFact::DoneByHand { .. }
         | UnitFact::Skipped { .. }
         | UnitFact::Chosen { choice: Choice::Retry, .. }
-        | UnitFact::Resumed { .. } => Some(decided(moment)),
+        | UnitFact::Resumed { .. } => Some(decision_line(moment)),
         UnitFact::Deferred { due, .. } => {
             let retrying = format!("retrying in {}", due.since(at));
-            Some(words::sentences(&how_it_ended(moment, unit), &retrying))
+            Some(phrases::sentences(&how_it_ended(moment, unit), &retrying))
         }
         UnitFact::Requeued { due, stuck, max, .. } => {
             let retrying = format!("retrying in {} (stuck {stuck} of {max})", due.since(at));
-            Some(words::sentences(&how_it_ended(moment, unit), &retrying))
+            Some(phrases::sentences(&how_it_ended(moment, unit), &retrying))
         }
         UnitFact::Done { .. } => Some(done(moment, unit)),
         UnitFact::TimerSet { due, is_instant: true } if *due <= at => {
@@ -179,7 +181,7 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
         UnitFact::TimerSet { due, .. } => Some(format!("waiting {}, until {due}", due.since(at))),
         UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
         UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} started child {run}")),
-        UnitFact::ChildChanged { state } => Some(format!("its child is {}", words::state(*state))),
+        UnitFact::ChildChanged { state } => Some(format!("its child is {}", phrases::state(*state))),
         UnitFact::Closed { how } => {
             let ended = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
             (!ended).then(|| closed(*how).to_owned())
@@ -188,11 +190,11 @@ fn of_unit(moment: &Moment<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String
 }
 
 /// The decision that the fact is, without what the log has shown already.
-fn decided(moment: &Moment<'_>) -> String {
-    decision::told(moment).map_or_else(String::new, |told| told.short())
+fn decision_line(moment: &FactContext<'_>) -> String {
+    decision::decision_text(moment).map_or_else(String::new, |told| told.short())
 }
 
-fn attempt(moment: &Moment<'_>, unit: UnitRef) -> String {
+fn attempt(moment: &FactContext<'_>, unit: UnitRef) -> String {
     moment.attempt(unit).map_or("an attempt".to_owned(), |number| format!("attempt {number}"))
 }
 
@@ -201,7 +203,7 @@ fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
     let Some(IgnoredLine { line, text, why }) = lines.first() else {
         return format!("warning: ignored lines of the report of attempt {attempt}");
     };
-    let text = brief(text, LONGEST_PROGRESS);
+    let text = shorten_to_line(text, LONGEST_PROGRESS);
     let first = format!("warning: ignored line {line} of the report of attempt {attempt} (`{text}`): {why}");
     match more.saturating_add(lines.len() as u64 - 1) {
         0 => first,
@@ -210,7 +212,7 @@ fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
     }
 }
 
-fn started(moment: &Moment<'_>, unit: UnitRef, worker: &Worker) -> String {
+fn started(moment: &FactContext<'_>, unit: UnitRef, worker: &Worker) -> String {
     let attempt = attempt(moment, unit);
     if worker.local {
         format!("{attempt} started")
@@ -220,7 +222,7 @@ fn started(moment: &Moment<'_>, unit: UnitRef, worker: &Worker) -> String {
 }
 
 /// The end of an attempt, unless the next fact tells it together with what follows.
-fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) -> Option<String> {
+fn ended(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) -> Option<String> {
     let told_next = moment
         .after(unit)
         .next()
@@ -229,18 +231,18 @@ fn ended(moment: &Moment<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) ->
         return None;
     }
     if let Outcome::Cancelled(Cancelled::Released) = outcome
-        && decision::told(moment).is_some()
+        && decision::decision_text(moment).is_some()
     {
         return Some(format!("attempt {attempt} was released by its worker (uses no budget)"));
     }
-    Some(words::ended(attempt, outcome))
+    Some(phrases::ended(attempt, outcome))
 }
 
-fn how_it_ended(moment: &Moment<'_>, unit: UnitRef) -> String {
-    moment.last_ended(unit).map_or_else(String::new, |(attempt, outcome)| words::ended(attempt, outcome))
+fn how_it_ended(moment: &FactContext<'_>, unit: UnitRef) -> String {
+    moment.last_ended(unit).map_or_else(String::new, |(attempt, outcome)| phrases::ended(attempt, outcome))
 }
 
-fn retry(moment: &Moment<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: Option<u32>) -> String {
+fn retry(moment: &FactContext<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: Option<u32>) -> String {
     let next = moment.last_ended(unit).map_or(stalled, |(attempt, _)| attempt) + 1;
     let of_round = stalled + 1;
     let budget = match max {
@@ -251,7 +253,7 @@ fn retry(moment: &Moment<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: O
     format!("retrying in {delay} ({budget})")
 }
 
-fn done(moment: &Moment<'_>, unit: UnitRef) -> String {
+fn done(moment: &FactContext<'_>, unit: UnitRef) -> String {
     match moment.step(unit).map(|step| &step.kind) {
         Some(Kind::Wait(_)) => "the wait ended".to_owned(),
         Some(Kind::Signal(name)) => format!("completed by signal `{name}`"),
@@ -276,7 +278,7 @@ fn closed(how: Closing) -> &'static str {
     }
 }
 
-fn run_started(moment: &Moment<'_>, started: &Started) -> String {
+fn run_started(moment: &FactContext<'_>, started: &Started) -> String {
     let key = started.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
     let flow = &moment.flow.name;
     match &started.origin {
@@ -291,7 +293,7 @@ fn run_started(moment: &Moment<'_>, started: &Started) -> String {
 }
 
 /// What was done with the run and by whom; what the engine does, it does for the parent.
-fn asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> String {
+fn who_asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> String {
     match (&event.by, reason) {
         (Actor::Engine, None) => format!("the run was {done} {parent}"),
         (Actor::Engine, Some(reason)) => format!("the run was {done}: {reason}"),
@@ -302,10 +304,10 @@ fn asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> Strin
 }
 
 /// That the run fails, with the cause where no attempt has told it.
-fn failing(moment: &Moment<'_>, failed: &RunError) -> String {
-    let Some(told) = decision::told(moment) else { return String::new() };
+fn failing(moment: &FactContext<'_>, failed: &RunError) -> String {
+    let Some(told) = decision::decision_text(moment) else { return String::new() };
     let text = match (&told.attempt, &told.ended) {
-        (None, Some(ended)) => words::sentences(ended, &told.short()),
+        (None, Some(ended)) => phrases::sentences(ended, &told.short()),
         (_, _) => told.short(),
     };
     match failed.unit {
@@ -314,7 +316,7 @@ fn failing(moment: &Moment<'_>, failed: &RunError) -> String {
     }
 }
 
-fn run_failed(moment: &Moment<'_>, handler_error: Option<&RunError>) -> String {
+fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> String {
     let text = match moment.run.and_then(error_of) {
         None => "the run failed".to_owned(),
         Some(failed) => format!("the run failed: {}", error_text(moment, failed)),
@@ -338,7 +340,7 @@ fn error_of(run: &Run) -> Option<&RunError> {
     }
 }
 
-fn error_text(moment: &Moment<'_>, failed: &RunError) -> String {
+fn error_text(moment: &FactContext<'_>, failed: &RunError) -> String {
     match failed.unit {
         Some(unit) => format!("{}: {}", moment.name(unit), cause(&failed.error)),
         None => cause(&failed.error),
