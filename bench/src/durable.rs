@@ -29,7 +29,6 @@ pub enum Load {
 }
 
 impl Load {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Load::Bare => "bare",

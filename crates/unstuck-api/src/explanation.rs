@@ -10,11 +10,9 @@ use crate::run::SetAside;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The run.
     pub run: String,
     /// When it was explained.
     pub now: Timestamp,
-    /// Its state.
     pub state: String,
     /// Whether it has something to do and no process is executing it.
     #[serde(default)]
@@ -49,9 +47,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Happened {
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub what: String,
 }
 
@@ -59,11 +55,8 @@ pub struct Happened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Because {
-    /// The step or item.
     pub step: String,
-    /// Its state.
     pub state: String,
-    /// Why.
     pub why: String,
 }
 
@@ -73,7 +66,6 @@ pub struct Because {
 pub struct Next {
     /// When, if that is known.
     pub at: Option<Timestamp>,
-    /// What.
     pub what: String,
 }
 

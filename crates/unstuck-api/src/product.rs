@@ -10,9 +10,7 @@ use crate::Error;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Product {
-    /// The run.
     pub run: String,
-    /// Its generation.
     pub generation: u32,
     /// Its key, if it has one.
     pub key: Option<String>,
@@ -34,7 +32,6 @@ pub struct Product {
     pub incarnation: u64,
     /// What every answer carries.
     pub token: String,
-    /// The payload.
     pub input: Box<RawValue>,
     /// When the run is given up on.
     pub deadline: Option<Timestamp>,
@@ -50,7 +47,6 @@ pub struct Product {
 pub struct PastAttempt {
     /// The generation of the run that it belongs to: numbers of attempts start again with each.
     pub generation: u32,
-    /// The step or item.
     pub step: String,
     /// The number of the attempt.
     pub attempt: u32,
@@ -72,7 +68,6 @@ pub struct PastAttempt {
 pub struct Previous {
     /// The generation of the run that it belongs to: this one, or one that it continues.
     pub generation: u32,
-    /// Its number.
     pub attempt: u32,
     /// How it ended.
     pub state: String,

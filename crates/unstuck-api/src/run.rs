@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Its id.
     pub id: String,
     /// Which life of it.
     pub generation: u32,
@@ -23,7 +22,6 @@ pub struct Run {
     /// The labels of its flow.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Its state.
     pub state: String,
     /// Whether it has something to do and no process is executing it.
     #[serde(default)]
@@ -40,7 +38,6 @@ pub struct Run {
     /// Its exception handler, where one takes over or has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
-    /// Its input.
     pub input: Box<RawValue>,
     /// What it put out, once completed.
     pub output: Option<Box<RawValue>>,
@@ -83,7 +80,6 @@ pub struct PoliciesPaused {
     pub since: Timestamp,
     /// Who paused them.
     pub by: String,
-    /// In their words.
     pub reason: String,
 }
 
@@ -106,11 +102,8 @@ pub struct Handler {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// Its id.
     pub id: String,
-    /// Its state.
     pub state: String,
-    /// Its output.
     pub output: Option<Box<RawValue>>,
     /// The error of its last attempt, while that is open.
     pub error: Option<Error>,
@@ -131,9 +124,7 @@ pub struct Step {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// Its number.
     pub attempt: u32,
-    /// Its state.
     pub state: String,
     /// Who executes it.
     pub worker: Option<String>,
@@ -153,7 +144,6 @@ pub struct Attempt {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Error {
-    /// The step or item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The full action name.
@@ -184,7 +174,6 @@ pub struct Error {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// When.
     pub at: Timestamp,
     /// The step or item, unless it is about the run.
     pub step: Option<String>,

@@ -56,7 +56,6 @@ pub enum BulkAction {
     },
     /// Choose for a held step.
     Choose {
-        /// What.
         choice: Choice,
         /// The name of the step, where only one is meant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +63,6 @@ pub enum BulkAction {
     },
     /// Send a signal to a run.
     Signal {
-        /// Its name.
         name: Arc<str>,
         /// What it carries.
         payload: Json,
@@ -167,13 +165,11 @@ impl Default for Pace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bulk {
-    /// Its id.
     pub id: BulkId,
     /// What is done.
     pub action: BulkAction,
     /// Who asked for it.
     pub by: Actor,
-    /// In their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
     /// What was selected, in the words of whoever selected it.
@@ -255,7 +251,6 @@ pub struct Wave {
 pub struct Target {
     /// Its place, from 0.
     pub place: u64,
-    /// The run.
     pub run: RunId,
     /// The step or item, where the action is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -267,7 +262,6 @@ pub struct Target {
 /// Names a target: what a resumed step, or a run that was started again, remembers until its result is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BulkRef {
-    /// The bulk action.
     pub bulk: BulkId,
     /// The place of the target.
     pub place: u64,
@@ -276,9 +270,7 @@ pub struct BulkRef {
 /// How a target came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkOutcome {
-    /// The target.
     pub target: BulkRef,
-    /// Its result.
     pub result: TargetResult,
 }
 

@@ -25,9 +25,7 @@ pub enum Command {
     Admit,
     /// Hand the queued attempt of a unit to a worker.
     Claim {
-        /// The unit.
         unit: UnitRef,
-        /// The worker.
         worker: Worker,
     },
     /// What a worker says about an attempt.
@@ -39,7 +37,6 @@ pub enum Command {
     },
     /// The worker of this attempt is gone.
     Lost {
-        /// The attempt.
         attempt: AttemptId,
         /// Whether the worker was lost with other attempts too.
         with_others: bool,
@@ -53,9 +50,7 @@ pub enum Command {
     },
     /// Choose for a held step.
     Choose {
-        /// The unit.
         unit: UnitRef,
-        /// What.
         choice: Choice,
         /// Who chose.
         by: Actor,
@@ -66,9 +61,7 @@ pub enum Command {
     Resume {
         /// Which; all of the run's if none.
         unit: Option<UnitRef>,
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
         /// What is changed before it is tried again.
         changes: Box<Changes>,
@@ -77,65 +70,47 @@ pub enum Command {
     Acknowledge {
         /// Which; all of the run's if none.
         unit: Option<UnitRef>,
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
     },
     /// A step was done by hand: it counts as completed.
     Complete {
-        /// The unit.
         unit: UnitRef,
         /// What it put out.
         output: Json,
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
     },
     /// A step is not needed: what needs it goes on.
     Skip {
-        /// The unit.
         unit: UnitRef,
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
     },
     /// Match a step in error with the policies anew.
     ApplyPolicies {
-        /// The unit.
         unit: UnitRef,
         /// Only with the policies of these names; with all if none.
         only: Option<Vec<Arc<str>>>,
         /// What would be due already is resumed so long after this is decided: a length of time, for whoever asks may have
         /// another clock, or the same one before it was set.
         after: Millis,
-        /// Who.
         by: Actor,
     },
-    /// Pause.
     Pause {
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
     },
     /// Go on.
     Unpause {
-        /// Who.
         by: Actor,
     },
-    /// Cancel.
     Cancel {
-        /// Who.
         by: Actor,
-        /// In their words.
         reason: Option<Arc<str>>,
     },
     /// An external event.
     Signal {
-        /// Its name.
         name: Arc<str>,
         /// What it carries.
         payload: Json,
@@ -148,7 +123,6 @@ pub enum Command {
         what: Rerun,
         /// What is changed before it does.
         changes: Box<Changes>,
-        /// Who.
         by: Actor,
     },
     /// Something another run has to say.
@@ -173,9 +147,7 @@ pub struct Start {
     pub run: RunId,
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
-    /// Its input.
     pub input: StartInput,
-    /// Its priority.
     pub priority: i32,
     /// Its deadline, if not the flow's.
     pub deadline: Option<Time>,
@@ -226,13 +198,9 @@ pub enum Report {
         progress: Option<Json>,
     },
     /// It is done.
-    Complete {
-        /// The output.
-        output: Json,
-    },
+    Complete { output: Json },
     /// It went wrong.
     Fail {
-        /// How.
         error: Box<Error>,
         /// Whether trying again is pointless.
         fatal: bool,
@@ -241,7 +209,6 @@ pub enum Report {
     Defer {
         /// For how long, if it knows.
         asked: Option<Millis>,
-        /// Which.
         lacking: Option<Arc<str>>,
     },
     /// The worker stops in good order and gives it back.
@@ -281,28 +248,15 @@ pub enum NoticeBody {
         serves: ParentAttempt,
     },
     /// To a child: cancel, if it still works for this attempt.
-    CancelChild {
-        /// Which.
-        serves: ParentAttempt,
-    },
+    CancelChild { serves: ParentAttempt },
     /// To a child: pause.
     PauseChild,
     /// To a child: go on.
     UnpauseChild,
     /// To a parent: what the child is doing now.
-    ChildChanged {
-        /// Which.
-        child: ChildRef,
-        /// What.
-        state: RunState,
-    },
+    ChildChanged { child: ChildRef, state: RunState },
     /// To a parent: the child has ended.
-    ChildEnded {
-        /// Which.
-        child: ChildRef,
-        /// How.
-        how: ChildEnd,
-    },
+    ChildEnded { child: ChildRef, how: ChildEnd },
 }
 
 /// The start of a child or handler.
@@ -310,7 +264,6 @@ pub enum NoticeBody {
 pub struct StartChild {
     /// The name of its flow; the newest version of it.
     pub flow: Arc<str>,
-    /// Its input.
     pub input: Payload,
     /// Where it comes from.
     pub origin: Origin,
@@ -322,14 +275,12 @@ pub struct StartChild {
     /// Where its local steps are executed, if not wherever the store is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,
-    /// Its priority.
     pub priority: i32,
 }
 
 /// A child as its parent knows it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ChildRef {
-    /// The child.
     pub run: RunId,
     /// Where the parent keeps it.
     pub origin: Origin,

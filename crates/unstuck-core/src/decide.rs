@@ -167,28 +167,18 @@ pub enum Answer {
 pub enum Effect {
     /// Hand an attempt to the worker that it was claimed for.
     Dispatch {
-        /// The attempt.
         attempt: AttemptId,
-        /// The worker.
         worker: Worker,
         /// How much of the worker it takes.
         load: u32,
     },
     /// Tell a worker that an attempt is no longer its own.
-    Interrupt {
-        /// The attempt.
-        attempt: AttemptId,
-        /// The worker.
-        worker: Worker,
-        /// Why.
-        why: String,
-    },
+    Interrupt { attempt: AttemptId, worker: Worker, why: String },
 }
 
 /// A lease that was moved by a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseMove {
-    /// The unit.
     pub unit: UnitRef,
     /// The sign of life.
     pub heard: Time,

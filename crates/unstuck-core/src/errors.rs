@@ -19,15 +19,11 @@ use crate::time::{Millis, Time};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorRecord {
-    /// The run.
     pub run: RunId,
-    /// Its generation.
     pub generation: u32,
-    /// The step or item.
     pub unit: UnitRef,
     /// Its name, as people write it.
     pub step: Arc<str>,
-    /// The attempt.
     pub attempt: u32,
     /// When it ended.
     pub at: Time,

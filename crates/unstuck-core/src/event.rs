@@ -68,12 +68,7 @@ pub enum Fact {
     /// It has a slot under its flow's `concurrency`.
     Admitted,
     /// It is paused.
-    Paused {
-        /// By whom.
-        by: PausedBy,
-        /// In their words.
-        reason: Option<Arc<str>>,
-    },
+    Paused { by: PausedBy, reason: Option<Arc<str>> },
     /// It goes on.
     Unpaused,
     /// The clock was set since the last event: what waits for a length of time is moved, so that it goes on at its own
@@ -92,33 +87,22 @@ pub enum Fact {
     },
     /// A signal has come and is kept.
     SignalKept {
-        /// Its name.
         name: Arc<str>,
         /// What it carries.
         payload: Payload,
     },
     /// A step has consumed the oldest signal of this name.
-    SignalTaken {
-        /// Its name.
-        name: Arc<str>,
-    },
+    SignalTaken { name: Arc<str> },
     /// The run will be `failed`.
     Failing {
-        /// Why.
         error: Box<RunError>,
         /// The handler's flow, if there is one (rung 4).
         handler: Option<Arc<str>>,
     },
     /// The handler was started.
-    HandlerStarted {
-        /// Its run.
-        run: RunId,
-    },
+    HandlerStarted { run: RunId },
     /// The handler told what it is doing.
-    HandlerChanged {
-        /// What.
-        state: RunState,
-    },
+    HandlerChanged { state: RunState },
     /// The generation is over: every step is done.
     Completed {
         /// What it puts out.
@@ -130,17 +114,13 @@ pub enum Fact {
         handler_error: Option<Box<RunError>>,
     },
     /// The generation is over: somebody cancelled it.
-    RunCancelled {
-        /// In their words.
-        reason: Option<Arc<str>>,
-    },
+    RunCancelled { reason: Option<Arc<str>> },
     /// A final run starts its next generation.
     Reran {
         /// The number of the new generation.
         generation: u32,
         /// Its flow version.
         flow: FlowId,
-        /// Its deadline.
         deadline: Option<Time>,
         /// Whether that follows from a length of time.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -164,7 +144,6 @@ pub enum Fact {
     },
     /// The list of a fan-out is known.
     ItemsKnown {
-        /// The step.
         step: StepIndex,
         /// The list, in parts of [`ITEMS_PER_PART`](crate::model::unit::ITEMS_PER_PART).
         values: Vec<Payload>,
@@ -173,40 +152,26 @@ pub enum Fact {
     },
     /// A fan-out is done.
     ItemsCompleted {
-        /// The step.
         step: StepIndex,
         /// The outputs in order.
         output: Payload,
     },
     /// A fan-out as a whole has failed, was dropped, cancelled or skipped.
-    ItemsEnded {
-        /// The step.
-        step: StepIndex,
-        /// How.
-        how: Closing,
-    },
+    ItemsEnded { step: StepIndex, how: Closing },
     /// Something about one step or item.
-    Unit {
-        /// Which.
-        unit: UnitRef,
-        /// What.
-        fact: UnitFact,
-    },
+    Unit { unit: UnitRef, fact: UnitFact },
 }
 
 /// The beginning of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
-    /// Its id.
     pub run: RunId,
     /// The flow version.
     pub flow: FlowId,
     /// How many steps that has.
     pub steps: u16,
-    /// Its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
-    /// Its input.
     pub input: Payload,
     /// A digest of the input, for runs with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +186,6 @@ pub struct Started {
     /// Where its local steps are executed, if not wherever the store is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Arc<str>>,
-    /// Its priority.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// When it is given up on.
@@ -256,13 +220,9 @@ pub enum Closing {
 pub enum UnitFact {
     /// Its input was computed.
     #[serde(rename = "Bound")]
-    InputBound {
-        /// The value.
-        input: Payload,
-    },
+    InputBound { input: Payload },
     /// An attempt is ready to be handed out.
     Queued {
-        /// Its number.
         attempt: u32,
         /// Why it is a repeat, if it is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,15 +232,9 @@ pub enum UnitFact {
         place: QueuePlace,
     },
     /// The attempt was handed to a worker.
-    Dequeued {
-        /// The worker.
-        worker: Worker,
-    },
+    Dequeued { worker: Worker },
     /// Work began; for an executor of this process a claim is a start.
-    Started {
-        /// The worker.
-        worker: Worker,
-    },
+    Started { worker: Worker },
     /// The worker told how far it is.
     Progress {
         /// In its words.
@@ -288,7 +242,6 @@ pub enum UnitFact {
     },
     /// Lines of the report of its process were ignored.
     ReportIgnored {
-        /// The attempt.
         attempt: u32,
         /// The first of them.
         lines: Vec<IgnoredLine>,
@@ -307,15 +260,9 @@ pub enum UnitFact {
         heard: Option<Time>,
     },
     /// The attempt ended.
-    Ended {
-        /// Its number.
-        attempt: u32,
-        /// How.
-        outcome: Outcome,
-    },
+    Ended { attempt: u32, outcome: Outcome },
     /// Rung 1: the retry strategy runs it again.
     Retry {
-        /// When.
         due: Time,
         /// How long that is.
         delay: Millis,
@@ -331,11 +278,9 @@ pub enum UnitFact {
     Ignored,
     /// Rung 3: a policy will resume it; until then it is in `error`.
     Scheduled {
-        /// When.
         due: Time,
         /// How long after the end of the attempt, or from now on where that is over.
         delay: Millis,
-        /// The policy.
         policy: PolicyRef,
         /// The rounds since the last manual resume.
         rounds: u32,
@@ -351,17 +296,9 @@ pub enum UnitFact {
     #[serde(rename = "Rested")]
     LeftInError,
     /// Somebody has seen its error, and wants it left alone.
-    Acknowledged {
-        /// In their words.
-        reason: Option<Arc<str>>,
-    },
+    Acknowledged { reason: Option<Arc<str>> },
     /// An operator has done it by hand.
-    DoneByHand {
-        /// Its output.
-        output: Payload,
-        /// In their words.
-        reason: Option<Arc<str>>,
-    },
+    DoneByHand { output: Payload, reason: Option<Arc<str>> },
     /// It failed for good, and so does the run.
     Failed,
     /// It waits for resources.
@@ -374,7 +311,6 @@ pub enum UnitFact {
     /// It was stuck, and is tried anew.
     #[serde(rename = "Anew")]
     Requeued {
-        /// When.
         due: Time,
         /// How often it was stuck in its round, counted ones only.
         stuck: u32,
@@ -385,17 +321,13 @@ pub enum UnitFact {
     },
     /// Its `if` was false, or an operator said so.
     Skipped {
-        /// Which.
         why: SkippedBy,
         /// In the operator's words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
     },
     /// It is done without an attempt: a value, a timer, a signal.
-    Done {
-        /// Its output.
-        output: Payload,
-    },
+    Done { output: Payload },
     /// It waits for a timer of the flow.
     TimerSet {
         /// When that is due.
@@ -406,7 +338,6 @@ pub enum UnitFact {
     },
     /// It waits for a signal.
     SignalAwaited {
-        /// Its name.
         name: Arc<str>,
         /// How long at most.
         until: Option<Time>,
@@ -417,17 +348,12 @@ pub enum UnitFact {
         attempt: u32,
         /// Why it is a repeat, if it is one.
         resumed_by: Option<ResumedBy>,
-        /// The child.
         run: RunId,
     },
     /// The child told what it is doing.
-    ChildChanged {
-        /// What.
-        state: RunState,
-    },
+    ChildChanged { state: RunState },
     /// An operator chose for a held step.
     Chosen {
-        /// What.
         choice: Choice,
         /// The bulk action that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -435,9 +361,7 @@ pub enum UnitFact {
     },
     /// A resume: a new round.
     Resumed {
-        /// By whom.
         by: ResumedBy,
-        /// In their words.
         reason: Option<Arc<str>>,
         /// The bulk action that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -447,10 +371,7 @@ pub enum UnitFact {
         waited: Option<Millis>,
     },
     /// The run ended under it.
-    Closed {
-        /// How.
-        how: Closing,
-    },
+    Closed { how: Closing },
 }
 
 /// What an operator may choose for a held step.

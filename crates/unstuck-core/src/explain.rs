@@ -28,11 +28,9 @@ const LONGEST_REASON: usize = 200;
 /// A run, explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The run.
     pub run: RunId,
     /// When it was explained.
     pub now: Time,
-    /// Its state.
     pub state: RunState,
     /// Whether it has something to do and nobody executes it.
     pub is_idle: bool,
@@ -61,9 +59,7 @@ pub struct UnitReason {
     pub unit: UnitRef,
     /// How people write it.
     pub name: String,
-    /// Its state.
     pub state: &'static str,
-    /// Why.
     pub why: String,
 }
 
@@ -72,7 +68,6 @@ pub struct UnitReason {
 pub struct Upcoming {
     /// When, if that is known.
     pub at: Option<Time>,
-    /// What.
     pub what: String,
 }
 
@@ -105,7 +100,6 @@ pub struct ExplainContext<'a> {
 /// A run that has a slot of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHolder {
-    /// The run.
     pub run: RunId,
     /// The run that it is a part of, or itself.
     pub root: RunId,

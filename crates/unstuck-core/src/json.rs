@@ -48,7 +48,6 @@ impl Json {
         Json(Some(text.into()))
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         self.0.as_deref().unwrap_or("null")
     }

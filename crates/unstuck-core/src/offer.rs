@@ -12,7 +12,6 @@ pub const WHOLE_WORKER: u32 = u32::MAX;
 /// An executor that waits for work.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// Who.
     pub worker: Worker,
     /// The queues it takes from.
     pub queues: Arc<[Arc<str>]>,

@@ -45,7 +45,6 @@ pub struct Policy {
     pub priority: i32,
     /// Whether somebody set the priority: then it is not calculated again.
     pub is_priority_set: bool,
-    /// When.
     pub back_off: BackOff,
     /// Whether it takes part.
     pub enabled: bool,
@@ -78,7 +77,6 @@ pub struct Criteria {
 /// Names one version of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRef {
-    /// Its id.
     pub id: Arc<str>,
     /// Its name then.
     pub name: Arc<str>,
@@ -89,7 +87,6 @@ pub struct PolicyRef {
 /// A policy that is about an error and did not take it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedPolicy {
-    /// The policy.
     pub policy: PolicyRef,
     /// Why it did not.
     pub why: PassedReason,

@@ -22,7 +22,6 @@ use fact_context::FactContext;
 /// A choice of the engine about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLine {
-    /// When.
     pub at: Time,
     /// The generation it belongs to.
     pub generation: u32,

@@ -22,9 +22,7 @@ pub enum Refusal {
     Void(Box<Void>),
     /// The step is not in a state in which this can be done.
     WrongState {
-        /// The step or item.
         unit: String,
-        /// Its state.
         is: &'static str,
         /// The state it would have to be in.
         wanted: &'static str,
@@ -33,7 +31,6 @@ pub enum Refusal {
     },
     /// The run is not in a state in which this can be done.
     WrongRunState {
-        /// Its state.
         is: RunState,
         /// What was asked for.
         asked: &'static str,
@@ -42,14 +39,12 @@ pub enum Refusal {
     },
     /// The run belongs to another one, with which this is done.
     BelongsTo {
-        /// The run.
         run: RunId,
         /// The other one.
         parent: RunId,
     },
     /// The key belongs to a run with another input.
     KeyTaken {
-        /// The key.
         key: Arc<str>,
         /// The run that has it.
         run: RunId,
@@ -60,7 +55,6 @@ pub enum Refusal {
     },
     /// The key has a run already, and a second start was to be refused.
     KeyExists {
-        /// The key.
         key: Arc<str>,
         /// The run that has it.
         run: RunId,
@@ -92,7 +86,6 @@ pub enum Refusal {
     },
     /// The value is over a limit.
     TooLarge {
-        /// What.
         what: &'static str,
         /// How large.
         bytes: usize,
@@ -104,13 +97,11 @@ pub enum Refusal {
 /// A token that is no longer worth anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Void {
-    /// The step or item.
     pub unit: String,
     /// The attempt that it named.
     pub attempt: u32,
     /// When it lost the attempt, if that is still known.
     pub since: Option<Time>,
-    /// Why.
     pub why: String,
     /// The attempt that holds now, and its worker.
     pub holds_now: Option<(u32, Option<Worker>)>,

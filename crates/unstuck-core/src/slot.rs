@@ -19,16 +19,12 @@ pub enum SlotClaim {
     None,
     /// It would go on if it had one.
     Wants {
-        /// Which limit.
         limit: Limit,
         /// Higher first.
         priority: i32,
     },
     /// It has one.
-    Has {
-        /// Which limit.
-        limit: Limit,
-    },
+    Has { limit: Limit },
 }
 
 /// What the run has or wants of its limit.

@@ -24,9 +24,7 @@ pub struct Wakeup {
 /// An attempt that may be handed out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyAttempt {
-    /// The run.
     pub run: RunId,
-    /// The step or item.
     pub unit: UnitRef,
     /// The flow version, for taking turns.
     pub flow: FlowId,

@@ -20,7 +20,6 @@ pub trait Drive {
     /// The clocks that it goes by.
     type Clocks: TimeSource;
 
-    /// The engine.
     fn engine(&mut self) -> &mut Engine<Self::Store>;
 
     /// Tells the time.

@@ -81,7 +81,6 @@ impl Default for Settings {
     }
 }
 
-/// The engine.
 pub struct Engine<S> {
     pub(crate) store: S,
     flows: Flows,

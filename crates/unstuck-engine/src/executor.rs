@@ -60,11 +60,9 @@ pub trait Executor: Send {
 /// An attempt to carry out.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The attempt.
     pub attempt: AttemptId,
     /// The flow version.
     pub flow: Arc<Flow>,
-    /// Its input.
     pub input: Json,
     /// When the run is given up on.
     pub deadline: Option<Time>,
@@ -82,7 +80,6 @@ impl Job {
 /// An attempt that an earlier engine died with.
 #[derive(Clone, Debug)]
 pub struct LeftOver {
-    /// The attempt.
     pub attempt: AttemptId,
     /// Its token, which its process was given.
     pub token: String,

@@ -35,7 +35,6 @@ pub enum Request {
     Command {
         /// Answered with this.
         ticket: Ticket,
-        /// The run.
         run: RunId,
         /// What is asked of it.
         command: Command,
@@ -51,7 +50,6 @@ pub enum Request {
     Bulk {
         /// Answered with this.
         ticket: Ticket,
-        /// The bulk action.
         bulk: BulkId,
         /// What is done to it.
         deed: BulkCommand,
@@ -60,7 +58,6 @@ pub enum Request {
     Executor(ExecutorReport),
     /// The engine that had this attempt is gone, and its executors with it.
     Lost {
-        /// The attempt.
         attempt: AttemptId,
         /// Whether its worker had others too.
         with_others: bool,
@@ -101,7 +98,6 @@ pub struct StartRun {
     pub flow: Arc<str>,
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
-    /// Its input.
     pub input: Json,
     /// Higher first.
     pub priority: i32,
@@ -119,35 +115,18 @@ pub struct StartRun {
 #[derive(Debug)]
 pub enum Output {
     /// Answer a request.
-    Reply {
-        /// Which.
-        ticket: Ticket,
-        /// How.
-        result: Result<Answer, EngineError>,
-    },
+    Reply { ticket: Ticket, result: Result<Answer, EngineError> },
     /// Hand an attempt to an executor.
-    Dispatch {
-        /// Which.
-        worker: Worker,
-        /// What.
-        job: Job,
-    },
+    Dispatch { worker: Worker, job: Job },
     /// Tell an executor that an attempt is no longer its own.
     Interrupt {
-        /// Which.
         worker: Worker,
         /// Which attempt.
         attempt: AttemptId,
-        /// Why.
         why: String,
     },
     /// Something happened to a run.
-    Happened {
-        /// Which.
-        run: RunId,
-        /// What.
-        event: Event,
-    },
+    Happened { run: RunId, event: Event },
     /// A run is gone for good, with all that belonged to it.
     Forgotten {
         /// The run, then the others.

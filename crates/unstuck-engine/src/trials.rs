@@ -101,9 +101,7 @@ pub trait ErrorSource {
 
 /// A store without an engine.
 pub struct StoreErrors<'a> {
-    /// The store.
     pub store: &'a mut dyn Store,
-    /// The time.
     pub now: Time,
 }
 

@@ -73,7 +73,6 @@ pub struct Workers {
 /// The death of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Death {
-    /// When.
     pub when: Times,
     /// Which worker, from 1; any that lives if it does not say.
     pub worker: Option<u32>,
@@ -102,7 +101,6 @@ pub enum SignalPlan {
 /// A signal that is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentSignal {
-    /// Its name.
     pub name: Arc<str>,
     /// How long after the start of the run.
     pub after: Millis,
@@ -169,7 +167,6 @@ pub fn is_executed(step: &Step) -> bool {
 /// What a file gave.
 #[derive(Debug)]
 pub struct LoadedPlan {
-    /// The plan.
     pub plan: Plan,
     /// What is only suspicious.
     pub warnings: Vec<Problem>,

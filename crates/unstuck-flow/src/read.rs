@@ -162,7 +162,6 @@ impl<'a> LocatedNode<'a> {
         None
     }
 
-    /// A duration.
     pub(crate) fn duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
         if self.node.text().is_some_and(|text| text.contains("${")) {
             self.expected(problems, "a duration");

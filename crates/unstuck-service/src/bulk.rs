@@ -47,7 +47,6 @@ pub struct BulkBegunView {
     /// How many runs had in common what was selected, and are left out: nothing could be done to them.
     #[serde(default)]
     pub left_out: u64,
-    /// The command.
     #[serde(default)]
     pub action: String,
     /// The first targets, of a dry run.

@@ -57,7 +57,6 @@ pub struct AuditEntry {
     /// They grow; none where it is not kept yet.
     pub number: u64,
     pub at: Timestamp,
-    /// Who.
     pub by: String,
     /// Its name then; none where it is about all of them.
     pub policy: Option<String>,

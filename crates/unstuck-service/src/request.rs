@@ -81,7 +81,6 @@ pub enum Query {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BulkRequest {
-    /// Who asks.
     pub by: String,
     pub what: BulkOperation,
 }
@@ -189,7 +188,6 @@ pub struct ErrorsQuery {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyRequest {
-    /// Who asks.
     pub by: String,
     pub what: PolicyOperation,
 }
@@ -256,7 +254,6 @@ pub struct RunsQuery {
 pub struct RunRequest {
     /// However the run was named.
     pub run: String,
-    /// Who asks.
     pub by: String,
     pub what: RunOperation,
 }

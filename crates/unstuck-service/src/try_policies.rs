@@ -18,7 +18,6 @@ use crate::service::ServiceError;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialView {
-    /// Its name.
     pub policy: String,
     /// Whether it is disabled: what it would do if it were enabled is told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

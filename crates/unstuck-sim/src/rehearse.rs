@@ -54,13 +54,11 @@ pub struct Rehearsal {
 /// Which histories are kept for a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// All.
     All,
     /// That of the first run.
     First,
     /// Those of runs that are not completed.
     NotCompleted,
-    /// None.
     None,
 }
 

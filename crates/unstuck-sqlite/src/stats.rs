@@ -13,9 +13,7 @@ pub struct Written {
     pub stages: u64,
     /// Rows of the log.
     pub events: Rows,
-    /// Payloads.
     pub payloads: Rows,
-    /// Keys.
     pub keys: Rows,
     /// Rows of runs that have parked or ended.
     pub runs: Rows,

@@ -134,7 +134,6 @@ impl SqliteStore {
         }
     }
 
-    /// The folder.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

@@ -295,7 +295,6 @@ pub enum Locked {
 pub struct Candidate {
     /// The place of the offer in the list that was given.
     pub offer: usize,
-    /// The attempt.
     pub ready: ReadyAttempt,
 }
 
@@ -304,7 +303,6 @@ pub struct Candidate {
 pub struct Due {
     /// When it was due.
     pub due: Time,
-    /// The run.
     pub run: RunId,
     /// The unit, or the run itself.
     pub unit: Option<UnitRef>,
@@ -391,7 +389,6 @@ pub struct RunChange {
 /// The end of a staged transaction.
 #[derive(Debug)]
 pub struct Settled {
-    /// Which.
     pub stage: StageId,
     /// Whether it is durable. A failed one takes all that was staged on top of it with it; those are reported
     /// as failed too.
@@ -401,7 +398,6 @@ pub struct Settled {
 /// A flow to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFlow {
-    /// Its name.
     pub name: Arc<str>,
     /// Its version, if it gives one.
     pub version: Option<Arc<str>>,
@@ -416,11 +412,8 @@ pub struct NewFlow {
 /// A flow version that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// Its id.
     pub id: FlowId,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its version.
     pub version: Arc<str>,
     /// Its definition.
     pub source: Arc<str>,
@@ -481,12 +474,7 @@ impl std::error::Error for StoreError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutFlowError {
     /// The version is there with other content.
-    VersionTaken {
-        /// The flow.
-        name: Arc<str>,
-        /// The version.
-        version: Arc<str>,
-    },
+    VersionTaken { name: Arc<str>, version: Arc<str> },
     /// The store could not do it.
     Store(StoreError),
 }

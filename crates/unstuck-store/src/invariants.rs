@@ -14,7 +14,6 @@ use crate::contract::{RunChange, Stage, StoreError};
 pub struct RunPosition {
     /// The number of its last event.
     pub seq: u64,
-    /// Its generation.
     pub generation: u32,
     /// Whether that is over.
     pub is_final: bool,

@@ -20,10 +20,7 @@ pub enum TargetResult {
     /// The step that had failed is done; after a rerun, the run is completed.
     Passed,
     /// The step, or the run, has failed again.
-    FailedAgain {
-        /// How.
-        cause: Arc<str>,
-    },
+    FailedAgain { cause: Arc<str> },
     /// The error was acknowledged.
     Acknowledged,
     /// The run was cancelled.
@@ -39,10 +36,7 @@ pub enum TargetResult {
     /// The run is gone; all that is left of it is this.
     Forgotten,
     /// It was refused: nothing was done.
-    Refused {
-        /// Why.
-        why: Arc<str>,
-    },
+    Refused { why: Arc<str> },
 }
 
 /// The kinds of results.
@@ -88,7 +82,6 @@ pub enum CountedAs {
     Passed,
     /// Failed again.
     Failed,
-    /// Refused.
     Refused,
 }
 

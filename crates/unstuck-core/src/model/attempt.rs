@@ -14,13 +14,9 @@ use crate::time::{Millis, Time};
 /// What names an attempt for good: the contents of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
-    /// The run.
     pub run: RunId,
-    /// Its generation.
     pub generation: u32,
-    /// The step or item.
     pub unit: UnitRef,
-    /// The number.
     pub attempt: u32,
 }
 
@@ -46,7 +42,6 @@ pub enum ResumedBy {
     Defer,
     /// A resume policy.
     Policy,
-    /// An operator.
     Operator,
     /// Its worker gave it back. Histories that are older than this say `Reclaim`.
     Release,
@@ -184,9 +179,7 @@ impl Cancelled {
 /// An attempt that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastAttempt {
-    /// Its number.
     pub attempt: u32,
-    /// Its round.
     pub round: u32,
     /// Why it was a repeat, if it was one.
     pub resumed_by: Option<ResumedBy>,

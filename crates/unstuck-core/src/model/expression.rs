@@ -35,9 +35,7 @@ impl Reads {
 /// The values that are bound when an expression is evaluated.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// `input`.
     pub input: Value,
-    /// `run`.
     pub run: Value,
     /// `item` and `index`, inside a `forEach`.
     pub item: Option<(Value, u32)>,

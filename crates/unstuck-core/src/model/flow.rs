@@ -24,7 +24,6 @@ pub struct StepIndex(pub u16);
 pub struct Flow {
     /// Given by the store when the version is kept there; zero before.
     pub id: FlowId,
-    /// Its name.
     pub name: Arc<str>,
     /// Its version; empty in a file that gives none, a number of the store's then.
     pub version: Arc<str>,

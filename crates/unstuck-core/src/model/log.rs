@@ -58,7 +58,6 @@ pub struct IgnoredLine {
 /// The log of an attempt, as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// The attempt.
     pub attempt: AttemptId,
     /// When it was recorded.
     pub at: Time,

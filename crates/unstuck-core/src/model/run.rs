@@ -21,7 +21,6 @@ pub const KEPT_SIGNALS: usize = 1_000;
 /// One execution of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its id.
     pub id: RunId,
     /// Which life of it.
     pub generation: u32,
@@ -31,7 +30,6 @@ pub struct Run {
     pub flow: FlowId,
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
-    /// Its input.
     pub input: Payload,
     /// A digest of the input, kept for runs with a key.
     pub input_digest: Option<Arc<str>>,
@@ -94,7 +92,6 @@ pub enum Origin {
     Handler {
         /// The other run.
         parent: RunId,
-        /// Its generation.
         generation: u32,
     },
 }
@@ -193,7 +190,6 @@ pub enum Phase {
 pub struct Failing {
     /// Since when.
     pub since: Time,
-    /// Why.
     pub error: RunError,
     /// The handler that runs before the end.
     pub handler: Option<Handler>,
@@ -202,7 +198,6 @@ pub struct Failing {
 /// The exception handler of a failing run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handler {
-    /// Its flow.
     pub flow: Arc<str>,
     /// Its run, once started.
     pub run: Option<RunId>,
@@ -213,9 +208,7 @@ pub struct Handler {
 /// How a generation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// When.
     pub at: Time,
-    /// How.
     pub how: RunOutcome,
 }
 
@@ -229,21 +222,14 @@ pub enum RunOutcome {
     },
     /// It failed.
     Failed {
-        /// Why.
         error: Box<RunError>,
         /// The handler, and its own error if it failed too.
         handler: Option<(RunId, Option<Box<RunError>>)>,
     },
     /// Somebody cancelled it.
-    Cancelled {
-        /// In their words.
-        reason: Option<Arc<str>>,
-    },
+    Cancelled { reason: Option<Arc<str>> },
     /// Another run took its place.
-    Superseded {
-        /// Which.
-        by: RunId,
-    },
+    Superseded { by: RunId },
 }
 
 /// What of a run is at rest and may need a person, whatever its state is.

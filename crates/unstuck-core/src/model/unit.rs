@@ -24,7 +24,6 @@ pub const ITEMS_PER_PART: usize = 64;
 /// Names a unit in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitRef {
-    /// The step.
     pub step: StepIndex,
     /// The item, for a step with `forEach`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,13 +95,10 @@ impl Items {
 pub struct UnitCounts {
     /// Ready: they run if the run has a slot.
     pub ready: u32,
-    /// Running.
     pub running: u32,
-    /// Held.
     pub held: u32,
     /// In error.
     pub error: u32,
-    /// Waiting.
     pub waiting: u32,
 }
 
@@ -162,31 +158,18 @@ pub enum ItemsEnd {
     Open,
     /// Every item is done; the outputs in order.
     Completed {
-        /// When.
         at: Time,
         /// The list of outputs.
         output: Payload,
     },
     /// An item failed for good.
-    Failed {
-        /// When.
-        at: Time,
-    },
+    Failed { at: Time },
     /// A handler took over.
-    Dropped {
-        /// When.
-        at: Time,
-    },
+    Dropped { at: Time },
     /// The run ended under it.
-    Cancelled {
-        /// When.
-        at: Time,
-    },
+    Cancelled { at: Time },
     /// An operator said so.
-    Skipped {
-        /// When.
-        at: Time,
-    },
+    Skipped { at: Time },
 }
 
 /// A step or item and where it stands.
@@ -214,7 +197,6 @@ pub struct Unit {
 pub struct EarlierAttempt {
     /// Which generation.
     pub generation: u32,
-    /// The attempt.
     pub past: PastAttempt,
 }
 
@@ -309,37 +291,23 @@ pub enum UnitState {
     },
     /// Done.
     Completed {
-        /// When.
         at: Time,
-        /// Its output.
         output: Payload,
         /// Whether an operator did it, and no attempt.
         by_hand: bool,
     },
     /// Not needed.
-    Skipped {
-        /// When.
-        at: Time,
-        /// Why.
-        why: SkippedBy,
-    },
+    Skipped { at: Time, why: SkippedBy },
     /// Failed for good.
     Failed {
-        /// When.
         at: Time,
         /// Whether the flow goes on without it.
         goes_on: bool,
     },
     /// A handler took over.
-    Dropped {
-        /// When.
-        at: Time,
-    },
+    Dropped { at: Time },
     /// The run ended under it.
-    Cancelled {
-        /// When.
-        at: Time,
-    },
+    Cancelled { at: Time },
 }
 
 impl UnitState {
@@ -431,18 +399,14 @@ impl UnitState {
 /// A resume that a policy has scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutoResume {
-    /// When.
     pub due: Time,
-    /// The policy.
     pub policy: PolicyRef,
 }
 
 /// An error that somebody has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledged {
-    /// When.
     pub at: Time,
-    /// In their words.
     pub reason: Option<Arc<str>>,
 }
 
@@ -458,11 +422,9 @@ pub enum SkippedBy {
 /// An attempt that waits to be handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedAttempt {
-    /// Its number.
     pub attempt: u32,
     /// Since when.
     pub since: Time,
-    /// Its place.
     pub place: QueuePlace,
     /// Why it is a repeat, if it is one.
     pub resumed_by: Option<ResumedBy>,
@@ -491,7 +453,6 @@ impl QueuePlace {
 /// An attempt under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveAttempt {
-    /// Its number.
     pub attempt: u32,
     /// Why it is a repeat, if it is one.
     pub resumed_by: Option<ResumedBy>,
@@ -508,15 +469,9 @@ pub struct LiveAttempt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttemptPhase {
     /// Handed to a worker, not yet started.
-    Dequeued {
-        /// The worker.
-        worker: Worker,
-        /// When.
-        at: Time,
-    },
+    Dequeued { worker: Worker, at: Time },
     /// A worker works on it.
     Working {
-        /// The worker.
         worker: Worker,
         /// Since when.
         started_at: Time,
@@ -539,24 +494,19 @@ pub enum AttemptPhase {
 pub enum Waiting {
     /// To be tried again.
     Again {
-        /// When.
         due: Time,
-        /// Why.
         by: ResumedBy,
         /// Its place in the queue then.
         place: QueuePlace,
     },
     /// A timer of the flow.
     Timer {
-        /// When.
         due: Time,
         /// Whether somebody gave that instant, and not a length of time.
         #[serde(default)]
         is_instant: bool,
     },
-    /// A signal.
     Signal {
-        /// Its name.
         name: Arc<str>,
         /// Since when.
         since: Time,

@@ -12,9 +12,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAudit {
-    /// When.
     pub at: Time,
-    /// By whom.
     pub by: Actor,
     /// The id of the policy; empty where it is about all of them.
     pub policy: Arc<str>,

@@ -19,42 +19,32 @@ pub enum PolicyCommand {
         /// Whether one whose id or name is there takes its place. It keeps its id and its age then; and whether it is
         /// enabled, and a priority that somebody set, where the draft says nothing about that.
         replace: bool,
-        /// Who.
         by: Actor,
     },
     /// Let these take part.
     Enable {
         /// Their names, or their ids.
         names: Vec<Arc<str>>,
-        /// Who.
         by: Actor,
     },
     /// Let these take part no more.
     Disable {
         /// Their names, or their ids.
         names: Vec<Arc<str>>,
-        /// Who.
         by: Actor,
     },
     /// Remove these.
     Delete {
         /// Their names, or their ids.
         names: Vec<Arc<str>>,
-        /// Who.
         by: Actor,
     },
     /// Let nothing resume automatically.
-    Pause {
-        /// Why.
-        reason: Arc<str>,
-        /// Who.
-        by: Actor,
-    },
+    Pause { reason: Arc<str>, by: Actor },
     /// Let policies resume again.
     Unpause {
         /// What has waited resumes at most so many times a second.
         rate: u32,
-        /// Who.
         by: Actor,
     },
 }

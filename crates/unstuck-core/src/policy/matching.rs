@@ -113,7 +113,6 @@ pub struct Policies {
 /// A policy that can never match, and the earlier one that takes all it could.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShadowedPolicy {
-    /// The policy.
     pub policy: Arc<str>,
     /// The earlier one.
     pub by: Arc<str>,

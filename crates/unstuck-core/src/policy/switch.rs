@@ -38,7 +38,6 @@ pub struct PoliciesPaused {
     pub since: Time,
     /// Who paused.
     pub by: Actor,
-    /// In their words.
     pub reason: Arc<str>,
 }
 

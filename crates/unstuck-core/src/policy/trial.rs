@@ -26,7 +26,6 @@ pub struct Trial {
 /// An error that the policy takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialHit {
-    /// The error.
     pub record: ErrorRecord,
     /// When its step would be resumed, at the earliest.
     pub resume_at: Time,

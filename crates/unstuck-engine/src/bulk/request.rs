@@ -37,7 +37,6 @@ pub struct BulkRequest {
     pub pace: Pace,
     /// Who orders it.
     pub by: Actor,
-    /// In their words.
     pub reason: Option<Arc<str>>,
 }
 
@@ -55,7 +54,6 @@ pub enum Selection {
     },
     /// Runs, whatever they have in common.
     Common {
-        /// Which.
         common: BulkFilter,
         /// With an error of this group, open or past.
         group: Option<Arc<str>>,

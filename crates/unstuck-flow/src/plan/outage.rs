@@ -39,7 +39,6 @@ pub enum Until {
 /// A time in which something is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From.
     pub from: Time,
     /// Up to.
     pub to: Time,

@@ -65,7 +65,6 @@ pub enum Target {
     Step {
         /// Its flow, if the plan says.
         flow: Option<Pattern>,
-        /// Its id.
         step: Pattern,
         /// One item of it.
         item: Option<u32>,

@@ -15,7 +15,6 @@ use crate::tree::Content;
 /// What a plan says of some steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Which.
     pub target: Target,
     /// What their attempts do.
     pub order: BehaviourOrder,

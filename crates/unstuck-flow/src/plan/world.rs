@@ -15,7 +15,6 @@ use crate::tree::Content;
 /// More emulated workers than this say nothing more.
 const MAX_WORKERS: u32 = 10_000;
 
-/// `workers`.
 pub(super) fn workers(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Workers> {
     let usual = Workers::default();
     if matches!(spot.node.content, Content::Number(_)) {
@@ -78,7 +77,6 @@ fn death(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Death> {
     Some(Death { when: times, worker, restart_after })
 }
 
-/// `signals`.
 pub(super) fn signals(
     spot: &LocatedNode<'_>,
     flows: &[Flow],
@@ -125,7 +123,6 @@ const CHOICES: [(&str, Choice); 2] = [("retry", Choice::Retry), ("none", Choice:
 /// How long it takes until somebody looks, where a plan does not say.
 const SOMEBODY_LOOKS: Millis = Millis::hours(1);
 
-/// `operator`.
 pub(super) fn operator(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Operator> {
     let object = Object::read(spot, fields::OPERATOR, "`operator`", problems)?;
     let after = object.spot("after").map_or(Some(SOMEBODY_LOOKS), |spot| spot.duration(problems));

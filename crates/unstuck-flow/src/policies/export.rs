@@ -29,7 +29,6 @@ pub struct PolicyDocument {
     /// Its id; absent where it is to get one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its name.
     pub name: String,
     /// Somewhere in the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +47,6 @@ pub struct PolicyDocument {
     /// Where somebody set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// When.
     pub back_off: BackOffDocument,
     /// False, or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

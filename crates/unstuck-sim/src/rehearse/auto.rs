@@ -28,7 +28,6 @@ pub const MOST_PAIRS: usize = 2_000;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Findings {
-    /// The flow.
     pub flow: String,
     /// Where chance started.
     pub seed: u64,
@@ -72,7 +71,6 @@ pub struct Tried {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WeakPoint {
-    /// The step.
     pub step: String,
     /// What does not end well there: single faults, then pairs.
     pub faults: Vec<BadEnd>,

@@ -64,7 +64,6 @@ pub struct Missing {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingExample {
-    /// The step.
     pub step: String,
     /// What reads it: a step, or the output of a flow.
     pub read_by: String,
@@ -76,7 +75,6 @@ pub struct MissingExample {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unfit {
-    /// The step.
     pub step: String,
     /// Where its example was found.
     pub from: String,

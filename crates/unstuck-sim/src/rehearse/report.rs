@@ -115,9 +115,7 @@ impl EndKind {
 pub struct RunEnd {
     /// Its number, from 1.
     pub number: u32,
-    /// Its id.
     pub run: RunId,
-    /// How.
     pub end: EndKind,
     /// How long after its start, in milliseconds.
     pub after_ms: Millis,
@@ -132,7 +130,6 @@ pub struct RunEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndOf {
-    /// How.
     pub end: EndKind,
     /// How many.
     pub runs: u32,
@@ -207,7 +204,6 @@ impl Spread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyUse {
-    /// Its name.
     pub policy: String,
     /// Whether it takes part.
     pub enabled: bool,

@@ -18,7 +18,6 @@ use super::report::unit_name;
 pub struct Timeline {
     /// The number of the run, from 1.
     pub number: u32,
-    /// The run.
     pub run: RunId,
     /// What happened, in order.
     pub lines: Vec<TimelineLine>,

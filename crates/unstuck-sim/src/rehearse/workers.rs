@@ -35,7 +35,6 @@ pub(super) struct EmulatedWorkers {
     tries: BTreeMap<(RunId, UnitRef), u32>,
 }
 
-/// An emulated worker.
 struct EmulatedWorker {
     worker: Worker,
     is_alive: bool,

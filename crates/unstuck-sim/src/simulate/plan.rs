@@ -34,7 +34,6 @@ pub struct Plan {
 /// Somebody who carries out attempts.
 #[derive(Clone, Debug)]
 pub struct PlannedWorker {
-    /// Its name.
     pub name: Arc<str>,
     /// Whether it lives in the engine's process.
     pub local: bool,

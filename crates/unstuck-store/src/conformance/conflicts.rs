@@ -66,7 +66,6 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
     });
 }
 
-/// A run is made once.
 pub fn a_run_is_made_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     refuses(make, "a new run with the id of an old one", |driver| {
         let old = some_run(driver);
@@ -89,7 +88,6 @@ pub fn a_run_is_made_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     });
 }
 
-/// A payload is written once.
 pub fn a_payload_is_written_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
     refuses(make, "a payload that is there", |driver| {
         let done = driver.store.run_of_key("busy", "done").expect("reads").expect("is there");

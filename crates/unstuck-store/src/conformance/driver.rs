@@ -34,7 +34,6 @@ use crate::contract::{
 
 /// Drives a store.
 pub struct Driver<S> {
-    /// The store.
     pub store: S,
     /// The time of the next batch.
     pub now: Time,
@@ -56,7 +55,6 @@ pub struct Driver<S> {
 pub struct Ask {
     /// Of this run.
     pub run: RunId,
-    /// What.
     pub command: Command,
     /// For a start: of this flow.
     pub flow: Option<Arc<Flow>>,

@@ -56,7 +56,6 @@ pub struct GroupFilter {
 /// Errors that are the same kind of trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorGroup {
-    /// Its name.
     pub group: Arc<str>,
     /// The full name of the action.
     pub action: Arc<str>,

@@ -125,7 +125,6 @@ fn should_have_begun(run: &Run, flow: &Flow, place: StepIndex) -> bool {
 pub struct Awaited {
     /// The step or item that waits; the run itself waits for its handler.
     pub unit: Option<UnitRef>,
-    /// The child.
     pub child: Option<RunId>,
     /// The attempt that it works for.
     pub serves: ParentAttempt,

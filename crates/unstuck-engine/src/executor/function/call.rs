@@ -16,9 +16,7 @@ use crate::executor::{Job, ReportSink};
 
 /// One call of a function: an attempt to carry out.
 pub struct Call {
-    /// Its input.
     pub input: Json,
-    /// The attempt.
     pub attempt: AttemptId,
     /// When the run is given up on.
     pub deadline: Option<Time>,

@@ -72,7 +72,6 @@ impl FaultKind {
 pub struct Spot {
     /// Its flow, where that is not the one that is run.
     pub flow: Option<Arc<str>>,
-    /// Its id.
     pub step: Arc<str>,
 }
 
@@ -88,9 +87,7 @@ impl fmt::Display for Spot {
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
     pub spot: Spot,
-    /// What.
     pub kind: FaultKind,
     /// At every attempt, and not at the first only.
     pub always: bool,

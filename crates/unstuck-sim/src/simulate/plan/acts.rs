@@ -51,7 +51,6 @@ pub struct StartPlan {
     pub key: Option<u64>,
     /// Which of a few inputs.
     pub input: u64,
-    /// Its priority.
     pub priority: i32,
     /// Its deadline, if it has one of its own.
     pub deadline: Option<Millis>,
@@ -78,11 +77,9 @@ pub enum OperatorAct {
     Skip,
     /// Match with the policies anew.
     Apply,
-    /// Pause.
     Pause,
     /// Go on.
     Unpause,
-    /// Cancel.
     Cancel,
     /// Send a signal.
     Signal,
@@ -212,7 +209,6 @@ pub enum Fault {
     FailStage(StoreFault),
     /// No stage is taken for a while.
     Outage {
-        /// Why.
         why: StoreFault,
         /// For how long.
         span: Millis,
@@ -229,7 +225,6 @@ pub enum Fault {
     SlowSync(Millis),
     /// A worker dies.
     KillWorker {
-        /// Which.
         nth: u64,
         /// When that is noticed, if it is.
         noticed: Option<Millis>,
@@ -240,7 +235,6 @@ pub enum Fault {
     },
     /// A worker starts nothing that it is handed.
     Deafen {
-        /// Which.
         nth: u64,
         /// For how long.
         span: Millis,
@@ -249,14 +243,12 @@ pub enum Fault {
     FailHearing(StoreFault),
     /// Somebody else has a run for a while.
     Busy {
-        /// Which.
         nth: u64,
         /// For so many tries to lock it.
         tries: u32,
     },
     /// A worker stops in good order, and comes back.
     Release {
-        /// Which.
         nth: u64,
         /// When it is there again.
         back: Millis,

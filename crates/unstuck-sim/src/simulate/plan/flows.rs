@@ -20,11 +20,9 @@ pub(crate) const SIGNALS: [&str; 2] = ["paid", "go"];
 /// A flow in a plan.
 #[derive(Clone, Debug)]
 pub struct PlannedFlow {
-    /// Its name.
     pub name: Arc<str>,
     /// Everything but its name and steps.
     pub head: Map<String, Value>,
-    /// Its steps.
     pub steps: Vec<Value>,
 }
 

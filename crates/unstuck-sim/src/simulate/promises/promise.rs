@@ -200,7 +200,6 @@ impl fmt::Display for Promise {
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which.
     pub promise: Promise,
     /// The run, if it is one's.
     pub run: Option<RunId>,

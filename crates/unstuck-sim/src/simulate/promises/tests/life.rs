@@ -32,7 +32,6 @@ const FLOWS: &str = "flow: one\nsteps:\n  - {id: a, action: work}\n---\n\
     flow: limited\nconcurrency: {limit: 1}\nsteps:\n  - {id: a, action: work}\n---\n\
     flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n";
 
-/// Who asks.
 pub(super) fn ada() -> Actor {
     Actor::User("ada".into())
 }
