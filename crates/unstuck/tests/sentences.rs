@@ -25,6 +25,8 @@ mod endings;
 mod errors;
 #[path = "sentences/explanations.rs"]
 mod explanations;
+#[path = "sentences/processes.rs"]
+mod processes;
 #[path = "sentences/refusals.rs"]
 mod refusals;
 #[path = "sentences/scenes.rs"]
@@ -50,6 +52,7 @@ const SECTIONS: &[Section] = &[
     ("Why: the rule and the reason of each decision", decisions::reasons),
     ("Explanations: the headline, the steps, what comes next, what can be done", explanations::lines),
     ("How attempts and targets of bulk actions end", endings::of_attempts),
+    ("Why attempts of local processes fail", processes::lines),
     ("Refused commands", refusals::lines),
     ("Refused policies", endings::of_policies),
     ("Errors of the engine", errors::of_the_engine),

@@ -10,6 +10,7 @@ use crate::evaluate::rebind_input;
 use crate::event::{Fact, UnitFact};
 use crate::json::Json;
 use crate::model::attempt::ResumedBy;
+use crate::model::run::RunState;
 use crate::model::unit::{QueuePlace, Unit, UnitRef, UnitState, Waiting};
 use crate::refusal::Refusal;
 
@@ -82,8 +83,13 @@ pub(super) fn units_in_error(
     let Some(unit) = unit else {
         let units = draft.run().units_where(is_in_error);
         if units.is_empty() {
-            let hint = "none of its steps is in error";
-            return Err(Refusal::WrongRunState { is: draft.run().state(), asked, hint });
+            let is = draft.run().state();
+            let hint = if is == RunState::Error {
+                "the error is in a child run, which `unstuck explain` names"
+            } else {
+                "none of its steps is in error"
+            };
+            return Err(Refusal::WrongRunState { is, asked, hint });
         }
         return Ok(units);
     };

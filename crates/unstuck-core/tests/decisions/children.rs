@@ -466,3 +466,15 @@ fn a_child_of_an_older_store_without_its_place_counts_as_one_deep() {
     let below = world.runs[&world.child(old)].nesting.clone().unwrap();
     assert_eq!((below.depth, below.flows.clone()), (2, vec!["f".into(), "g".into()]));
 }
+
+#[test]
+fn a_parent_whose_child_is_in_error_says_where_the_error_is() {
+    let (mut world, run, inner) = family(child("c", "inner"), vec![step("a")]);
+    world.attempt(inner, "a", stall("reset"));
+    let by = crate::support::operator();
+    let resume = Command::Resume { unit: None, by, reason: None, changes: Box::default() };
+    assert_eq!(
+        world.ask(run, resume).expect_err("refused").to_string(),
+        "the run is in error, so it cannot be resumed; the error is in a child run, which `unstuck explain` names"
+    );
+}

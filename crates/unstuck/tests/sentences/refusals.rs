@@ -74,6 +74,16 @@ steps:
   - {id: upload, action: upload}
 ";
 
+const PARENT_AND_CHILD: &str = "
+flow: media
+steps:
+  - {id: build, flow: inner}
+---
+flow: inner
+steps:
+  - {id: fetch, action: fetch}
+";
+
 /// What commands are refused with, whatever state a run and its steps are in.
 fn of_commands() -> Vec<Refusal> {
     let mut all = Vec::new();
@@ -100,6 +110,14 @@ fn of_commands() -> Vec<Refusal> {
             all.extend(world().ask(run, command).err());
         }
     }
+    let in_child = |world: &mut World, run: RunId| {
+        let child = world.child(run);
+        world.attempt(child, "fetch", stall("connection reset"));
+    };
+    let mut world = play(PARENT_AND_CHILD, in_child);
+    let run = *world.runs.keys().next().expect("a run");
+    let resume = Command::Resume { unit: None, by: ada(), reason: None, changes: Box::default() };
+    all.extend(world.ask(run, resume).err());
     all
 }
 
