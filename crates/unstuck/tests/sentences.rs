@@ -17,6 +17,8 @@ macro_rules! labels {
     };
 }
 
+#[path = "sentences/command_line.rs"]
+mod command_line;
 #[path = "sentences/decisions.rs"]
 mod decisions;
 #[path = "sentences/endings.rs"]
@@ -25,10 +27,14 @@ mod endings;
 mod errors;
 #[path = "sentences/explanations.rs"]
 mod explanations;
+#[path = "sentences/flow_files.rs"]
+mod flow_files;
 #[path = "sentences/processes.rs"]
 mod processes;
 #[path = "sentences/refusals.rs"]
 mod refusals;
+#[path = "sentences/rehearsal.rs"]
+mod rehearsal;
 #[path = "sentences/scenes.rs"]
 mod scenes;
 #[path = "sentences/world.rs"]
@@ -60,6 +66,12 @@ const SECTIONS: &[Section] = &[
     ("Stores that cannot be opened", endings::of_folders),
     ("What a check of a store promises", errors::promises),
     ("What a check of a store finds in a history", errors::findings),
+    ("Problems of flow files", flow_files::of_flows),
+    ("Problems of expressions", flow_files::of_expressions),
+    ("Problems of policy files", flow_files::of_policies),
+    ("Problems of plans", flow_files::of_plans),
+    ("Rehearsals", rehearsal::lines),
+    ("Commands", command_line::lines),
 ];
 
 #[test]
