@@ -41,6 +41,31 @@ fn run_blocks_of(page: &str) -> usize {
     count
 }
 
+/// A page whose outputs are compared with what commands print; with `UPDATE_DOCS=1` those that differ are written to it.
+pub(crate) struct PageUpdate {
+    path: std::path::PathBuf,
+    pub(crate) text: String,
+}
+
+impl PageUpdate {
+    pub(crate) fn of(page: &str) -> PageUpdate {
+        let path = repository().join(page);
+        let text = std::fs::read_to_string(&path).expect("the page is there");
+        PageUpdate { path, text }
+    }
+
+    /// Puts what a command printed in the place of what the page says. Gives whether that is wanted.
+    pub(crate) fn replace(&mut self, command: &str, before: &str, printed: &str) -> bool {
+        if std::env::var_os("UPDATE_DOCS").is_none() {
+            return false;
+        }
+        let (before, after) = (format!("{command}{before}"), format!("{command}{printed}"));
+        self.text = self.text.replacen(&before, &after, 1);
+        std::fs::write(&self.path, &self.text).expect("the page can be written");
+        true
+    }
+}
+
 /// What stands between ```` ```yaml ```` (or another word) and ```` ``` ````, with the line that it starts on.
 pub(crate) fn blocks(page: &str) -> Vec<(usize, String, String)> {
     let mut blocks = Vec::new();

@@ -2,16 +2,16 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::docs::blocks;
+use crate::docs::{PageUpdate, blocks};
 use crate::support::{Store, repository};
 
 #[test]
 fn rehearsals_say_what_the_page_says() {
-    let page = std::fs::read_to_string(repository().join("docs/rehearsal.md")).expect("the page is there");
+    let mut update = PageUpdate::of("docs/rehearsal.md");
     let store = Store::new();
     symlink(repository().join("examples"), format!("{}/examples", store.folder())).expect("it can be linked");
     let mut count = 0;
-    for (line, kind, block) in blocks(&page) {
+    for (line, kind, block) in blocks(&update.text.clone()) {
         if kind == "yaml" {
             let name =
                 block.lines().next().and_then(|first| first.strip_prefix("# ")).expect("it has a name");
@@ -22,7 +22,9 @@ fn rehearsals_say_what_the_page_says() {
         let command = command.strip_prefix("$ ").expect("a command");
         let ran = store.shell(command);
         let said = format!("{}{}", ran.stdout, ran.stderr);
-        assert_eq!(said, wanted, "line {line}: {command}\n{said}");
+        if said != wanted && !update.replace(&format!("$ {command}\n"), wanted, &said) {
+            assert_eq!(said, wanted, "line {line}: {command}\n{said}");
+        }
         count += 1;
     }
     assert_eq!(count, 7, "commands were run");
