@@ -13,7 +13,8 @@ pub struct Explanation {
     /// The run.
     pub run: String,
     /// When it was explained.
-    pub now: Timestamp,
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
     /// Its state.
     pub state: String,
     /// Whether it has something to do and no process is executing it.
@@ -50,6 +51,7 @@ pub struct Explanation {
 #[serde(rename_all = "camelCase")]
 pub struct Happened {
     /// When.
+    #[serde(with = "crate::json_form::time")]
     pub at: Timestamp,
     /// What.
     pub what: String,
@@ -72,6 +74,7 @@ pub struct Because {
 #[serde(rename_all = "camelCase")]
 pub struct Next {
     /// When, if that is known.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub at: Option<Timestamp>,
     /// What.
     pub what: String,
