@@ -7,6 +7,7 @@ pub mod change_run;
 pub mod clock;
 pub mod errors;
 pub mod explain;
+pub mod facts;
 pub mod family;
 pub mod flows;
 pub mod history;
