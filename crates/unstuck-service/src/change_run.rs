@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unstuck_api::ProblemDocument;
 use unstuck_core::bulk::check_rerun;
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
@@ -63,7 +64,7 @@ pub(crate) fn change_run(
     let (run, command) = handle.read(move |store, flows| prepare(store, flows, change))??;
     check_input(handle, run, &command)?;
     let answer = handle.command(run, command).map_err(|error| match error.into() {
-        ServiceError::Refused(sentence) => ServiceError::Refused(format!("{run}: {sentence}")),
+        ServiceError::Refused(problem) => of_run(run, *problem),
         unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
     })?;
     let service = service.clone();
@@ -81,6 +82,13 @@ pub(crate) fn change_run(
     told?.map(ChangeResult::Changed)
 }
 
+/// The same problem, of this run.
+fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
+    problem.detail = format!("{run}: {}", problem.detail);
+    problem.about.run.get_or_insert_with(|| run.to_string());
+    ServiceError::Refused(Box::new(problem))
+}
+
 /// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
 fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), ServiceError> {
     let (Command::Resume { changes, .. } | Command::Rerun { changes, .. }) = command else {
@@ -88,11 +96,16 @@ fn check_input(handle: &Handle, run: RunId, command: &Command) -> Result<(), Ser
     };
     let Some(input) = &changes.input else { return Ok(()) };
     let flow = handle.read(move |store, flows| -> Result<_, ServiceError> {
-        let found = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
+        let found =
+            store.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
         Ok(flows.get(store, found.flow)?)
     })??;
-    unstuck_flow::check_input(&flow, &input.value())
-        .map_err(|problems| ServiceError::Refused(format!("{run}: {}", Refusal::BadInput(problems))))
+    unstuck_flow::check_input(&flow, &input.value()).map_err(|problems| {
+        match Refusal::BadInput(problems).into() {
+            ServiceError::Refused(problem) => of_run(run, *problem),
+            unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
+        }
+    })
 }
 
 /// The run that is meant, and what is asked of it.
@@ -150,7 +163,7 @@ fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes,
 }
 
 pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
-    Json::parse(text).map_err(|error| ServiceError::Refused(format!("{what} is not JSON: {error}")))
+    Json::parse(text).map_err(|error| ServiceError::refused(format!("{what} is not JSON: {error}")))
 }
 
 /// The step or item of this name.
@@ -169,7 +182,7 @@ fn with_run<T>(
     run: RunId,
     with: impl FnOnce(&unstuck_core::model::run::Run, &unstuck_core::model::flow::Flow) -> Result<T, ServiceError>,
 ) -> Result<T, ServiceError> {
-    let run = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
+    let run = store.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
     let flow = flows.get(store, run.flow)?;
     with(&run, &flow)
 }
@@ -181,7 +194,7 @@ fn rerun(
     again: RerunScope,
 ) -> Result<Rerun, ServiceError> {
     with_run(store, flows, run, |run, flow| {
-        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::Refused)?;
+        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::wrong_state)?;
         Ok(match again {
             RerunScope::Continue => Rerun::Continue,
             RerunScope::All => Rerun::All,

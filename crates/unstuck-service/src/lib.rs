@@ -15,6 +15,7 @@ pub mod list;
 pub mod logs;
 pub mod owner;
 pub mod policies;
+pub mod problem;
 pub mod request;
 pub mod run_name;
 pub mod service;

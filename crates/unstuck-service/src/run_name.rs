@@ -27,7 +27,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
         let found = store.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
-            ServiceError::refused("there is no run in this store yet; `unstuck run FILE` starts one")
+            ServiceError::not_found("there is no run in this store yet; `unstuck run FILE` starts one")
         });
     }
     let range = IdRange::of(name);
@@ -42,7 +42,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         None => Vec::new(),
     };
     match (of_key.as_slice(), beginning.as_slice()) {
-        ([], []) => Err(ServiceError::Refused(format!(
+        ([], []) => Err(ServiceError::not_found(format!(
             "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
         ))),
         ([run], []) | ([], [run]) => Ok(*run),
@@ -65,10 +65,13 @@ pub fn is_run(
     }
     match runs_of_key(store, second)?.first() {
         None => Ok(false),
-        Some(other) => Err(ServiceError::Refused(format!(
-            "`{second}` is a step of {id}, and the key of {other}: name that run by its id, or name the step alone with \
+        Some(other) => Err(ServiceError::ambiguous(
+            format!(
+                "`{second}` is a step of {id}, and the key of {other}: name that run by its id, or name the step alone with \
              the run's id before it"
-        ))),
+            ),
+            vec![other.to_string()],
+        )),
     }
 }
 
@@ -125,7 +128,8 @@ fn ambiguous(
         });
     }
     lines.extend((of_key.len() + beginning.len() > SHOWN).then(|| "  and more".to_owned()));
-    Ok(ServiceError::Refused(lines.join("\n")))
+    let candidates = of_key.iter().chain(beginning).take(SHOWN).map(ToString::to_string).collect();
+    Ok(ServiceError::ambiguous(lines.join("\n"), candidates))
 }
 
 /// The ids that begin alike.

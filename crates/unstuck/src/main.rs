@@ -78,7 +78,7 @@ pub(crate) enum Format {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| error::misused(&error));
     let format = arguments.output;
     let done = match arguments.command {
         Command::Run(run) => run.execute(format),

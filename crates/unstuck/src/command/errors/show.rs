@@ -102,7 +102,7 @@ fn now(group: &ErrorGroupView) -> String {
 fn open(now: &[OpenErrorView]) -> Table {
     let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", "SINCE (UTC)", "NEXT", "CAUSE"]);
     for open in now {
-        let next = match (&open.resume_at, &open.policy, open.acknowledged) {
+        let next = match (&open.next_auto_resume, &open.next_auto_resume_reason, open.acknowledged) {
             (_, _, true) => "acknowledged".to_owned(),
             (Some(at), Some(policy), _) => format!("`{policy}` at {}", clock(at)),
             (_, _, false) => "-".to_owned(),
@@ -110,7 +110,7 @@ fn open(now: &[OpenErrorView]) -> Table {
         table.row(vec![
             Cell::new(&open.run),
             Cell::new(&open.step),
-            Cell::new(open.attempts.to_string()),
+            Cell::new(open.rounds.to_string()),
             Cell::new(clock(&open.since)),
             Cell::new(next),
             Cell::new(&open.cause),

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     limit: u32,
 
     /// The page before this change, which is the last of the page before.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, alias = "after", value_name = "NUMBER")]
     before: Option<u64>,
 
     #[command(flatten)]
