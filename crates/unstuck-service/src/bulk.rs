@@ -266,7 +266,8 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
         1 => Ok(found.swap_remove(0)),
         0 => Err(ServiceError::not_found(format!(
             "there is no bulk action `{given}`; `unstuck bulk list` lists them"
-        ))),
+        ))
+        .named("bulk", given)),
         _ => Err(ServiceError::ambiguous(
             format!("`{given}` is the beginning of several ids of bulk actions; give more of it"),
             found.iter().take(5).map(|bulk| bulk.id.to_string()).collect(),

@@ -227,7 +227,8 @@ pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Serv
         1 => Ok(found.swap_remove(0)),
         0 => Err(ServiceError::not_found(format!(
             "there is no group of errors `{name}`; `unstuck errors` lists them"
-        ))),
+        ))
+        .named("group", name)),
         _ => {
             let names: Vec<String> = found
                 .iter()

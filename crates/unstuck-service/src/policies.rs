@@ -226,5 +226,5 @@ fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError
     } else {
         format!("there is {}; `unstuck policy list` shows all", names.join(", "))
     };
-    ServiceError::not_found(format!("there is no policy `{name}`; {there}"))
+    ServiceError::not_found(format!("there is no policy `{name}`; {there}")).named("policy", name)
 }

@@ -19,6 +19,16 @@ impl ServiceError {
         ServiceError::of(ProblemType::NotFound, sentence)
     }
 
+    /// The same, about the thing of this kind and name.
+    #[must_use]
+    pub(crate) fn named(mut self, what: &str, name: &str) -> ServiceError {
+        if let ServiceError::Refused(problem) = &mut self {
+            problem.about.what = Some(what.to_owned());
+            problem.about.name = Some(name.to_owned());
+        }
+        self
+    }
+
     /// It is about a name that means several things, which these ids are.
     pub fn ambiguous(sentence: impl Into<String>, candidates: Vec<String>) -> ServiceError {
         let mut problem = ProblemDocument::new(ProblemType::Ambiguous, sentence);

@@ -44,7 +44,8 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
     match (of_key.as_slice(), beginning.as_slice()) {
         ([], []) => Err(ServiceError::not_found(format!(
             "unknown run `{name}`: no id begins with it, and no key equals it; `unstuck runs` lists the runs of this store"
-        ))),
+        ))
+        .named("run", name)),
         ([run], []) | ([], [run]) => Ok(*run),
         _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
     }

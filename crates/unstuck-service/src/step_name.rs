@@ -14,6 +14,7 @@ pub(crate) fn find_step(flow: &Flow, id: &str) -> Result<StepIndex, ServiceError
     flow.find_step(id).ok_or_else(|| {
         let ids = flow.steps.iter().map(|step| format!("`{}`", step.id));
         ServiceError::not_found(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
+            .named("step", id)
     })
 }
 

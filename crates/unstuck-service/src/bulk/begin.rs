@@ -182,6 +182,7 @@ fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
     found.ok_or_else(|| {
         ServiceError::not_found(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
+            .named("policy", name)
     })
 }
 

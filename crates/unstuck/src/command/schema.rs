@@ -25,16 +25,19 @@ pub(crate) struct Arguments {
     plans: bool,
 
     /// Of the documents that `-o json` prints: of the one of this name, or of all of them.
-    #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["policies", "plans"],
-        value_parser = clap::builder::PossibleValuesParser::new(documents::names()))]
-    documents: Option<Option<String>>,
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = ALL, conflicts_with_all = ["policies", "plans"],
+        value_parser = clap::builder::PossibleValuesParser::new([vec![ALL], documents::names()].concat()))]
+    documents: Option<String>,
 }
+
+/// Every document.
+const ALL: &str = "all";
 
 impl Arguments {
     pub(crate) fn execute(self) -> CommandResult {
         let mut stdout = Output::stdout();
         let schema = match (self.policies, self.plans, self.documents) {
-            (_, _, Some(name)) => documents::schema(name.as_deref())
+            (_, _, Some(name)) => documents::schema(Some(name.as_str()).filter(|name| *name != ALL))
                 .ok_or_else(|| CommandError::internal("there is no such document"))?,
             (true, _, None) => unstuck_flow::policies::schema(),
             (false, true, None) => unstuck_flow::plan::schema(),

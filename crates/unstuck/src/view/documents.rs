@@ -1,6 +1,6 @@
 //! The JSON Schemas of what `-o json` prints, made from a table that a test holds against what the commands print.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -34,8 +34,13 @@ pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
     if let Some(name) = name {
         shapes.get(name).filter(|shape| shape.is_document)?;
     }
+    let mut parts = BTreeSet::new();
+    match name {
+        Some(name) => add_parts(name, &shapes, &mut parts),
+        None => parts.extend(shapes.keys().copied()),
+    }
     let definitions: Map<String, Value> =
-        shapes.keys().map(|name| ((*name).to_owned(), definition(name, &shapes))).collect();
+        parts.into_iter().map(|name| (name.to_owned(), definition(name, &shapes))).collect();
     let all = names().into_iter().map(reference).collect::<Vec<_>>();
     let mut schema = match name {
         Some(name) => reference(name),
@@ -44,6 +49,20 @@ pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["$defs"] = Value::Object(definitions);
     Some(schema)
+}
+
+/// A shape, and all that its fields are made of.
+fn add_parts(name: &str, shapes: &BTreeMap<&'static str, Shape>, parts: &mut BTreeSet<&'static str>) {
+    let Some((name, shape)) = shapes.get_key_value(word_of(name)) else { return };
+    if parts.insert(*name) {
+        let fields = shape.fields.iter().map(|field| field.kind);
+        fields.chain(shape.includes.iter().copied()).for_each(|part| add_parts(part, shapes, parts));
+    }
+}
+
+/// What a type is made of, without lists, maps and nulls.
+fn word_of(kind: &str) -> &str {
+    kind.trim_end_matches("|null").trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'))
 }
 
 fn shapes() -> BTreeMap<&'static str, Shape> {
@@ -141,8 +160,7 @@ mod tests {
         for (name, shape) in &shapes {
             assert!(!shape.description.is_empty(), "{name}");
             for field in &shape.fields {
-                let word = field.kind.trim_end_matches("|null");
-                let word = word.trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'));
+                let word = word_of(field.kind);
                 let plain = ["text", "id", "time", "seconds", "count", "number", "flag", "any"];
                 assert!(plain.contains(&word) || shapes.contains_key(word), "{name}.{}: {word}", field.name);
             }

@@ -180,9 +180,9 @@ fn a_refusal_is_a_problem_with_its_type_and_what_it_is_about() {
     let [last, first] = [0, 1].map(|place| runs["runs"][place]["id"].as_str().expect("an id").to_owned());
     assert_eq!(store.unstuck(&["cancel", &last]).code, 0);
     let cases: [(&[&str], &str, Value); 12] = [
-        (&["show", "nope"], "not-found", json!({})),
+        (&["show", "nope"], "not-found", json!({"what": "run", "name": "nope"})),
         (&["show", "run_0"], "ambiguous", json!({"candidates": [last, first]})),
-        (&["choose", &first, "nope", "retry"], "not-found", json!({})),
+        (&["choose", &first, "nope", "retry"], "not-found", json!({"what": "step", "name": "nope"})),
         (
             &["choose", &first, "rest", "retry"],
             "wrong-state",
@@ -193,9 +193,9 @@ fn a_refusal_is_a_problem_with_its_type_and_what_it_is_about() {
         (&["run", &flow, "--key", "k-1", "--input", "1"], "key-taken", json!({"key": "k-1", "run": first})),
         (&["signal", &first, "go", "{"], "bad-request", json!({})),
         (&["errors", "--after", "x"], "bad-cursor", json!({})),
-        (&["errors", "show", "err_ffff"], "not-found", json!({})),
-        (&["policy", "show", "nope"], "not-found", json!({})),
-        (&["bulk", "show", "nope"], "not-found", json!({})),
+        (&["errors", "show", "err_ffff"], "not-found", json!({"what": "group", "name": "err_ffff"})),
+        (&["policy", "show", "nope"], "not-found", json!({"what": "policy", "name": "nope"})),
+        (&["bulk", "show", "nope"], "not-found", json!({"what": "bulk", "name": "nope"})),
     ];
     for (command, kind, about) in cases {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());
