@@ -12,7 +12,8 @@ use crate::run::SetAside;
 pub struct Explanation {
     pub run: String,
     /// When it was explained.
-    pub now: Timestamp,
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
     pub state: String,
     /// Whether it has something to do and no process is executing it.
     #[serde(default)]
@@ -47,6 +48,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Happened {
+    #[serde(with = "crate::json_form::time")]
     pub at: Timestamp,
     pub what: String,
 }
@@ -65,6 +67,7 @@ pub struct Because {
 #[serde(rename_all = "camelCase")]
 pub struct Next {
     /// When, if that is known.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub at: Option<Timestamp>,
     pub what: String,
 }

@@ -34,6 +34,7 @@ pub struct Product {
     pub token: String,
     pub input: Box<RawValue>,
     /// When the run is given up on.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub deadline: Option<Timestamp>,
     /// The last 20 attempts of the run, oldest first.
     pub history: Vec<PastAttempt>,
@@ -53,8 +54,10 @@ pub struct PastAttempt {
     /// How it ended.
     pub state: String,
     /// When work began.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
+    #[serde(with = "crate::json_form::time")]
     pub ended_at: Timestamp,
     /// Who executed it.
     pub worker: Option<String>,

@@ -42,12 +42,15 @@ pub struct Run {
     /// What it put out, once completed.
     pub output: Option<Box<RawValue>>,
     /// When it was started.
+    #[serde(with = "crate::json_form::time")]
     pub created_at: Timestamp,
     /// When its last event was.
+    #[serde(with = "crate::json_form::time")]
     pub updated_at: Timestamp,
     /// The first open error.
     pub error: Option<Error>,
     /// The earliest automatic resume.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub next_auto_resume: Option<Timestamp>,
     /// The policy behind it.
     pub next_auto_resume_reason: Option<String>,
@@ -65,10 +68,12 @@ pub struct Run {
 #[serde(rename_all = "camelCase")]
 pub struct SetAside {
     /// Since when; not known where no engine has the store open.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub since: Option<Timestamp>,
     /// Why, and what to do, in sentences.
     pub why: String,
     /// When it is tried again by itself, if it is.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub next_try: Option<Timestamp>,
 }
 
@@ -77,6 +82,7 @@ pub struct SetAside {
 #[serde(rename_all = "camelCase")]
 pub struct PoliciesPaused {
     /// Since then.
+    #[serde(with = "crate::json_form::time")]
     pub since: Timestamp,
     /// Who paused them.
     pub by: String,
@@ -108,6 +114,7 @@ pub struct Step {
     /// The error of its last attempt, while that is open.
     pub error: Option<Error>,
     /// When it is resumed automatically.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub next_auto_resume: Option<Timestamp>,
     /// The policy behind that.
     pub next_auto_resume_reason: Option<String>,
@@ -129,10 +136,13 @@ pub struct Attempt {
     /// Who executes it.
     pub worker: Option<String>,
     /// When it became ready.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub queued_at: Option<Timestamp>,
     /// When work began.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
+    #[serde(default, with = "crate::json_form::optional_time")]
     pub ended_at: Option<Timestamp>,
     /// What went wrong: its error, the limit that it was stuck at, or what it was deferred for.
     pub error: Option<Error>,
@@ -174,6 +184,7 @@ pub struct Error {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
+    #[serde(with = "crate::json_form::time")]
     pub at: Timestamp,
     /// The step or item, unless it is about the run.
     pub step: Option<String>,

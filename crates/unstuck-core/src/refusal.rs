@@ -120,21 +120,19 @@ impl Refusal {
         Ok(())
     }
 
-    /// A word for programs.
+    /// The type of problem that it is, for programs: one of a closed list.
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::UnknownRun(_) => "unknownRun",
-            Refusal::UnknownUnit(_) => "unknownStep",
+            Refusal::UnknownRun(_) | Refusal::UnknownUnit(_) => "not-found",
             Refusal::Final(_) => "final",
-            Refusal::Void(_) => "voidToken",
-            Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrongState",
-            Refusal::BelongsTo { .. } => "belongsToRun",
-            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "keyTaken",
-            Refusal::BadName { .. } => "badName",
-            Refusal::LongReason { .. } => "longReason",
-            Refusal::BadInput(_) => "badInput",
-            Refusal::TooManySignals { .. } => "tooManySignals",
-            Refusal::TooLarge { .. } => "tooLarge",
+            Refusal::Void(_) => "void-token",
+            Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrong-state",
+            Refusal::BelongsTo { .. } => "belongs-to-run",
+            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
+            Refusal::BadName { .. } | Refusal::LongReason { .. } => "bad-request",
+            Refusal::BadInput(_) => "invalid",
+            Refusal::TooManySignals { .. } => "too-many-signals",
+            Refusal::TooLarge { .. } => "too-large",
         }
     }
 }

@@ -98,6 +98,12 @@ impl Millis {
     }
 }
 
+impl From<Millis> for std::time::Duration {
+    fn from(span: Millis) -> std::time::Duration {
+        span.duration()
+    }
+}
+
 impl fmt::Display for Millis {
     /// The two largest units that are not zero: `1h 30m`, `2.5s`, `40ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

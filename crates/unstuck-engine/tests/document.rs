@@ -39,7 +39,7 @@ fn product_of(world: &World, attempt: AttemptId, worker: &str) -> Value {
 }
 
 fn at(seconds: u32) -> String {
-    format!("2027-01-15T08:{:02}:{:02}Z", seconds / 60, seconds % 60)
+    format!("2027-01-15T08:{:02}:{:02}.000Z", seconds / 60, seconds % 60)
 }
 
 fn typed(builder: StepBuilder) -> StepBuilder {
@@ -196,7 +196,7 @@ fn a_product_tells_what_came_before() {
     let expected = json!({
         "run": run.to_string(), "generation": 1, "key": "k", "flow": "f", "step": "b", "action": "b",
         "attempt": 1, "round": 1, "resumedBy": null, "worker": "w", "incarnation": 1, "token": "TOKEN",
-        "input": 7, "deadline": "2027-01-15T09:00:00Z", "previous": null,
+        "input": 7, "deadline": "2027-01-15T09:00:00.000Z", "previous": null,
         "history": [{"generation": 1, "step": "a", "attempt": 1, "state": "completed", "startedAt": at(0), "endedAt": at(0),
                      "worker": "w", "error": null}],
     });
@@ -332,7 +332,7 @@ fn an_explanation_travels() {
     let state = &world.runs[&run];
     let told = explain(state, &world.flow_of(state), &world.history[&run], world.now, &[]);
     let expected = json!({
-        "run": run.to_string(), "now": at(0), "state": "waiting", "idle": false, "goOn": null,
+        "run": run.to_string(), "at": at(0), "state": "waiting", "idle": false, "goOn": null,
         "headline": format!("{run} of flow `f` is waiting: `a` is retried in 9s"),
         "happened": [
             {"at": at(0), "what": format!("{run} of flow `f` started")},

@@ -15,6 +15,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::flows::Flows;
+use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
 
@@ -53,6 +54,15 @@ pub struct BulkBegunView {
     pub targets: Vec<TargetView>,
 }
 
+/// Bulk actions, newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BulksView {
+    pub bulks: Vec<BulkView>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<String>,
+}
+
 /// A bulk action, as it stands.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,6 +76,7 @@ pub struct BulkView {
     pub selection: String,
     pub by: String,
     pub reason: Option<String>,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub created_at: Timestamp,
     pub rate: u32,
     pub canary: Option<u32>,
@@ -84,6 +95,7 @@ pub struct BulkView {
     /// Whether it acts on more targets by itself, as long as somebody has the store open.
     pub acts: bool,
     /// Whether nothing can happen to it any more.
+    #[serde(rename = "settled")]
     pub is_over: bool,
 }
 
@@ -106,6 +118,15 @@ pub struct CauseCount {
     pub count: u64,
     /// One of the runs.
     pub run: String,
+}
+
+/// Targets of a bulk action, in order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetsView {
+    pub targets: Vec<TargetView>,
+    /// The place of the first target of the next page; none where this is the last.
+    pub next: Option<u64>,
 }
 
 /// One target.
@@ -146,7 +167,10 @@ pub(crate) fn change_bulk(
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
     let id = handle.read(move |store, _| find(store, &bulk))??.id;
-    let answer = handle.change_bulk(id, deed)?;
+    let answer = handle.change_bulk(id, deed).map_err(|error| match error {
+        EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
+        error => error.into(),
+    })?;
     let service = service.clone();
     let page = handle.read(move |store, _| show(&service, store, &id.to_string()))??;
     to_json(&ChangedBulkView { already: answer == Answer::Already, page })
@@ -156,9 +180,21 @@ pub(crate) fn change_bulk(
 pub(crate) fn list(
     store: &mut dyn Store,
     open_only: bool,
+    after: Option<&str>,
     limit: usize,
-) -> Result<Vec<BulkView>, ServiceError> {
-    Ok(store.bulks(open_only, None, limit)?.iter().map(page).collect())
+) -> Result<BulksView, ServiceError> {
+    let before = match after {
+        None => None,
+        Some(after) => Some(match after.parse::<BulkId>() {
+            Ok(bulk) => bulk,
+            Err(_) => find(store, after)?.id,
+        }),
+    };
+    let limit = limit.clamp(1, LOOKED_THROUGH);
+    let mut found = store.bulks(open_only, before, limit + 1)?;
+    let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
+    found.truncate(limit);
+    Ok(BulksView { bulks: found.iter().map(page).collect(), next })
 }
 
 /// One of them, with its causes and with what must be done for those that wait.
@@ -193,10 +229,13 @@ pub(crate) fn targets(
     given: &str,
     from: u64,
     limit: usize,
-) -> Result<Vec<TargetView>, ServiceError> {
+) -> Result<TargetsView, ServiceError> {
     let bulk = find(store, given)?;
     let mut names = StepNames::default();
-    let found = store.targets(bulk.id, None, from, limit)?;
+    let limit = limit.clamp(1, LOOKED_THROUGH);
+    let mut found = store.targets(bulk.id, None, from, limit + 1)?;
+    let next = found.get(limit).map(|target| target.place);
+    found.truncate(limit);
     let line = |target: Target| TargetView {
         place: target.place,
         run: target.run.to_string(),
@@ -204,7 +243,7 @@ pub(crate) fn targets(
         result: target.result.kind(),
         why: target.result.why().map(ToString::to_string),
     };
-    Ok(found.into_iter().map(line).collect())
+    Ok(TargetsView { targets: found.into_iter().map(line).collect(), next })
 }
 
 /// The bulk action of this id, or whose id begins like this, or the latest.
@@ -224,12 +263,14 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
     }
     match found.len() {
         1 => Ok(found.swap_remove(0)),
-        0 => Err(ServiceError::Refused(format!(
+        0 => Err(ServiceError::not_found(format!(
             "there is no bulk action `{given}`; `unstuck bulk list` lists them"
-        ))),
-        _ => Err(ServiceError::Refused(format!(
-            "several bulk actions have an id that starts with `{given}`; give more of the id"
-        ))),
+        ))
+        .named("bulk", given)),
+        _ => Err(ServiceError::ambiguous(
+            format!("several bulk actions have an id that starts with `{given}`; give more of the id"),
+            found.iter().take(5).map(|bulk| bulk.id.to_string()).collect(),
+        )),
     }
 }
 

@@ -119,10 +119,10 @@ pub struct PassedView {
 fn apply(
     handle: &Handle,
     only: Option<Vec<Arc<str>>>,
-    pace: u32,
+    rate: u32,
     by: &Actor,
 ) -> Result<String, ServiceError> {
-    let applied = handle.apply(only, pace, by)?;
+    let applied = handle.apply(only, rate, by)?;
     let outranked = applied.outranked.iter().map(|((policy, by), steps)| PassedView {
         policy: policy.to_string(),
         by: Some(by.to_string()),
@@ -194,9 +194,9 @@ pub(crate) fn change_policies(handle: &Handle, wish: PolicyRequest) -> Result<St
             return switch(handle, PolicyCommand::Pause { reason: reason.into(), by });
         }
         PolicyOperation::Unpause { rate } => return switch(handle, PolicyCommand::Unpause { rate, by }),
-        PolicyOperation::Apply { names: given, pace } => {
+        PolicyOperation::Apply { names: given, rate } => {
             let only = (!given.is_empty()).then(|| names(given));
-            return apply(handle, only, pace, &by);
+            return apply(handle, only, rate, &by);
         }
     };
     let outcome = match handle.change_policies(order) {

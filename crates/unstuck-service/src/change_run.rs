@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unstuck_api::ProblemDocument;
 use unstuck_core::bulk::check_rerun;
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
@@ -78,7 +79,7 @@ fn view_of_changed(
     reply: Reply,
 ) -> Result<ChangedView, ServiceError> {
     let answer = reply.map_err(|error| match error.into() {
-        ServiceError::Refused(sentence) => ServiceError::Refused(format!("{run}: {sentence}")),
+        ServiceError::Refused(problem) => of_run(run, *problem),
         other @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => other,
     })?;
     let explained = explain::of_run(service, store, flows, run)?;
@@ -92,6 +93,13 @@ fn view_of_changed(
     })
 }
 
+/// The same problem, of this run.
+fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
+    problem.detail = format!("{run}: {}", problem.detail);
+    problem.about.run.get_or_insert_with(|| run.to_string());
+    ServiceError::Refused(Box::new(problem))
+}
+
 /// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
 fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceError> {
     let (RunOperation::Resume { input: Some(input), .. } | RunOperation::Rerun { input: Some(input), .. }) =
@@ -103,11 +111,15 @@ fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceEr
     let name = change.run.clone();
     let (run, flow) = handle.read(move |store, flows| -> Result<_, ServiceError> {
         let id = run_name::find_run(store, flows, &name)?;
-        let run = store.run(id)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {id}")))?;
+        let run = store.run(id)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {id}")))?;
         Ok((id, flows.get(store, run.flow)?))
     })??;
-    unstuck_flow::check_input(&flow, &input.value())
-        .map_err(|problems| ServiceError::Refused(format!("{run}: {}", Refusal::BadInput(problems))))
+    unstuck_flow::check_input(&flow, &input.value()).map_err(|problems| {
+        match Refusal::BadInput(problems).into() {
+            ServiceError::Refused(problem) => of_run(run, *problem),
+            unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
+        }
+    })
 }
 
 /// The run that is meant, and what is asked of it.
@@ -167,7 +179,7 @@ fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes,
 }
 
 pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
-    Json::parse(text).map_err(|error| ServiceError::Refused(format!("{what} is not JSON: {error}")))
+    Json::parse(text).map_err(|error| ServiceError::refused(format!("{what} is not JSON: {error}")))
 }
 
 /// The step or item of this name.
@@ -186,7 +198,7 @@ fn with_run<T>(
     run: RunId,
     with: impl FnOnce(&unstuck_core::model::run::Run, &unstuck_core::model::flow::Flow) -> Result<T, ServiceError>,
 ) -> Result<T, ServiceError> {
-    let run = store.run(run)?.ok_or_else(|| ServiceError::Refused(format!("there is no run {run}")))?;
+    let run = store.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
     let flow = flows.get(store, run.flow)?;
     with(&run, &flow)
 }
@@ -198,7 +210,7 @@ fn rerun(
     again: RerunScope,
 ) -> Result<Rerun, ServiceError> {
     with_run(store, flows, run, |run, flow| {
-        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::Refused)?;
+        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::wrong_state)?;
         Ok(match again {
             RerunScope::Continue => Rerun::Continue,
             RerunScope::All => Rerun::All,

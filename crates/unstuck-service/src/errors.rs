@@ -1,11 +1,15 @@
 //! Errors as things of their own: the groups that they fall into, and what is in error now.
 
+use std::cmp::Reverse;
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
+use unstuck_core::time::Time;
 use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Store};
 
 use crate::policies;
@@ -19,6 +23,15 @@ const SHOWN_OPEN: usize = 20;
 /// How the names of groups begin.
 const PREFIX: &str = "err_";
 
+/// Groups of errors, the last seen first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorGroupsView {
+    pub groups: Vec<ErrorGroupView>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<String>,
+}
+
 /// Errors that are the same kind of trouble.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,7 +41,9 @@ pub struct ErrorGroupView {
     pub action: String,
     /// What their causes have in common.
     pub pattern: String,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub first: Timestamp,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub last: Timestamp,
     /// How many there ever were.
     pub count: u64,
@@ -91,6 +106,7 @@ pub struct ErrorView {
     pub generation: u32,
     pub step: String,
     pub attempt: u32,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub at: Timestamp,
     /// Of the root run.
     pub flow: String,
@@ -125,25 +141,66 @@ pub struct OpenErrorView {
     pub run: String,
     pub step: String,
     /// Its rounds so far.
-    pub attempts: u32,
+    pub rounds: u32,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub since: Timestamp,
     pub cause: String,
     pub acknowledged: bool,
-    /// When it is resumed by itself, and by which policy.
-    pub resume_at: Option<Timestamp>,
-    pub policy: Option<String>,
+    /// When it is resumed automatically.
+    #[serde(default, with = "unstuck_api::json_form::optional_time")]
+    pub next_auto_resume: Option<Timestamp>,
+    /// The policy behind that.
+    pub next_auto_resume_reason: Option<String>,
 }
 
-pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<Vec<ErrorGroupView>, ServiceError> {
+pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
+    let after = wanted.after.as_deref().map(Place::parse).transpose()?;
     let filter = GroupFilter {
         group: None,
         flow: wanted.flow.as_deref().map(Into::into),
         action: wanted.action.as_deref().map(Into::into),
         since: wanted.since,
     };
-    let groups = store.error_groups(&filter, wanted.limit.clamp(1, MOST))?;
+    let limit = wanted.limit.clamp(1, MOST);
+    let mut groups = store.error_groups(&filter, if after.is_some() { MOST } else { limit + 1 })?;
+    if let Some(after) = &after {
+        groups.retain(|group| Place::of(group) > *after);
+    }
+    let next = (groups.len() > limit).then(|| Place::of(&groups[limit - 1]).to_string());
+    groups.truncate(limit);
     let paused = policies::paused(store)?;
-    Ok(groups.iter().map(|group| line(group, paused.as_ref())).collect())
+    Ok(ErrorGroupsView { groups: groups.iter().map(|group| line(group, paused.as_ref())).collect(), next })
+}
+
+/// Where a group stands in the list: the last seen first, then by name. As text it is the end of a page.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    last: Reverse<Time>,
+    group: String,
+}
+
+impl Place {
+    fn of(group: &ErrorGroup) -> Place {
+        Place { last: Reverse(group.last), group: group.group.to_string() }
+    }
+
+    fn parse(text: &str) -> Result<Place, ServiceError> {
+        let place = text.split_once('.').and_then(|(last, group)| {
+            let last = i64::from_str_radix(last, 16).ok()?;
+            group.starts_with(PREFIX).then(|| Place { last: Reverse(Time(last)), group: group.to_owned() })
+        });
+        place.ok_or_else(|| {
+            ServiceError::bad_cursor(format!(
+                "--after: `{text}` is not the end of a page; give `next` of the page before, as it is"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{}", self.last.0.0, self.group)
+    }
 }
 
 pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
@@ -168,19 +225,21 @@ pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Serv
     found.retain(begins);
     match found.len() {
         1 => Ok(found.swap_remove(0)),
-        0 => Err(ServiceError::Refused(format!(
+        0 => Err(ServiceError::not_found(format!(
             "there is no group of errors `{name}`; `unstuck errors` lists them"
-        ))),
+        ))
+        .named("group", name)),
         _ => {
             let names: Vec<String> = found
                 .iter()
                 .take(5)
                 .map(|group| format!("  {}  {}: {}", group.group, group.action, group.pattern))
                 .collect();
-            Err(ServiceError::Refused(format!(
-                "several groups start with `{name}`; give more of the name:\n{}",
-                names.join("\n")
-            )))
+            let candidates = found.iter().take(5).map(|group| group.group.to_string()).collect();
+            Err(ServiceError::ambiguous(
+                format!("several groups start with `{name}`; give more of the name:\n{}", names.join("\n")),
+                candidates,
+            ))
         }
     }
 }
@@ -229,18 +288,18 @@ fn error_line(record: &ErrorRecord) -> ErrorView {
 }
 
 fn open_line(open: &OpenError) -> OpenErrorView {
-    let (resume_at, policy) = match &open.resume {
+    let (next_auto_resume, next_auto_resume_reason) = match &open.resume {
         Some((at, policy)) => (Some(at.timestamp()), Some(policy.name.to_string())),
         None => (None, None),
     };
     OpenErrorView {
         run: open.record.run.to_string(),
         step: open.record.step.to_string(),
-        attempts: open.record.rounds,
+        rounds: open.record.rounds,
         since: open.record.at.timestamp(),
         cause: open.record.cause.to_string(),
         acknowledged: open.acknowledged,
-        resume_at,
-        policy,
+        next_auto_resume,
+        next_auto_resume_reason,
     }
 }

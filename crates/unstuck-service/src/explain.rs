@@ -156,7 +156,7 @@ fn wake(owner: SilentOwner) -> Option<PossibleAction> {
 /// A run and its whole history.
 pub(crate) fn stored(store: &mut dyn Store, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
     let found = store.run(run)?.ok_or_else(|| {
-        ServiceError::refused(format!("there is no run {run} in this store; `unstuck runs` lists them"))
+        ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
     })?;
     Ok((found, store.history(run, 0, usize::MAX)?))
 }

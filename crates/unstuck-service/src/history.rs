@@ -9,6 +9,7 @@ use unstuck_core::reason;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
+use crate::facts::{FactTeller, FactView};
 use crate::service::ServiceError;
 use crate::{explain, run_name};
 
@@ -31,6 +32,7 @@ pub struct HistoryView {
 pub struct HistoryEntry {
     pub number: u64,
     pub generation: u32,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub at: Timestamp,
     /// `engine`, `worker`, or `user`.
     pub by: String,
@@ -38,6 +40,9 @@ pub struct HistoryEntry {
     pub user: Option<String>,
     /// In sentences.
     pub what: Vec<String>,
+    /// For programs. There may be facts that no sentence is about.
+    #[serde(skip_deserializing)]
+    pub facts: Vec<FactView>,
 }
 
 pub(crate) fn history(
@@ -54,9 +59,11 @@ pub(crate) fn history(
     let mut run: Option<Run> = None;
     let mut events = Vec::new();
     let mut next = None;
+    let mut teller = FactTeller::default();
     for event in &all {
         evolve(&mut run, event);
         if event.seq <= after {
+            teller.follow(&event.facts);
             continue;
         }
         if events.len() == limit {
@@ -78,6 +85,7 @@ pub(crate) fn history(
             by: by.to_owned(),
             user,
             what: what.filter(|line| !line.is_empty()).collect(),
+            facts: teller.tell(&flow, &event.facts),
         });
     }
     Ok(HistoryView { run: id.to_string(), events, next })

@@ -57,7 +57,9 @@ pub struct RunLine {
     pub handler: Option<String>,
     /// The run that this is a child or handler of.
     pub parent: Option<String>,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub created_at: Timestamp,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub updated_at: Timestamp,
     /// Why nothing is decided about it now, if it is set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +67,7 @@ pub struct RunLine {
     /// The cause of the first open error.
     pub cause: Option<String>,
     /// The earliest automatic resume.
+    #[serde(default, with = "unstuck_api::json_form::optional_time")]
     pub next_auto_resume: Option<Timestamp>,
     /// The policy behind it.
     pub next_auto_resume_reason: Option<String>,

@@ -42,6 +42,7 @@ pub struct LogView {
     pub attempt: u32,
     /// How it ended, unless the run no longer knows; `active` while it runs.
     pub state: Option<String>,
+    #[serde(default, with = "unstuck_api::json_form::optional_time")]
     pub ended_at: Option<Timestamp>,
     /// Of an attempt that went wrong.
     pub cause: Option<String>,
@@ -76,7 +77,7 @@ pub(crate) fn logs(
     let document = run_document(&run, &flow, &[], &mut |_| Json::NULL);
     if let Some(step) = step.filter(|wanted| !document.steps.iter().any(|step| is_meant(&step.id, wanted))) {
         let option = &service.option;
-        return Err(ServiceError::Refused(format!(
+        return Err(ServiceError::not_found(format!(
             "{id} has no step `{step}`; `unstuck show {id}{option}` lists its steps"
         )));
     }

@@ -18,8 +18,20 @@ use crate::{explain, show};
 #[serde(rename_all = "camelCase")]
 pub struct OwnerView {
     pub process: u32,
-    /// The run that it executes, in words.
+    /// The run that it executes.
     pub run: Option<String>,
+    /// The flow of that run.
+    pub flow: Option<String>,
+    /// The state of that run.
+    pub state: Option<String>,
+}
+
+impl OwnerView {
+    /// The run that it executes, for people.
+    pub fn run_in_words(&self) -> Option<String> {
+        let (Some(run), Some(flow), Some(state)) = (&self.run, &self.flow, &self.state) else { return None };
+        Some(format!("{run} of flow `{flow}`, which is {state}"))
+    }
 }
 
 /// The run that has a key.
@@ -46,14 +58,13 @@ pub(crate) fn owner(
         Some(run) => store.run(run)?,
         None => None,
     };
-    let run = match run {
-        Some(run) => {
-            let flow = flows.get(store, run.flow)?;
-            Some(format!("{} of flow `{}`, which is {}", run.id, flow.name, state_phrase(run.state().word())))
-        }
-        None => None,
-    };
-    Ok(OwnerView { process: std::process::id(), run })
+    let mut owner = OwnerView { process: std::process::id(), run: None, flow: None, state: None };
+    if let Some(run) = run {
+        owner.flow = Some(flows.get(store, run.flow)?.name.to_string());
+        owner.state = Some(run.state().word().to_owned());
+        owner.run = Some(run.id.to_string());
+    }
+    Ok(owner)
 }
 
 /// The run of this flow that has this key, as it is now.
@@ -67,16 +78,16 @@ pub(crate) fn of_key(
 ) -> Result<Option<KeyView>, ServiceError> {
     let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
     let Some(run) = store.run(id)? else { return Ok(None) };
-    let input = Json::parse(input).map_err(|error| ServiceError::Refused(format!("the input: {error}")))?;
+    let input = Json::parse(input).map_err(|error| ServiceError::refused(format!("the input: {error}")))?;
     // It is started again as soon as the store is free, with whatever input is given.
     if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
         return Ok(None);
     }
-    check_same_input(&run, key, &input).map_err(|refusal| ServiceError::Refused(refusal.to_string()))?;
+    check_same_input(&run, key, &input)?;
     match on_duplicate {
         OnDuplicate::Return | OnDuplicate::RestartIfFinal => {}
         OnDuplicate::Refuse => {
-            return Err(ServiceError::Refused(Refusal::KeyExists { key: key.into(), run: id }.to_string()));
+            return Err(Refusal::KeyExists { key: key.into(), run: id }.into());
         }
     }
     let explained = explain::of_run(service, store, flows, id)?;

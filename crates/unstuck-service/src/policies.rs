@@ -17,6 +17,15 @@ const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
 
+/// All policies, in the order in which they match.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoliciesView {
+    pub policies: Vec<PolicyView>,
+    /// None: these are all.
+    pub next: Option<String>,
+}
+
 /// A policy, and what it has done.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +36,7 @@ pub struct PolicyView {
     pub version: u32,
     /// How often it has taken an error.
     pub hits: u64,
+    #[serde(default, with = "unstuck_api::json_form::optional_time")]
     pub last_hit: Option<Timestamp>,
     /// How many runs have a step that it will resume.
     pub scheduled: u64,
@@ -56,6 +66,7 @@ pub struct PolicyDetails {
 pub struct AuditEntry {
     /// They grow; none where it is not kept yet.
     pub number: u64,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub at: Timestamp,
     pub by: String,
     /// Its name then; none where it is about all of them.
@@ -77,7 +88,11 @@ pub struct AuditView {
     pub next: Option<u64>,
 }
 
-pub(crate) fn list(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
+pub(crate) fn list(store: &mut dyn Store) -> Result<PoliciesView, ServiceError> {
+    Ok(PoliciesView { policies: lines(store)?, next: None })
+}
+
+fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
     let policies = in_order(store.policies()?)?;
     let hits = store.policy_hits()?;
     let (shadows, paused) = (policies.shadows(), paused(store)?);
@@ -91,7 +106,7 @@ pub(crate) fn list(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceErro
 }
 
 pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, ServiceError> {
-    let mut lines = list(store)?;
+    let mut lines = lines(store)?;
     let of = lines.len();
     let by_name = lines.iter().position(|line| line.policy.name == name);
     let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
@@ -135,7 +150,7 @@ pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, Se
 pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
-        ServiceError::Refused(format!("the policies of this store conflict: {}", said.join("; ")))
+        ServiceError::internal(format!("the policies of this store conflict: {}", said.join("; ")))
     })
 }
 
@@ -210,5 +225,5 @@ fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError
     } else {
         format!("known: {}; `unstuck policy list` lists all", names.join(", "))
     };
-    ServiceError::Refused(format!("there is no policy `{name}`; {there}"))
+    ServiceError::not_found(format!("there is no policy `{name}`; {there}")).named("policy", name)
 }

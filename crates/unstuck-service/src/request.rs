@@ -70,7 +70,7 @@ pub enum Query {
     /// Whether the second of two names is a step of the run that the first names, or another run.
     Names { first: String, second: String },
     /// Bulk actions, newest first.
-    Bulks { open_only: bool, limit: usize },
+    Bulks { open_only: bool, after: Option<String>, limit: usize },
     /// One of them, as it stands.
     Bulk { bulk: String },
     /// A page of its targets.
@@ -182,6 +182,8 @@ pub struct ErrorsQuery {
     pub action: Option<String>,
     pub since: Option<Time>,
     pub limit: usize,
+    /// The end of the page before, as it was given there.
+    pub after: Option<String>,
 }
 
 /// Something that is asked about policies.
@@ -219,7 +221,7 @@ pub enum PolicyOperation {
     /// All of them, where there are no names; so many steps a second.
     Apply {
         names: Vec<String>,
-        pace: u32,
+        rate: u32,
     },
 }
 

@@ -27,7 +27,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
         let found = store.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
-            ServiceError::refused("this store has no runs yet; start one with `unstuck run FILE`")
+            ServiceError::not_found("this store has no runs yet; start one with `unstuck run FILE`")
         });
     }
     let range = IdRange::of(name);
@@ -42,9 +42,10 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         None => Vec::new(),
     };
     match (of_key.as_slice(), beginning.as_slice()) {
-        ([], []) => Err(ServiceError::Refused(format!(
+        ([], []) => Err(ServiceError::not_found(format!(
             "there is no run `{name}`: no id starts with it, and no key equals it. `unstuck runs` lists all runs"
-        ))),
+        ))
+        .named("run", name)),
         ([run], []) | ([], [run]) => Ok(*run),
         _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
     }
@@ -65,9 +66,12 @@ pub fn is_run(
     }
     match runs_of_key(store, second)?.first() {
         None => Ok(false),
-        Some(other) => Err(ServiceError::Refused(format!(
-            "`{second}` is both a step of {id} and the key of {other}; name the other run by its id or FLOW:KEY"
-        ))),
+        Some(other) => Err(ServiceError::ambiguous(
+            format!(
+                "`{second}` is both a step of {id} and the key of {other}; name the other run by its id or FLOW:KEY"
+            ),
+            vec![other.to_string()],
+        )),
     }
 }
 
@@ -124,7 +128,8 @@ fn ambiguous(
         });
     }
     lines.extend((of_key.len() + beginning.len() > SHOWN).then(|| "  and more".to_owned()));
-    Ok(ServiceError::Refused(lines.join("\n")))
+    let candidates = of_key.iter().chain(beginning).take(SHOWN).map(ToString::to_string).collect();
+    Ok(ServiceError::ambiguous(lines.join("\n"), candidates))
 }
 
 /// The ids that begin alike.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use unstuck_api::ProblemDocument;
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::run::Run;
 use unstuck_core::time::Time;
 use unstuck_engine::flows::Flows;
-use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::Store;
 
 use crate::request::{Query, Request};
 use crate::{
@@ -62,10 +62,10 @@ impl SilentOwner {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceError {
-    /// In a sentence: what is wrong, and what to do. Nothing was changed.
-    Refused(String),
-    /// In a sentence: the store is busy, full or out of reach. Nothing was changed, and the same may succeed later.
-    Unavailable(String),
+    /// What is wrong, and what to do. Nothing was changed.
+    Refused(Box<ProblemDocument>),
+    /// The store is busy, full or out of reach. Nothing was changed, and the same may succeed later.
+    Unavailable(Box<ProblemDocument>),
     /// The engine has stopped, and may or may not have done it.
     Stopped,
 }
@@ -130,7 +130,9 @@ impl Service {
             Query::Errors(wanted) => to_json(&errors::list(store, wanted)?),
             Query::ErrorGroup { group } => to_json(&errors::show(store, group)?),
             Query::Names { first, second } => to_json(&run_name::is_run(store, flows, first, second)?),
-            Query::Bulks { open_only, limit } => to_json(&bulk::list(store, *open_only, *limit)?),
+            Query::Bulks { open_only, after, limit } => {
+                to_json(&bulk::list(store, *open_only, after.as_deref(), *limit)?)
+            }
             Query::Bulk { bulk } => to_json(&bulk::show(self, store, bulk)?),
             Query::BulkTargets { bulk, from, limit } => {
                 to_json(&bulk::targets(store, flows, bulk, *from, *limit)?)
@@ -166,41 +168,13 @@ impl Service {
 /// A fault of ours in a question must not take the engine with it.
 fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<String, ServiceError> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-        Err(ServiceError::refused("the command failed because of a bug in Unstuck; please report it"))
+        Err(ServiceError::internal("the command failed because of a bug in Unstuck; please report it"))
     })
-}
-
-impl ServiceError {
-    pub fn refused(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::Refused(sentence.into())
-    }
-}
-
-impl From<EngineError> for ServiceError {
-    fn from(error: EngineError) -> ServiceError {
-        match error {
-            EngineError::Stopped => ServiceError::Stopped,
-            EngineError::Store(error) => error.into(),
-            EngineError::Busy => ServiceError::Unavailable(error.to_string()),
-            error => ServiceError::Refused(error.to_string()),
-        }
-    }
-}
-
-impl From<StoreError> for ServiceError {
-    fn from(error: StoreError) -> ServiceError {
-        let sentence = error.to_string();
-        if error.is_transient() {
-            ServiceError::Unavailable(sentence)
-        } else {
-            ServiceError::Refused(sentence)
-        }
-    }
 }
 
 pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
     serde_json::to_string(answer)
-        .map_err(|error| ServiceError::Refused(format!("the answer cannot be written as JSON: {error}")))
+        .map_err(|error| ServiceError::internal(format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// The text of a payload, wherever it is.

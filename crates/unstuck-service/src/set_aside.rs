@@ -215,7 +215,7 @@ mod tests {
         store.set_aside(run.id, SetAside { since, why: "a bug".into(), next_try });
         for document in read(&mut store) {
             let wanted = serde_json::json!({
-                "since": "2027-01-15T08:00:00Z", "why": "a bug", "nextTry": "2027-01-15T08:01:00Z",
+                "since": "2027-01-15T08:00:00.000Z", "why": "a bug", "nextTry": "2027-01-15T08:01:00.000Z",
             });
             assert_eq!(document["setAside"], wanted, "{document}");
         }

@@ -83,7 +83,7 @@ fn with_go_on(
     document.go_on.clone_from(&go_on);
     serde_json::value::to_raw_value(&document)
         .map(|document| (document, go_on))
-        .map_err(|error| ServiceError::Refused(format!("{} cannot be written as JSON: {error}", run.id)))
+        .map_err(|error| ServiceError::internal(format!("{} cannot be written as JSON: {error}", run.id)))
 }
 
 /// What is wrong with the handler of a failing run, which that run does not know.

@@ -30,6 +30,7 @@ const TIMERS: usize = 100;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusView {
+    #[serde(with = "unstuck_api::json_form::time")]
     pub at: Timestamp,
     /// The runs in which a person is needed, newest first; the first ones.
     pub needs_person: Vec<NeedsPerson>,
@@ -38,6 +39,7 @@ pub struct StatusView {
     /// Who has the store open and executes a run.
     pub executes: Option<OwnerView>,
     /// The commands that continue runs which no process is executing; the first ones.
+    #[serde(rename = "goOn")]
     pub idle: Vec<String>,
     /// How many such runs there are.
     pub idle_count: usize,
@@ -65,6 +67,7 @@ pub struct NeedsPerson {
     pub flow: String,
     pub key: Option<String>,
     pub state: String,
+    #[serde(with = "unstuck_api::json_form::time")]
     pub since: Timestamp,
     pub cause: Option<String>,
 }
@@ -73,6 +76,7 @@ pub struct NeedsPerson {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpcomingView {
+    #[serde(with = "unstuck_api::json_form::time")]
     pub at: Timestamp,
     pub run: String,
     pub what: String,

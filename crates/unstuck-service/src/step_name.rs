@@ -13,7 +13,8 @@ const SHOWN: usize = 8;
 pub(crate) fn find_step(flow: &Flow, id: &str) -> Result<StepIndex, ServiceError> {
     flow.find_step(id).ok_or_else(|| {
         let ids = flow.steps.iter().map(|step| format!("`{}`", step.id));
-        ServiceError::Refused(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
+        ServiceError::not_found(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
+            .named("step", id)
     })
 }
 
@@ -23,7 +24,7 @@ pub(crate) fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, S
         None => (name, None),
         Some((id, item)) => {
             let item: u32 = item.parse().map_err(|_| {
-                ServiceError::Refused(format!("`{name}` is not an item: the number in brackets starts at 0"))
+                ServiceError::refused(format!("`{name}` is not an item: the number in brackets starts at 0"))
             })?;
             (id, Some(item))
         }
@@ -32,7 +33,7 @@ pub(crate) fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, S
     match (run.step(place), item) {
         (StepRun::Single(_), None) => Ok(UnitRef::step(place)),
         (StepRun::Single(_), Some(_)) => {
-            Err(ServiceError::Refused(format!("step `{id}` has no items; name it without the brackets")))
+            Err(ServiceError::not_found(format!("step `{id}` has no items; name it without the brackets")))
         }
         (StepRun::Items(items), None) => {
             let open = items.units.iter().filter(|(_, unit)| matches!(unit.state.word(), "held" | "error"));
@@ -43,17 +44,18 @@ pub(crate) fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, S
             } else {
                 format!("name one: {}", some_of(open.into_iter()))
             };
-            Err(ServiceError::Refused(format!("step `{id}` has {} items; {which}", items.total)))
+            let items = items.total;
+            Err(ServiceError::ambiguous(format!("step `{id}` has {items} items; {which}"), Vec::new()))
         }
         (StepRun::Items(items), Some(item)) if item >= items.total => {
-            Err(ServiceError::Refused(match items.total {
+            Err(ServiceError::not_found(match items.total {
                 0 => format!("step `{id}` has no items"),
                 total => format!("step `{id}` has {total} items, the last of which is `{id}[{}]`", total - 1),
             }))
         }
-        (StepRun::Items(items), Some(item)) if !items.units.contains_key(&item) => {
-            Err(ServiceError::Refused(format!("`{name}` has not started yet, so there is nothing to change")))
-        }
+        (StepRun::Items(items), Some(item)) if !items.units.contains_key(&item) => Err(
+            ServiceError::wrong_state(format!("`{name}` has not started yet, so there is nothing to change")),
+        ),
         (StepRun::Items(_), Some(item)) => Ok(UnitRef::item(place, item)),
     }
 }

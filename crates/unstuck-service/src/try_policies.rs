@@ -14,6 +14,13 @@ use unstuck_store::contract::Store;
 use crate::request::{PolicyToTry, TrialQuery};
 use crate::service::ServiceError;
 
+/// What policies would do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrialsView {
+    pub trials: Vec<TrialView>,
+}
+
 /// What one policy would do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,30 +49,35 @@ pub struct TrialRunView {
     pub run: String,
     pub step: String,
     /// Its rounds so far, which `maxAttempts` bounds.
-    pub attempts: u32,
+    pub rounds: u32,
     pub cause: String,
     /// When it would be resumed; at the earliest, where the delay is drawn.
+    #[serde(with = "unstuck_api::json_form::time")]
     pub resume_at: Timestamp,
     /// At the latest, where the delay is drawn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "unstuck_api::json_form::optional_time"
+    )]
     pub resume_by: Option<Timestamp>,
     /// The policy that has it now, or had it then.
     pub taken_from: Option<String>,
 }
 
 /// Tries policies by way of a running engine, which goes on meanwhile.
-pub(crate) fn by_engine(mut handle: &Handle, of: TrialQuery) -> Result<Vec<TrialView>, ServiceError> {
+pub(crate) fn by_engine(mut handle: &Handle, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     on(&mut handle, of)
 }
 
 /// Tries policies on a store that nobody else has.
-pub(crate) fn by_store(store: &mut dyn Store, of: TrialQuery) -> Result<Vec<TrialView>, ServiceError> {
+pub(crate) fn by_store(store: &mut dyn Store, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     // No clock goes below the last thing that is kept.
     let now = store.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
     on(&mut StoreErrors { store, now }, of)
 }
 
-fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<Vec<TrialView>, ServiceError> {
+fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     let policies = match of.policies {
         PolicyToTry::Drafts(drafts) => TrialRequest::Drafts(drafts),
         PolicyToTry::Named(name) => TrialRequest::Named(name.into()),
@@ -77,7 +89,7 @@ fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<Vec<TrialView>, S
     let (kept, _) = errors.policies()?;
     let paused = kept.switch().paused().filter(|_| matches!(on, TrialErrors::Open)).map(policies_paused);
     let tried = try_policies(errors, policies, on)?;
-    Ok(tried.into_iter().map(|tried| told(tried, paused.clone())).collect())
+    Ok(TrialsView { trials: tried.into_iter().map(|tried| told(tried, paused.clone())).collect() })
 }
 
 fn told(tried: trials::PolicyTrial, policies_paused: Option<PoliciesPaused>) -> TrialView {
@@ -97,7 +109,7 @@ fn taken(taken: &TrialHit) -> TrialRunView {
     TrialRunView {
         run: taken.record.run.to_string(),
         step: taken.record.step.to_string(),
-        attempts: taken.record.rounds,
+        rounds: taken.record.rounds,
         cause: taken.record.cause.to_string(),
         resume_at: taken.resume_at.timestamp(),
         resume_by: (taken.resume_by != taken.resume_at).then(|| taken.resume_by.timestamp()),

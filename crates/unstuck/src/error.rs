@@ -1,11 +1,12 @@
 //! What a command says when it cannot do what it was asked.
 
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use serde_json::json;
+use unstuck_api::{ProblemDocument, ProblemPart, ProblemType};
 use unstuck_engine::request::EngineError;
-use unstuck_flow::Problem;
+use unstuck_flow::{Problem, Severity};
 use unstuck_store::contract::StoreError;
 
 use unstuck_service::ServiceError;
@@ -18,14 +19,14 @@ use crate::view::style;
 
 /// Why a command could not do what it was asked.
 pub(crate) enum CommandError {
-    /// In a sentence: what is wrong, where, what to do.
-    Sentence(String),
+    /// What is wrong, where, what to do.
+    Problem(Box<ProblemDocument>),
     /// Files are refused.
     Refused(Vec<Refused>),
     /// The store is busy, full or out of reach. Nothing was changed, and the same may succeed later.
-    Unavailable(String),
+    Unavailable(Box<ProblemDocument>),
     /// The answer was lost: it may or may not have been done.
-    Unknown(String),
+    Unknown(Box<ProblemDocument>),
 }
 
 /// A file with problems.
@@ -39,13 +40,50 @@ pub(crate) struct Refused {
 }
 
 impl CommandError {
+    /// What was asked cannot be.
     pub(crate) fn new(sentence: impl Into<String>) -> CommandError {
-        CommandError::Sentence(sentence.into())
+        CommandError::of(ProblemType::BadRequest, sentence)
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn not_found(sentence: impl Into<String>) -> CommandError {
+        CommandError::of(ProblemType::NotFound, sentence)
+    }
+
+    /// Something is wrong with us, or with the machine.
+    pub(crate) fn internal(sentence: impl Into<String>) -> CommandError {
+        CommandError::of(ProblemType::Internal, sentence)
+    }
+
+    pub(crate) fn of(kind: ProblemType, sentence: impl Into<String>) -> CommandError {
+        CommandError::Problem(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+
+    pub(crate) fn unavailable(kind: ProblemType, sentence: impl Into<String>) -> CommandError {
+        CommandError::Unavailable(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+
+    pub(crate) fn unknown(kind: ProblemType, sentence: impl Into<String>) -> CommandError {
+        CommandError::Unknown(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+
+    /// The same, about a file.
+    pub(crate) fn in_file(self, file: &str) -> CommandError {
+        let named = |mut problem: Box<ProblemDocument>| {
+            problem.detail = format!("{file}: {}", problem.detail);
+            problem
+        };
+        match self {
+            CommandError::Problem(problem) => CommandError::Problem(named(problem)),
+            CommandError::Unavailable(problem) => CommandError::Unavailable(named(problem)),
+            CommandError::Unknown(problem) => CommandError::Unknown(named(problem)),
+            refused @ CommandError::Refused(_) => refused,
+        }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            CommandError::Sentence(_) | CommandError::Refused(_) => exit::REFUSED,
+            CommandError::Problem(_) | CommandError::Refused(_) => exit::REFUSED,
             CommandError::Unavailable(_) => exit::UNAVAILABLE,
             CommandError::Unknown(_) => exit::UNKNOWN,
         })
@@ -55,7 +93,7 @@ impl CommandError {
     pub(crate) fn show(&self, format: Format) {
         let mut stderr = Output::stderr();
         match format {
-            Format::Json => stderr.line(&self.json().to_string()),
+            Format::Json => stderr.line(&self.document()),
             Format::Text => {
                 for refused in self.refused() {
                     for problem in &refused.problems {
@@ -71,9 +109,9 @@ impl CommandError {
 
     pub(crate) fn sentence(&self) -> String {
         match self {
-            CommandError::Sentence(sentence)
-            | CommandError::Unavailable(sentence)
-            | CommandError::Unknown(sentence) => sentence.clone(),
+            CommandError::Problem(problem)
+            | CommandError::Unavailable(problem)
+            | CommandError::Unknown(problem) => problem.detail.clone(),
             CommandError::Refused(refused) => {
                 let files: Vec<&str> = refused.iter().map(|refused| refused.file.as_str()).collect();
                 let is = if files.len() == 1 { "is" } else { "are" };
@@ -84,7 +122,7 @@ impl CommandError {
 
     fn refused(&self) -> &[Refused] {
         match self {
-            CommandError::Sentence(_) | CommandError::Unavailable(_) | CommandError::Unknown(_) => &[],
+            CommandError::Problem(_) | CommandError::Unavailable(_) | CommandError::Unknown(_) => &[],
             CommandError::Refused(refused) => refused,
         }
     }
@@ -93,23 +131,78 @@ impl CommandError {
         self.refused().iter().flat_map(|refused| refused.problems.clone()).collect()
     }
 
-    fn json(&self) -> serde_json::Value {
+    /// The problem document, on one line.
+    fn document(&self) -> String {
         match self {
-            CommandError::Sentence(_) | CommandError::Unavailable(_) | CommandError::Unknown(_) => {
-                json!({ "error": self.sentence() })
+            CommandError::Problem(problem)
+            | CommandError::Unavailable(problem)
+            | CommandError::Unknown(problem) => line(problem),
+            CommandError::Refused(_) => {
+                let mut problem = ProblemDocument::new(ProblemType::Invalid, self.sentence());
+                problem.about.problems = self.problems().into_iter().map(part).collect();
+                line(&problem)
             }
-            CommandError::Refused(_) => json!({ "error": self.sentence(), "problems": self.problems() }),
         }
     }
 }
 
+fn line(problem: &ProblemDocument) -> String {
+    serde_json::to_string(problem).unwrap_or_default()
+}
+
+fn part(problem: Problem) -> ProblemPart {
+    ProblemPart {
+        file: Some(problem.file),
+        line: Some(problem.line),
+        column: Some(problem.column),
+        field: problem.field,
+        message: problem.message,
+        hint: problem.hint,
+        severity: match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+        .to_owned(),
+    }
+}
+
+/// Ends the process for what the command line does not allow: as text with how the command is used, or as a problem.
+pub(crate) fn misused(error: &clap::Error) -> ! {
+    if !error.use_stderr() || !wants_json(std::env::args_os()) {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let is_nothing = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let sentence = if is_nothing {
+        "a command is missing; `unstuck --help` lists them"
+    } else {
+        // How the command is used is for people.
+        let ends = ["\n\nUsage:", "\n\nFor more information"];
+        let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+        text[..end].trim_start_matches("error: ").trim()
+    };
+    Output::stderr().line(&line(&ProblemDocument::new(ProblemType::BadRequest, sentence)));
+    std::process::exit(error.exit_code())
+}
+
+/// Whether these arguments ask for JSON, whatever else is wrong with them.
+fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut given = arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let mut wants = false;
+    while let Some(argument) = given.next() {
+        match argument.as_str() {
+            "--" => break,
+            "-o" | "--output" => wants = given.next().as_deref() == Some("json"),
+            "-ojson" | "-o=json" | "--output=json" => wants = true,
+            _ => {}
+        }
+    }
+    wants
+}
+
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> CommandError {
-        if error.is_transient() {
-            CommandError::Unavailable(error.to_string())
-        } else {
-            CommandError::new(error.to_string())
-        }
+        ServiceError::from(error).into()
     }
 }
 
@@ -122,10 +215,10 @@ impl From<EngineError> for CommandError {
 impl From<ServiceError> for CommandError {
     fn from(unanswered: ServiceError) -> CommandError {
         match unanswered {
-            ServiceError::Refused(sentence) => CommandError::Sentence(sentence),
-            ServiceError::Unavailable(sentence) => CommandError::Unavailable(sentence),
+            ServiceError::Refused(problem) => CommandError::Problem(problem),
+            ServiceError::Unavailable(problem) => CommandError::Unavailable(problem),
             ServiceError::Stopped => {
-                CommandError::Unknown("the engine stopped before it answered".to_owned())
+                CommandError::unknown(ProblemType::Stopping, "the engine stopped before it answered")
             }
         }
     }
@@ -137,5 +230,28 @@ pub(crate) fn plain(error: &io::Error) -> String {
     match text.split_once(" (os error ") {
         Some((words, _)) => words.to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_wanted_wherever_it_is_asked_for() {
+        let cases = [
+            ("unstuck runs -o json", true),
+            ("unstuck -ojson runs", true),
+            ("unstuck runs --output json --nope", true),
+            ("unstuck runs --output=json", true),
+            ("unstuck runs -o=json", true),
+            ("unstuck runs", false),
+            ("unstuck runs -o text", false),
+            ("unstuck runs -o", false),
+            ("unstuck runs -- -o json", false),
+        ];
+        for (line, wanted) in cases {
+            assert_eq!(wants_json(line.split(' ').map(OsString::from)), wanted, "{line}");
+        }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) enum Format {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| error::misused(&error));
     let format = arguments.output;
     let done = telemetry::begin().and_then(|()| execute(arguments.command, format));
     match done {

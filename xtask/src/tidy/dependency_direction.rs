@@ -39,7 +39,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         name: "unstuck-sim",
-        may_use: &["unstuck-core", "unstuck-store", "unstuck-engine", "unstuck-flow"],
+        may_use: &["unstuck-api", "unstuck-core", "unstuck-store", "unstuck-engine", "unstuck-flow"],
         tests_may_use: &[],
     },
     Row { name: "unstuck", may_use: &[ANYTHING], tests_may_use: &[] },

@@ -98,7 +98,7 @@ fn a_log_of_no_attempt_or_without_bounds_is_refused() {
     ];
     for wrong in wrong {
         let refusal = tell(&mut world, wrong, printed("x")).expect_err("refused");
-        assert_eq!(refusal.code(), "voidToken", "{wrong:?}");
+        assert_eq!(refusal.code(), "void-token", "{wrong:?}");
     }
     let refusal = tell(&mut world, attempt, printed(&"x".repeat(MAX_LOG_BYTES + 1))).expect_err("refused");
     assert!(refusal.to_string().contains("the log"), "{refusal}");

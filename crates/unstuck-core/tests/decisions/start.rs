@@ -66,7 +66,7 @@ fn a_key_names_one_run_in_every_state() {
             assert_eq!(world.start_with("f", Some("k"), input), Ok(run), "{state:?}");
         }
         let refusal = world.start_with("f", Some("k"), "{\"x\": 2}").expect_err("another input");
-        assert_eq!(refusal.code(), "keyTaken");
+        assert_eq!(refusal.code(), "key-taken");
         assert_eq!(world.runs, before, "{state:?}: nothing is started");
         assert_ne!(world.start_with("f", Some("other"), "{\"x\": 2}"), Ok(run), "another key is another run");
     }
@@ -103,7 +103,7 @@ fn restart_if_final_starts_the_next_generation_of_a_final_run_only() {
             assert_eq!(world.steps(run, ["a", "b"]), ["ready", "pending"], "all of it, from the start");
         }
         let other = world.start_again("f", Some("k"), "2", OnDuplicate::RestartIfFinal);
-        assert_eq!(other.expect_err("another input").code(), "keyTaken", "{state:?}");
+        assert_eq!(other.expect_err("another input").code(), "key-taken", "{state:?}");
     }
 }
 
@@ -117,7 +117,7 @@ fn restart_if_final_takes_the_new_input_of_a_final_run_and_the_key_goes_with_it_
         bring(&mut world, run);
         let answer = again(&mut world, "2");
         if !state.is_final() {
-            assert_eq!(answer.expect_err("not final").code(), "keyTaken", "{state:?}");
+            assert_eq!(answer.expect_err("not final").code(), "key-taken", "{state:?}");
             assert_eq!(world.runs[&run].generation, 1, "{state:?}");
             continue;
         }
@@ -125,7 +125,7 @@ fn restart_if_final_takes_the_new_input_of_a_final_run_and_the_key_goes_with_it_
         assert_eq!(world.json(&world.runs[&run].input).text(), "2", "{state:?}");
         assert_eq!(world.start_again("f", Some("k"), "2", OnDuplicate::Return), Ok(run), "{state:?}");
         let old = world.start_again("f", Some("k"), "1", OnDuplicate::Return);
-        assert_eq!(old.expect_err("another input by now").code(), "keyTaken", "{state:?}");
+        assert_eq!(old.expect_err("another input by now").code(), "key-taken", "{state:?}");
     }
 }
 
@@ -181,7 +181,7 @@ fn an_input_that_does_not_fit_is_refused_with_every_problem_and_nothing_starts()
     for (input, says) in cases {
         let mut world = World::new(vec![checks()]);
         let refusal = world.start_with("f", Some("k"), input).expect_err("refused");
-        assert_eq!((refusal.code(), refusal.to_string().as_str()), ("badInput", says));
+        assert_eq!((refusal.code(), refusal.to_string().as_str()), ("invalid", says));
         assert!(world.runs.is_empty());
         // The key is still free.
         world.start_with("f", Some("k"), r#"{"count": 1}"#).expect("starts");

@@ -129,7 +129,7 @@ fn a_token_that_nobody_was_given_is_refused_too() {
     for attempt in cases {
         for says in anything() {
             let refusal = world.say(attempt, says).expect_err("refused");
-            assert_eq!(refusal.code(), "voidToken", "{attempt:?}: {refusal}");
+            assert_eq!(refusal.code(), "void-token", "{attempt:?}: {refusal}");
         }
     }
     let unknown = AttemptId { run: RunId(7), ..given };

@@ -24,7 +24,7 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
         .map(|possible| api::Possible { command: possible.command.clone(), what: possible.what.clone() });
     api::Explanation {
         run: run.to_string(),
-        now: now.timestamp(),
+        at: now.timestamp(),
         state: state.word().to_owned(),
         idle: *is_idle,
         go_on: None,

@@ -164,7 +164,7 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     if !by_error {
         if begin.policy.is_some() {
             let verb = action.verb();
-            return Err(ServiceError::Refused(format!(
+            return Err(ServiceError::refused(format!(
                 "--policy selects steps in error, which `{verb}` does not act on; leave it out"
             )));
         }
@@ -181,7 +181,8 @@ fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     let policies = handle.policies()?;
     let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
     found.ok_or_else(|| {
-        ServiceError::Refused(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
+        ServiceError::not_found(format!("there is no policy `{name}`; `unstuck policy list` lists them"))
+            .named("policy", name)
     })
 }
 

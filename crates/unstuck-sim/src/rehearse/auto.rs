@@ -30,6 +30,7 @@ pub const MOST_PAIRS: usize = 2_000;
 pub struct Findings {
     pub flow: String,
     /// Where chance started.
+    #[serde(serialize_with = "unstuck_api::json_form::text")]
     pub seed: u64,
     /// Where the examples of outputs were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -85,12 +86,15 @@ pub struct BadEnd {
     /// Which: `stall once`.
     pub fault: String,
     /// Whether it is a pair of faults.
+    #[serde(rename = "pair")]
     pub is_pair: bool,
     /// Whether it is at every attempt.
+    #[serde(rename = "always")]
     pub is_always: bool,
     /// How the run ends.
     pub end: EndKind,
-    /// After how long, in milliseconds.
+    /// After how long.
+    #[serde(rename = "after", serialize_with = "unstuck_api::json_form::seconds")]
     pub after_ms: Millis,
     /// Where and why.
     #[serde(skip_serializing_if = "Option::is_none")]

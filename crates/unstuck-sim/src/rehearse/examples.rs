@@ -57,6 +57,7 @@ pub struct Missing {
     /// The examples that do not fit what reads them.
     pub unfit: Vec<Unfit>,
     /// Whether a run without any fault is completed with the examples that are suggested.
+    #[serde(rename = "enough")]
     pub is_enough: bool,
 }
 

@@ -22,6 +22,7 @@ pub struct Report {
     /// The flow that was run.
     pub flow: String,
     /// Where chance started.
+    #[serde(serialize_with = "unstuck_api::json_form::text")]
     pub seed: u64,
     /// How many runs there were.
     pub runs: u32,
@@ -29,7 +30,8 @@ pub struct Report {
     pub workers: u32,
     /// When the clock started.
     pub start: String,
-    /// The virtual time that passed, in milliseconds.
+    /// The virtual time that passed.
+    #[serde(rename = "took", serialize_with = "unstuck_api::json_form::seconds")]
     pub took_ms: Millis,
     /// Where the examples of outputs were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,7 +68,7 @@ pub struct Report {
 #[serde(rename_all = "camelCase")]
 pub enum Broken {
     /// So much time had passed.
-    Until(Millis),
+    Until(#[serde(serialize_with = "unstuck_api::json_form::seconds")] Millis),
     /// So many events had happened.
     Events(u64),
 }
@@ -115,14 +117,17 @@ impl EndKind {
 pub struct RunEnd {
     /// Its number, from 1.
     pub number: u32,
+    #[serde(serialize_with = "unstuck_api::json_form::text")]
     pub run: RunId,
     pub end: EndKind,
-    /// How long after its start, in milliseconds.
+    /// How long after its start.
+    #[serde(rename = "after", serialize_with = "unstuck_api::json_form::seconds")]
     pub after_ms: Millis,
     /// Where and why, unless it is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Whether its exception handler ran, and did not fail.
+    #[serde(rename = "handled")]
     pub is_handled: bool,
 }
 
@@ -175,17 +180,20 @@ impl Attempts {
     }
 }
 
-/// Times, in milliseconds.
+/// Lengths of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
     /// How many.
     pub count: u64,
     /// Half of them took at most so long.
+    #[serde(rename = "p50", serialize_with = "unstuck_api::json_form::seconds")]
     pub p50_ms: Millis,
     /// 99 of 100 took at most so long.
+    #[serde(rename = "p99", serialize_with = "unstuck_api::json_form::seconds")]
     pub p99_ms: Millis,
     /// The longest.
+    #[serde(rename = "max", serialize_with = "unstuck_api::json_form::seconds")]
     pub max_ms: Millis,
 }
 

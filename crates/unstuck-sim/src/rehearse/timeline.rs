@@ -18,6 +18,7 @@ use super::report::unit_name;
 pub struct Timeline {
     /// The number of the run, from 1.
     pub number: u32,
+    #[serde(serialize_with = "unstuck_api::json_form::text")]
     pub run: RunId,
     /// What happened, in order.
     pub lines: Vec<TimelineLine>,
@@ -27,7 +28,8 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineLine {
-    /// Since the start of the rehearsal, in milliseconds.
+    /// Since the start of the rehearsal.
+    #[serde(rename = "after", serialize_with = "unstuck_api::json_form::seconds")]
     pub after_ms: Millis,
     /// When, on the virtual clock.
     pub at: String,

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use unstuck_api::ProblemType;
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::Runtime;
@@ -34,7 +35,7 @@ pub(crate) struct Answer(String);
 impl Answer {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
         serde_json::from_str(&self.0).map_err(|error| {
-            CommandError::new(format!(
+            CommandError::internal(format!(
                 "cannot read the answer ({error}); is another version of unstuck running?"
             ))
         })
@@ -90,9 +91,14 @@ impl StoreLocation {
                 Err(SocketError::Stopped(sentence, process)) if let Request::Query(reading) = asked => {
                     return self.beside(reading, &sentence, process, true).map(Answer);
                 }
-                Err(SocketError::Silent(sentence, _)) => return Err(CommandError::Unknown(sentence)),
+                Err(SocketError::Silent(sentence, _)) => {
+                    return Err(CommandError::unknown(ProblemType::StoreAway, sentence));
+                }
                 Err(SocketError::Stopped(sentence, _)) => {
-                    return Err(CommandError::Unavailable(format!("{sentence}. Nothing was changed")));
+                    return Err(CommandError::unavailable(
+                        ProblemType::StoreAway,
+                        format!("{sentence}. Nothing was changed"),
+                    ));
                 }
                 Err(unheard @ (SocketError::Refused(_) | SocketError::Unavailable(_))) => {
                     return Err(unheard.into());
@@ -163,7 +169,7 @@ impl StoreLocation {
                 service.handle_request(&runtime.handle(), asked.clone())
             }
             (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
-                Err(ServiceError::refused("the store is open for reading only"))
+                Err(ServiceError::internal("the store is open for reading only"))
             }
         };
         answer.map_err(CommandError::from)
@@ -193,7 +199,10 @@ fn unknown_outcome(asked: &Request) -> CommandError {
         Request::Bulk(_) => "unstuck bulk list".to_owned(),
         Request::Query(_) => "unstuck runs".to_owned(),
     };
-    CommandError::Unknown(format!(
-        "the process that had the store open stopped before it answered. To see whether the command was carried out: {command}"
-    ))
+    CommandError::unknown(
+        ProblemType::Stopping,
+        format!(
+            "the process that had the store open stopped before it answered. To see whether the command was carried out: {command}"
+        ),
+    )
 }

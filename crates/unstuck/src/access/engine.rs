@@ -20,7 +20,7 @@ pub(crate) fn new_home() -> Result<Arc<str>, CommandError> {
 fn random<const N: usize>() -> Result<[u8; N], CommandError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
-        CommandError::new(format!(
+        CommandError::internal(format!(
             "the engine cannot start: no random numbers from the operating system: {error}"
         ))
     })?;

@@ -69,7 +69,7 @@ impl StoreLocation {
 
     /// That there is none, and what makes one.
     pub(crate) fn no_store(&self) -> CommandError {
-        CommandError::new(format!(
+        CommandError::not_found(format!(
             "there is no store at {}. `unstuck run FILE` creates it; --store PATH or {VARIABLE} names another",
             self.directory.display()
         ))

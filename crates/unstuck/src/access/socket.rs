@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use unstuck_api::ProblemDocument;
 use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
 use unstuck_service::request::Request;
@@ -44,8 +45,12 @@ struct SocketReply {
     /// `null` is an answer too.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     answer: Option<Box<RawValue>>,
+    /// Why there is none, in a sentence that every version understands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
+    /// The same, as a document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<Box<ProblemDocument>>,
     /// Nobody has listened: it may be asked again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     busy: bool,
@@ -61,7 +66,14 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawV
 
 impl Default for SocketReply {
     fn default() -> SocketReply {
-        SocketReply { version: VERSION, answer: None, refused: None, busy: false, unavailable: false }
+        SocketReply {
+            version: VERSION,
+            answer: None,
+            refused: None,
+            problem: None,
+            busy: false,
+            unavailable: false,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `unstuck check`: everything that is wrong with flow files.
 
+use serde::Serialize;
 use unstuck_core::time::Time;
 use unstuck_flow::{Problem, Severity};
 
@@ -37,18 +38,20 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let mut stdout = Output::stdout();
         let mut all = Vec::new();
+        let mut files = Vec::new();
         for file in &self.files {
             let checked = Checked::of(file);
             if format == Format::Text {
                 stdout.text(&checked.shown(&stdout));
             }
+            files.push(checked.summary());
             all.extend(checked.problems);
         }
         let counts = Counts::of(&all);
         match format {
             Format::Json => {
-                let json =
-                    serde_json::to_string(&all).map_err(|error| CommandError::new(error.to_string()))?;
+                let json = serde_json::to_string(&Document { files: &files, problems: &all })
+                    .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text if self.files.len() > 1 && counts != Counts::default() => {
@@ -60,6 +63,23 @@ impl Arguments {
         let refused = counts.errors > 0 || (self.deny_warnings && counts.warnings > 0);
         Ok(exit::of(!refused))
     }
+}
+
+/// All of it, for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    files: &'a [FileSummary],
+    problems: &'a [Problem],
+}
+
+/// A file, and what has come of it.
+#[derive(Serialize)]
+struct FileSummary {
+    file: String,
+    flows: usize,
+    steps: usize,
+    errors: usize,
+    warnings: usize,
 }
 
 /// A file that was looked at.
@@ -92,6 +112,11 @@ impl Checked<'_> {
         }
         checked.text = source.text;
         checked
+    }
+
+    fn summary(&self) -> FileSummary {
+        let Counts { errors, warnings } = Counts::of(&self.problems);
+        FileSummary { file: self.file.to_owned(), flows: self.flows, steps: self.steps, errors, warnings }
     }
 
     /// Its problems, and what has come of it.

@@ -84,7 +84,7 @@ impl Arguments {
 fn confirmed(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
     let shown: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
     let run: api::Run =
-        serde_json::from_str(shown.run.get()).map_err(|error| CommandError::new(error.to_string()))?;
+        serde_json::from_str(shown.run.get()).map_err(|error| CommandError::internal(error.to_string()))?;
     if !io::stdin().is_terminal() {
         return Err(CommandError::new(format!(
             "{} of flow `{}` would be deleted, with its history and key. Confirm with --yes",

@@ -163,7 +163,7 @@ impl Arguments {
         let is_auto = self.plan.as_deref() == Some(AUTO);
         let refuse = |what: &str| -> ! {
             let mut command = crate::Arguments::command();
-            command.error(clap::error::ErrorKind::ArgumentConflict, what).exit()
+            crate::error::misused(&command.error(clap::error::ErrorKind::ArgumentConflict, what))
         };
         if !is_auto && !self.must_survive.is_empty() {
             refuse("--must-survive works only with --plan auto");
@@ -248,6 +248,6 @@ struct Whole<'a> {
 
 /// A document for programs.
 fn json(document: &impl Serialize) -> Result<String, CommandError> {
-    let text = serde_json::to_string(document).map_err(|error| CommandError::new(error.to_string()))?;
+    let text = serde_json::to_string(document).map_err(|error| CommandError::internal(error.to_string()))?;
     Ok(json_text::pretty(&text))
 }

@@ -56,7 +56,7 @@ impl Arguments {
             Format::Json => stdout.line(&json_text::pretty(shown.run.get())),
             Format::Text => {
                 let run: api::Run = serde_json::from_str(shown.run.get())
-                    .map_err(|error| CommandError::new(error.to_string()))?;
+                    .map_err(|error| CommandError::internal(error.to_string()))?;
                 head(&run, &mut stdout);
                 steps(&run, &mut stdout);
                 decisions(&run, &mut stdout);

@@ -104,7 +104,8 @@ fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
 fn executes(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
-            let run = driven.run.as_deref().unwrap_or("no run");
+            let run = driven.run_in_words();
+            let run = run.as_deref().unwrap_or("no run");
             stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
         }
         None => stdout.line("No process is executing runs of this store."),

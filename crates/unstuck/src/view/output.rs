@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use unstuck_api::ProblemType;
+
 use crate::error::CommandError;
 use crate::view::style::{self, Look};
 use crate::view::text;
@@ -67,11 +69,10 @@ impl Output {
     /// Tells whether everything was written. A reader that has seen enough and hung up is no failure.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
         match self.broken {
-            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Unknown(format!(
-                "cannot write to {}: {}",
-                self.name,
-                crate::error::plain(&error)
-            ))),
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::unknown(
+                ProblemType::Internal,
+                format!("cannot write to {}: {}", self.name, crate::error::plain(&error)),
+            )),
             Some(_) | None => Ok(()),
         }
     }

@@ -128,7 +128,7 @@ fn every_answer_can_be_json() {
         (&["history", "@latest"], &["/run", "/events/0/what/0", "/events/0/user", "/next"]),
         (
             &["store", "info"],
-            &["/path", "/owner", "/schema", "/files/0/bytes", "/runs/held", "/flows/0/versions/0"],
+            &["/store", "/owner", "/schema", "/files/0/bytes", "/runs/held", "/flows/0/versions/0"],
         ),
         (&["store", "check"], &["/runs", "/findings"]),
         (&["pause", "@latest"], &["/run", "/already", "/state", "/headline", "/goOn"]),

@@ -127,8 +127,10 @@ fn runs_are_cancelled_by_what_they_have_in_common() {
 #[test]
 fn errors_are_selected_by_what_they_have_in_common() {
     let (store, runs) = with_failed(3);
-    let group =
-        store.unstuck(&["errors", "-o", "json"]).json()[0]["group"].as_str().expect("a name").to_owned();
+    let group = store.unstuck(&["errors", "-o", "json"]).json()["groups"][0]["group"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
     let policy = store.write("policy.yaml", "{name: later, flow: upload, maxAttempts: 9, backOff: 1d}");
     done(&store.unstuck(&["policy", "load", &policy]));
     done(&store.unstuck(&["ack", &runs[2], "--reason", "known"]));
@@ -175,7 +177,7 @@ fn it_goes_on_with_somebody_else_after_ctrl_c() {
     done(&store.unstuck(&["bulk", "cancel", "@latest"]));
     let (_, found) = latest(&store);
     let errors = store.unstuck(&["errors", "-o", "json"]).json();
-    assert_eq!(errors[0]["acknowledged"], json!(acted(&found)), "what is counted is what was done");
+    assert_eq!(errors["groups"][0]["acknowledged"], json!(acted(&found)), "what is counted is what was done");
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn runs_are_cancelled_by_their_error_group_up_to_a_maximum() {
     assert_eq!(store.run_flow(&parent, &[]).code, 1);
     assert_eq!(store.run_flow("flow: other\nsteps:\n  - {id: a, emulate: stall}\n", &[]).code, 1);
     let groups = store.unstuck(&["errors", "--action", "upload.upload", "-o", "json"]).json();
-    let group = groups[0]["group"].as_str().expect("a name");
+    let group = groups["groups"][0]["group"].as_str().expect("a name");
     let one = store.unstuck(&["cancel", "--group", group, "--max", "1", "--yes"]);
     assert!(done(&one).contains("started with 1 target"), "{}", one.stdout);
     assert!(one.stdout.contains(&format!("cancel of group {group}, at most 1")), "{}", one.stdout);

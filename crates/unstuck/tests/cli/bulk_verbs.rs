@@ -157,7 +157,7 @@ fn a_step_of_many_runs_is_skipped_or_completed() {
     done(&store.unstuck(&["ack", &runs[2], "--reason", "known"]));
     let groups = store.unstuck(&["errors", "-o", "json"]).json();
     let of_upload =
-        groups.as_array().expect("a list").iter().find(|group| group["action"] == "upload.upload");
+        groups["groups"].as_array().expect("a list").iter().find(|group| group["action"] == "upload.upload");
     let group = of_upload.expect("there is one")["group"].as_str().expect("a name").to_owned();
     for (arguments, total, left_out) in [
         (&["--flow", "upload", "upload"][..], 2, 1),

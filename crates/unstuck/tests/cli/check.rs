@@ -1,5 +1,7 @@
 //! `unstuck check`, `unstuck schema`, `unstuck completions` and `unstuck man`.
 
+use serde_json::{Value, json};
+
 use crate::support::{Folder, REFUSED, unstuck, unstuck_reading};
 
 const GOOD: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: two, set: 2}\n  - {id: three, set: 3}\n";
@@ -35,7 +37,8 @@ fn every_problem_of_every_file_is_told_in_one_answer() {
     let missing = folder.path("missing.yaml");
     let ran = unstuck(&["check", "-o", "json", &bad, &missing, &warned]);
     assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
-    let problems = ran.json();
+    let checked = ran.json();
+    let problems = &checked["problems"];
     let found: Vec<(&str, u64, &str)> = problems
         .as_array()
         .expect("it is a list")
@@ -53,7 +56,18 @@ fn every_problem_of_every_file_is_told_in_one_answer() {
         (&*warned, 3, "warning"),
     ];
     assert_eq!(found, wanted, "{problems:#}");
-    assert_eq!(unstuck(&["check", "-o", "json", "examples/wait.yaml"]).stdout, "[]\n");
+    let files: Vec<(&Value, &Value, &Value)> = checked["files"]
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .map(|file| (&file["file"], &file["errors"], &file["warnings"]))
+        .collect();
+    let (bad, missing, warned) = (json!(bad), json!(missing), json!(warned));
+    let [none, one, three] = [0, 1, 3].map(|n| json!(n));
+    assert_eq!(files, [(&bad, &three, &none), (&missing, &one, &none), (&warned, &none, &one)]);
+    let clean = unstuck(&["check", "-o", "json", "examples/wait.yaml"]).json();
+    let file = json!({"file": "examples/wait.yaml", "flows": 1, "steps": 4, "errors": 0, "warnings": 0});
+    assert_eq!(clean, json!({"files": [file], "problems": []}));
 }
 
 #[test]

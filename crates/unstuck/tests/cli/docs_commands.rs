@@ -25,6 +25,11 @@ fn policies_say_what_the_page_says() {
     all_said("docs/policies.md", 25);
 }
 
+#[test]
+fn json_is_what_the_page_says() {
+    all_said("docs/json.md", 10);
+}
+
 /// Everything that is typed on this page says what stands there; there is more of it than `least`.
 fn all_said(page: &str, least: usize) {
     let mut update = PageUpdate::of(page);

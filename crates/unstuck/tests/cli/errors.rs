@@ -106,11 +106,16 @@ fn a_definition_error_is_shown_where_it_is() {
 fn with_json_errors_are_json_too() {
     let sentence = unstuck(&["run", "nowhere.yaml", "-o", "json"]);
     let error: Value = serde_json::from_str(&sentence.stderr).expect("stderr is JSON");
-    assert_eq!(error, json!({"error": "there is no file nowhere.yaml; check the path"}));
+    let wanted = json!({
+        "type": "/problems/bad-request", "title": "The request is not understood", "status": 400,
+        "detail": "there is no file nowhere.yaml; check the path",
+    });
+    assert_eq!(error, wanted);
     assert_eq!((sentence.code, sentence.stdout.as_str()), (REFUSED, ""));
 
     let refused = run_flow("flow: a\nsteps: []\n", &["-o", "json"]);
     let error: Value = serde_json::from_str(&refused.stderr).expect("stderr is JSON");
+    assert_eq!((&error["type"], &error["status"]), (&json!("/problems/invalid"), &json!(422)), "{error}");
     assert_eq!(error["problems"][0]["severity"], "error", "{error}");
     assert_eq!((refused.code, refused.stdout.as_str()), (REFUSED, ""));
 }
@@ -134,5 +139,14 @@ fn a_wrong_use_exits_with_2() {
             "{arguments:?}: {}",
             ran.stderr
         );
+        let json = unstuck(&[&["-o", "json"], arguments].concat());
+        // An output that is not known cannot be JSON.
+        if !arguments.contains(&"xml") {
+            let problem: Value = serde_json::from_str(&json.stderr).expect("stderr is JSON");
+            assert_eq!((json.code, json.stdout.as_str()), (2, ""), "{arguments:?}: {problem}");
+            assert_eq!(problem["type"], "/problems/bad-request", "{arguments:?}");
+            let detail = problem["detail"].as_str().expect("a sentence");
+            assert!(!detail.is_empty() && !detail.contains("Usage:"), "{arguments:?}: {detail}");
+        }
     }
 }

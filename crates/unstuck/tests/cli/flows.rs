@@ -28,9 +28,11 @@ fn the_same_version_keeps_its_content_and_what_has_none_is_numbered() {
             continue;
         }
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
-        let sentence = error["error"].as_str().expect("it is a text");
+        let sentence = error["detail"].as_str().expect("it is a text");
         let wanted = "flow.yaml: version 7 of flow `a` already exists with different content; give the change a new version";
         assert!(ran.code == REFUSED && sentence.ends_with(wanted), "{sentence}");
+        let about = (&error["type"], &error["flow"], &error["version"]);
+        assert_eq!(about, (&json!("/problems/version-taken"), &json!("a"), &json!("7")));
     }
     let info = store.unstuck(&["store", "info", "-o", "json"]).json();
     let wanted = json!([{"flow": "a", "versions": ["7", "8"]}, {"flow": "b", "versions": ["1", "2"]}]);

@@ -98,7 +98,7 @@ fn a_resume_that_comes_due_while_another_run_has_the_store_waits_for_the_home_of
     }
     let shown = ok(store.unstuck(&["show", &id])).stdout;
     assert!(shown.contains("by policy `soon`; due, but no process is executing the run\n"), "{shown}");
-    assert_eq!(json_of(&store, &["errors"])[0]["open"], 1, "it is an open error still");
+    assert_eq!(json_of(&store, &["errors"])["groups"][0]["open"], 1, "it is an open error still");
     ok(store.unstuck(&["signal", "@latest", "go"]));
     assert_eq!(other.wait().code, 0);
     assert_idle(&store, &id, "error");

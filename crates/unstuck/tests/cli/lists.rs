@@ -64,7 +64,7 @@ fn runs_are_filtered_by_key_states_label_time_group_and_cause() {
     store.run_flow(&both(), &[]);
     let open = store.latest();
     let groups = store.unstuck(&["errors", "-o", "json"]).json();
-    let groups = groups.as_array().or_else(|| groups["groups"].as_array()).expect("there are groups").clone();
+    let groups = groups["groups"].as_array().expect("there are groups").clone();
     let of = |cause: &str| {
         let found =
             groups.iter().find(|group| group["pattern"].as_str().is_some_and(|text| text.contains(cause)));
@@ -115,7 +115,7 @@ fn the_cause_is_never_what_is_cut() {
     let pattern = "the clearing house at clearing.example:<n> refused the batch with code <n>";
     let pattern = if groups.contains(pattern) { pattern } else { "the clearing house at" };
     let group: Value = serde_json::from_str(&groups).expect("it is JSON");
-    let group = group.as_array().or_else(|| group["groups"].as_array()).expect("groups");
+    let group = group["groups"].as_array().expect("groups");
     let clearing =
         group.iter().find(|group| group["pattern"].as_str().is_some_and(|text| text.contains("clearing")));
     let name = clearing.and_then(|group| group["group"].as_str()).expect("it is there").to_owned();

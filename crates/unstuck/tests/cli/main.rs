@@ -23,6 +23,7 @@ mod flows;
 mod generations;
 mod home;
 mod interrupt;
+mod json;
 mod killed;
 mod lists;
 mod logs;

@@ -75,7 +75,7 @@ fn what_names_no_run_is_refused() {
         }
         let ran = store.unstuck(&["show", name, "-o", "json"]);
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
-        assert_eq!(error["error"], wanted);
+        assert_eq!(error["detail"], wanted);
     }
 }
 

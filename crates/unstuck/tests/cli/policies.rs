@@ -31,7 +31,7 @@ fn loaded() -> (Store, String) {
 /// The names of the policies, in the order in which they match.
 fn names(store: &Store) -> Vec<String> {
     let lines = store.unstuck(&["policy", "list", "-o", "json"]).json();
-    let lines = lines.as_array().expect("a list").iter();
+    let lines = lines["policies"].as_array().expect("a list").iter();
     lines.map(|line| line["name"].as_str().expect("a name").to_owned()).collect()
 }
 
@@ -224,7 +224,8 @@ fn a_policy_that_can_never_match_is_told() {
     ok(store.unstuck(&["policy", "disable", "resets"]));
     assert!(note("resets ").contains("connection reset"));
     let lines = store.unstuck(&["policy", "list", "-o", "json"]).json();
-    let never = lines.as_array().expect("a list").iter().find(|line| line["name"] == "never").expect("there");
+    let never = lines["policies"].as_array().expect("a list").iter().find(|line| line["name"] == "never");
+    let never = never.expect("there");
     assert_eq!(never["shadowedBy"], Value::Null, "nobody comes before it any more");
 }
 

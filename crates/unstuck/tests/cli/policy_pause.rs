@@ -52,12 +52,12 @@ fn what_comes_due_waits_is_shown_as_due_and_resumes_after_the_unpause() {
     assert_says(&json_of(&store, &["runs"])["runs"][0]);
     assert_says(&json_of(&store, &["show", &id]));
     assert_says(&json_of(&store, &["explain", &id]));
-    assert_says(&json_of(&store, &["errors"])[0]);
+    assert_says(&json_of(&store, &["errors"])["groups"][0]);
     assert_says(&json_of(&store, &["status"]));
-    assert_says(&json_of(&store, &["policy", "list"])[0]);
+    assert_says(&json_of(&store, &["policy", "list"])["policies"][0]);
     assert_says(&json_of(&store, &["policy", "show", "resets"]));
-    assert_says(&json_of(&store, &["policy", "preview", "resets"]));
-    let group = json_of(&store, &["errors"])[0]["group"].as_str().expect("a name").to_owned();
+    assert_says(&json_of(&store, &["policy", "preview", "resets"])["trials"][0]);
+    let group = json_of(&store, &["errors"])["groups"][0]["group"].as_str().expect("a name").to_owned();
     assert_says(&json_of(&store, &["errors", "show", &group]));
     assert!(json_of(&store, &["show", &id])["nextAutoResume"].is_string(), "it is scheduled all the same");
     for command in [
@@ -84,7 +84,7 @@ fn what_comes_due_waits_is_shown_as_due_and_resumes_after_the_unpause() {
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     let decisions = json_of(&store, &["show", &id])["decisions"].to_string();
     assert!(decisions.contains(" late because automatic resumes were paused: round 2 starts"), "{decisions}");
-    assert_eq!(json_of(&store, &["policy", "list"])[0].get("policiesPaused"), None);
+    assert_eq!(json_of(&store, &["policy", "list"])["policies"][0].get("policiesPaused"), None);
 }
 
 #[test]

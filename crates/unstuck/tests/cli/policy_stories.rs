@@ -31,7 +31,7 @@ fn load(store: &Store, policies: &str) {
 fn hits(store: &Store) -> Vec<(String, u64, u64)> {
     let lines = store.unstuck(&["policy", "list", "-o", "json"]).json();
     let number = |line: &Value, name: &str| line[name].as_u64().expect("a number");
-    let lines = lines.as_array().expect("a list").iter();
+    let lines = lines["policies"].as_array().expect("a list").iter();
     lines
         .map(|line| {
             let name = line["name"].as_str().expect("a name").to_owned();
@@ -163,6 +163,7 @@ fn policies_are_changed_while_a_run_is_in_progress() {
         "{name: resets, errorSubstring: connection reset, maxAttempts: 5, backOff: 50ms}",
     );
     let preview = store.unstuck(&["policy", "preview", &file, "-o", "json"]).json();
+    let preview = &preview["trials"][0];
     assert_eq!((&preview["matched"], &preview["runs"][0]["step"]), (&json!(1), &json!("load")), "{preview}");
     assert_eq!(store.unstuck(&["policy", "load", &file, "--replace"]).code, 0);
     assert_eq!(hits(&store), [("resets".to_owned(), 1, 1)]);

@@ -91,7 +91,25 @@ fn check(store: &Store, cases: &[(&[&str], String)]) {
         }
         let ran = store.unstuck(&[command, &["-o", "json"][..]].concat());
         let error: Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
-        assert_eq!((ran.code, error), (REFUSED, json!({ "error": sentence })), "{command:?}");
+        assert_eq!((ran.code, &error["detail"]), (REFUSED, &json!(sentence)), "{command:?}");
+        let kind = error["type"].as_str().expect("it is a text");
+        let of_the_command = [
+            "bad-request",
+            "not-found",
+            "final",
+            "wrong-state",
+            "belongs-to-run",
+            "key-taken",
+            "ambiguous",
+            "invalid",
+            "too-large",
+            "too-many-signals",
+        ];
+        assert!(of_the_command.contains(&kind.trim_start_matches("/problems/")), "{command:?}: {error}");
+        assert!(
+            error["title"].is_string() && error["status"].as_u64().is_some_and(|status| status < 500),
+            "{error}"
+        );
     }
     assert_eq!(store.unstuck(&["history", "@latest", "-o", "json"]).json(), before, "nothing was changed");
 }

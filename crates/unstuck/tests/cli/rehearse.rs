@@ -64,6 +64,10 @@ fn a_rehearsal_is_a_document_for_programs() {
     let document = ran.json();
     assert_eq!(document["ends"][0]["end"], "error");
     assert_eq!((&document["ends"][0]["runs"], &document["attempts"]["stalled"]), (&json!(3), &json!(3)));
+    assert_eq!(document["seed"], "0", "a seed may be more than a number can hold");
+    let took = document["took"].as_f64().expect("seconds");
+    assert!((0.0..3_600.0).contains(&took), "{took}");
+    assert!(document["each"][0]["run"].as_str().is_some_and(|run| run.starts_with("run_")), "{document:#}");
     let timelines = document["timelines"].as_array().expect("a list");
     assert_eq!((timelines.len(), &timelines[0]["number"]), (1, &json!(1)));
     let lines = timelines[0]["lines"].as_array().expect("a list");
@@ -244,7 +248,7 @@ fn every_fault_of_a_flow_that_reads_outputs_needs_examples_and_the_snippet_works
     let again = store.shell("unstuck rehearse flow.yaml --plan auto --outputs outputs.yaml");
     assert_eq!(again.stdout, pasted.stdout, "the same examples print the same bytes");
     let document = store.unstuck(&["rehearse", &flow, "--plan", "auto", "-o", "json"]).json();
-    assert_eq!(document["missing"]["isEnough"], json!(true));
+    assert_eq!(document["missing"]["enough"], json!(true));
     assert_eq!(document["missing"]["steps"][0]["readBy"], json!("`ship`"));
     assert_eq!(document["once"]["tried"], json!(0));
 }

@@ -35,6 +35,13 @@ fn json_of(store: &Store, command: &[&str]) -> Value {
     ran.json()
 }
 
+/// The one trial that comes of a command.
+fn trial_of(store: &Store, command: &[&str]) -> Value {
+    let mut trials = json_of(store, command);
+    assert_eq!(trials["trials"].as_array().map(Vec::len), Some(1), "{command:?}: {trials:#}");
+    trials["trials"][0].take()
+}
+
 /// Which steps a trial takes, and when each would be resumed.
 fn taken(trial: &Value) -> BTreeMap<(String, String), String> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -69,13 +76,13 @@ fn a_preview_and_a_backtest_agree_with_what_is_then_done() {
     in_error(&store);
     let file = store.write("resets.yaml", POLICY);
     let before = json_of(&store, &["runs"]);
-    let preview = json_of(&store, &["policy", "preview", &file]);
-    let backtest = json_of(&store, &["policy", "backtest", &file, "--since", "1h"]);
+    let preview = trial_of(&store, &["policy", "preview", &file]);
+    let backtest = trial_of(&store, &["policy", "backtest", &file, "--since", "1h"]);
     assert_eq!(preview["policy"], "resets");
     assert_eq!(taken(&preview).len(), 2, "{preview:#}");
     assert_eq!(taken(&backtest), taken(&preview));
     assert_eq!(json_of(&store, &["runs"]), before, "neither changes anything");
-    assert_eq!(json_of(&store, &["policy", "list"]), json!([]));
+    assert_eq!(json_of(&store, &["policy", "list"]), json!({"policies": [], "next": null}));
 
     assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
     assert!(scheduled(&store, "resets").is_empty(), "what is in error already stays as it is");
@@ -84,12 +91,15 @@ fn a_preview_and_a_backtest_agree_with_what_is_then_done() {
     assert_eq!(json_of(&store, &["policy", "apply"]), json!({"moved": 0, "unscheduled": 0, "unchanged": 8}));
 
     // What fails from now on is taken as it fails, and a backtest of that tells the same.
-    let since = json_of(&store, &["policy", "list"])[0]["lastHit"].as_str().expect("it has one").to_owned();
+    let since = json_of(&store, &["policy", "list"])["policies"][0]["lastHit"]
+        .as_str()
+        .expect("it has one")
+        .to_owned();
     let run = UnderWay::start(&store, &flow("nightly", "connection reset by 10.0.0.4"), &[]);
     run.until("policy `resets` resumes it");
     run.send(Signal::INT);
     run.wait();
-    let again = json_of(&store, &["policy", "backtest", "resets", "--since", &since]);
+    let again = trial_of(&store, &["policy", "backtest", "resets", "--since", &since]);
     let new = taken(&again);
     assert_eq!(new.len(), 1, "{again:#}");
     let all = scheduled(&store, "resets");
@@ -143,7 +153,7 @@ fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
     ];
     for (what, policy, matched, shadowed_by, exhausted, from) in cases {
         let file = store.write("tried.yaml", policy);
-        let trial = json_of(&store, &["policy", "preview", &file]);
+        let trial = trial_of(&store, &["policy", "preview", &file]);
         assert_eq!(trial["matched"], matched, "{what}: {trial:#}");
         assert_eq!((&trial["shadowedBy"], &trial["exhausted"]), (&shadowed_by, &json!(exhausted)), "{what}");
         let runs = trial["runs"].as_array().expect("a list").iter();
@@ -155,7 +165,7 @@ fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
     assert_eq!(store.unstuck(&["policy", "load", &soon]).code, 0);
     assert_eq!(json_of(&store, &["policy", "apply", "soon"])["moved"], 3);
     assert_eq!(store.unstuck(&["run", "--continue"]).code, 1);
-    let trial = json_of(&store, &["policy", "preview", "soon"]);
+    let trial = trial_of(&store, &["policy", "preview", "soon"]);
     assert_eq!(trial["exhausted"], 1, "of the run that was gone on with: {trial:#}");
 }
 
@@ -169,7 +179,7 @@ fn several_policies_are_tried_as_if_all_of_them_were_loaded() {
          - {name: rest, errorSubstring: connection, maxAttempts: 3, backOff: 1h}\n",
     );
     let trials = json_of(&store, &["policy", "preview", &file]);
-    let told: Vec<(&Value, &Value, &Value)> = trials
+    let told: Vec<(&Value, &Value, &Value)> = trials["trials"]
         .as_array()
         .expect("a list")
         .iter()
@@ -179,7 +189,7 @@ fn several_policies_are_tried_as_if_all_of_them_were_loaded() {
         told,
         [(&json!("resets"), &json!(3), &json!({})), (&json!("rest"), &json!(1), &json!({"resets": 3})),]
     );
-    let drawn = &trials[0]["runs"][0];
+    let drawn = &trials["trials"][0]["runs"][0];
     let time =
         |name: &str| drawn[name].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok()).expect("a time");
     assert_eq!(time("resumeBy").as_millisecond() - time("resumeAt").as_millisecond(), 3_600_000, "{drawn}");
@@ -219,14 +229,14 @@ fn a_preview_of_a_disabled_policy_says_so_and_what_it_would_do() {
     let store = Store::new();
     in_error(&store);
     let file = store.write("resets.yaml", POLICY);
-    let enabled = json_of(&store, &["policy", "preview", &file]);
+    let enabled = trial_of(&store, &["policy", "preview", &file]);
     assert_eq!(enabled.get("disabled"), None);
     assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
     assert_eq!(store.unstuck(&["policy", "disable", "resets"]).code, 0);
     let off = store.write("off.yaml", POLICY.replace("{name: resets", "{enabled: false, name: resets"));
     let on = store.write("on.yaml", POLICY.replace("{name: resets", "{enabled: true, name: resets"));
     for (tried, wanted) in [("resets", true), (&file, true), (&off, true), (&on, false)] {
-        let preview = json_of(&store, &["policy", "preview", tried]);
+        let preview = trial_of(&store, &["policy", "preview", tried]);
         assert_eq!(preview["matched"], 2, "{tried}: {preview:#}");
         assert_eq!(preview["disabled"].as_bool().unwrap_or(false), wanted, "{tried}: {preview:#}");
         let text = store.unstuck(&["policy", "preview", tried]).stdout;

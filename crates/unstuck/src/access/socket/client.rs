@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use unstuck_api::{ProblemDocument, ProblemType};
+
 use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
 use crate::error::{CommandError, plain};
 use unstuck_service::request::Request;
@@ -25,10 +27,10 @@ pub(crate) enum SocketError {
     Busy,
     /// The owner went away before it answered, and may or may not have done it.
     HungUp,
-    /// In a sentence.
-    Refused(String),
-    /// In a sentence: nothing was done, and the same may succeed later.
-    Unavailable(String),
+    /// What was asked was refused, or nobody could be asked.
+    Refused(Box<ProblemDocument>),
+    /// Nothing was done, and the same may succeed later.
+    Unavailable(Box<ProblemDocument>),
     /// In a sentence, and which process: whoever has the store open does not answer, and may or may not do it.
     Silent(String, Option<u32>),
     /// In a sentence, and which process: whoever has the store open is stopped, and nothing was asked.
@@ -39,34 +41,42 @@ pub(crate) enum SocketError {
 impl From<SocketError> for CommandError {
     fn from(unheard: SocketError) -> CommandError {
         match unheard {
-            SocketError::Refused(sentence) => CommandError::new(sentence),
-            SocketError::Unavailable(sentence)
-            | SocketError::Silent(sentence, _)
-            | SocketError::Stopped(sentence, _) => CommandError::Unavailable(sentence),
-            SocketError::Busy => CommandError::Unavailable(
-                "too many commands at once; repeat the command in a moment".to_owned(),
+            SocketError::Refused(problem) => CommandError::Problem(problem),
+            SocketError::Unavailable(problem) => CommandError::Unavailable(problem),
+            SocketError::Silent(sentence, _) | SocketError::Stopped(sentence, _) => {
+                CommandError::unavailable(ProblemType::StoreAway, sentence)
+            }
+            SocketError::Busy => CommandError::unavailable(
+                ProblemType::Overloaded,
+                "too many commands at once; repeat the command in a moment",
             ),
-            SocketError::Nobody | SocketError::HungUp => CommandError::Unavailable(
-                "the process that had the store open has stopped; repeat the command".to_owned(),
+            SocketError::Nobody | SocketError::HungUp => CommandError::unavailable(
+                ProblemType::Stopping,
+                "the process that had the store open has stopped; repeat the command",
             ),
         }
     }
 }
 
+/// That the process that has the store open cannot be asked.
+fn refused(sentence: String) -> SocketError {
+    SocketError::Refused(Box::new(ProblemDocument::new(ProblemType::StoreAway, sentence)))
+}
+
 /// Asks, and gives the JSON of the answer.
 pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<String, SocketError> {
-    unstuck_sqlite::check_access(directory).map_err(|error| SocketError::Refused(error.to_string()))?;
+    unstuck_sqlite::check_access(directory).map_err(|error| refused(error.to_string()))?;
     let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
         return Err(SocketError::Nobody);
     };
     if let Some(user) = foreign_user(&stream) {
-        return Err(SocketError::Refused(format!(
+        return Err(refused(format!(
             "a process of user {user} answers for the store {}, which belongs to another user. Nothing was sent",
             directory.display()
         )));
     }
     let question = SocketRequest { version: VERSION, option: option.to_owned(), request: asked.clone() };
-    let mut line = serde_json::to_vec(&question).map_err(|error| SocketError::Refused(error.to_string()))?;
+    let mut line = serde_json::to_vec(&question).map_err(|error| refused(error.to_string()))?;
     line.push(b'\n');
     let process = process(&stream);
     if let Some(id) = process.filter(|id| is_stopped(*id)) {
@@ -82,20 +92,18 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<Str
             SocketError::Silent(silent(process, patience), process)
         }
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => SocketError::HungUp,
-        _ => SocketError::Refused(format!(
-            "cannot reach the process that has the store open: {}",
-            plain(&error)
-        )),
+        _ => refused(format!("cannot reach the process that has the store open: {}", plain(&error))),
     })?;
-    let answer: SocketReply = serde_json::from_slice(&heard).map_err(|_| SocketError::Refused(foreign()))?;
+    let answer: SocketReply = serde_json::from_slice(&heard).map_err(|_| refused(foreign()))?;
     match answer {
         SocketReply { busy: true, .. } => Err(SocketError::Busy),
-        SocketReply { refused: Some(sentence), unavailable: true, .. } => {
-            Err(SocketError::Unavailable(sentence))
+        SocketReply { problem: Some(problem), unavailable: true, .. } => {
+            Err(SocketError::Unavailable(problem))
         }
-        SocketReply { refused: Some(sentence), .. } => Err(SocketError::Refused(sentence)),
+        SocketReply { problem: Some(problem), .. } => Err(SocketError::Refused(problem)),
+        SocketReply { refused: Some(sentence), .. } => Err(refused(sentence)),
         SocketReply { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
-        SocketReply { .. } => Err(SocketError::Refused(foreign())),
+        SocketReply { .. } => Err(refused(foreign())),
     }
 }
 

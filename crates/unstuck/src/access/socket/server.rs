@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use unstuck_api::ProblemDocument;
 use unstuck_engine::runtime::Handle;
 
 use super::{
@@ -182,9 +183,9 @@ fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
             Ok(json) => line_of(&SocketReply { answer: Some(json), ..SocketReply::default() }),
             Err(error) => refusal(&error.to_string()),
         }),
-        Err(ServiceError::Refused(sentence)) => Some(refusal(&sentence)),
-        Err(ServiceError::Unavailable(sentence)) => {
-            Some(line_of(&SocketReply { unavailable: true, ..refused(&sentence) }))
+        Err(ServiceError::Refused(problem)) => Some(line_of(&with_problem(problem))),
+        Err(ServiceError::Unavailable(problem)) => {
+            Some(line_of(&SocketReply { unavailable: true, ..with_problem(problem) }))
         }
         Err(ServiceError::Stopped) => None,
     }
@@ -192,6 +193,11 @@ fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
 
 fn refusal(sentence: &str) -> Vec<u8> {
     line_of(&refused(sentence))
+}
+
+fn with_problem(problem: Box<ProblemDocument>) -> SocketReply {
+    let refused = refused(&problem.detail);
+    SocketReply { problem: Some(problem), ..refused }
 }
 
 fn refused(sentence: &str) -> SocketReply {

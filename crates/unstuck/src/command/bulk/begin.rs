@@ -163,8 +163,8 @@ pub(crate) fn misused(command: &str, sentence: &str) -> ! {
     all.build();
     let kind = clap::error::ErrorKind::MissingRequiredArgument;
     match all.find_subcommand_mut(command) {
-        Some(one) => one.error(kind, sentence).exit(),
-        None => all.error(kind, sentence).exit(),
+        Some(one) => crate::error::misused(&one.error(kind, sentence)),
+        None => crate::error::misused(&all.error(kind, sentence)),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
-use unstuck_service::bulk::BulkView;
+use unstuck_service::bulk::{BulkView, BulksView};
 use unstuck_service::request::Query;
 
 /// List bulk actions, newest first.
@@ -24,19 +24,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
+    /// The page after this bulk action, which is the last of the page before.
+    #[arg(long, value_name = "BULK")]
+    after: Option<String>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let wanted = Query::Bulks { open_only: self.open, limit: self.limit as usize };
+        let wanted = Query::Bulks { open_only: self.open, after: self.after, limit: self.limit as usize };
         let answer = self.store.place()?.read(wanted)?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
-                let found: Vec<BulkView> = answer.read()?;
+                let BulksView { bulks: found, .. } = answer.read()?;
                 if found.is_empty() {
                     let open = if self.open { " in progress" } else { "" };
                     stdout.line(&format!("No bulk actions{open}."));

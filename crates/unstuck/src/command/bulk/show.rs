@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::table::{Cell, Table};
-use unstuck_service::bulk::{BulkView, TargetView};
+use unstuck_service::bulk::{BulkView, TargetView, TargetsView};
 use unstuck_service::request::Query;
 
 /// So many targets are asked for at once.
@@ -49,7 +49,7 @@ impl Arguments {
             Format::Json => {
                 let targets = targets(&place, &page.bulk)?;
                 let document = serde_json::to_string(&Document { page, targets });
-                let document = document.map_err(|error| CommandError::new(error.to_string()))?;
+                let document = document.map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&document));
             }
             Format::Text => {
@@ -78,11 +78,10 @@ fn targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, Command
     let mut found = Vec::new();
     loop {
         let from = found.len() as u64;
-        let page: Vec<TargetView> =
+        let page: TargetsView =
             place.read(Query::BulkTargets { bulk: bulk.to_owned(), from, limit: PAGE })?.read()?;
-        let is_last = page.len() < PAGE;
-        found.extend(page);
-        if is_last {
+        found.extend(page.targets);
+        if page.next.is_none() {
             return Ok(found);
         }
     }

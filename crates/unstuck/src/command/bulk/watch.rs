@@ -86,7 +86,7 @@ pub(super) fn go_on(
     let page = until_it_rests(is_interrupted, || {
         let asked = Request::Query(Query::Bulk { bulk: bulk.to_owned() });
         let answer = service.handle_request(&runtime.handle(), asked);
-        serde_json::from_str(&answer?).map_err(|error| CommandError::new(error.to_string()))
+        serde_json::from_str(&answer?).map_err(|error| CommandError::internal(error.to_string()))
     });
     if let Some(server) = server {
         server.close();
@@ -143,7 +143,8 @@ pub(super) fn end(
     let mut stdout = Output::stdout();
     match format {
         Format::Json => {
-            let json = serde_json::to_string(page).map_err(|error| CommandError::new(error.to_string()))?;
+            let json =
+                serde_json::to_string(page).map_err(|error| CommandError::internal(error.to_string()))?;
             stdout.line(&crate::view::json_text::pretty(&json));
         }
         Format::Text => {

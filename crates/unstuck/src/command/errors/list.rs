@@ -12,7 +12,7 @@ use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::time;
-use unstuck_service::errors::ErrorGroupView;
+use unstuck_service::errors::{ErrorGroupView, ErrorGroupsView};
 use unstuck_service::request::{ErrorsQuery, Query};
 
 #[derive(clap::Args)]
@@ -33,6 +33,10 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 
+    /// The page after this one, as `next` of that page in JSON.
+    #[arg(long, value_name = "NEXT")]
+    after: Option<String>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
@@ -41,14 +45,20 @@ impl Wanted {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some();
         let since = self.since.map(|since| time::past(&since, "--since")).transpose()?;
-        let wanted = ErrorsQuery { flow: self.flow, action: self.action, since, limit: self.limit as usize };
+        let wanted = ErrorsQuery {
+            flow: self.flow,
+            action: self.action,
+            since,
+            limit: self.limit as usize,
+            after: self.after,
+        };
         let place = self.store.place()?;
         let answer = place.read(Query::Errors(wanted))?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
-                let groups: Vec<ErrorGroupView> = answer.read()?;
+                let ErrorGroupsView { groups, next } = answer.read()?;
                 if groups.is_empty() {
                     stdout.line(if is_filtered { "No errors match." } else { "No errors." });
                 } else {
@@ -56,7 +66,7 @@ impl Wanted {
                 }
                 let paused = groups.iter().find_map(|group| group.policies_paused.as_ref());
                 paused_policies::tell(paused, &mut stdout, &place.option);
-                if groups.len() == self.limit as usize {
+                if next.is_some() {
                     stdout.line(&format!("\nThere may be more: --limit {}", self.limit.saturating_mul(5)));
                 }
             }

@@ -99,11 +99,11 @@ fn now(group: &ErrorGroupView) -> String {
 }
 
 fn open(now: &[OpenErrorView]) -> Table {
-    let shown = now.iter().flat_map(|open| [Some(open.since), open.resume_at]).flatten();
+    let shown = now.iter().flat_map(|open| [Some(open.since), open.next_auto_resume]).flatten();
     let times = local_time::Column::of(shown);
     let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", &times.title("SINCE"), "NEXT", "CAUSE"]);
     for open in now {
-        let next = match (&open.resume_at, &open.policy, open.acknowledged) {
+        let next = match (&open.next_auto_resume, &open.next_auto_resume_reason, open.acknowledged) {
             (_, _, true) => "acknowledged".to_owned(),
             (Some(at), Some(policy), _) => format!("`{policy}` at {}", times.cell(*at)),
             (_, _, false) => "-".to_owned(),
@@ -111,7 +111,7 @@ fn open(now: &[OpenErrorView]) -> Table {
         table.row(vec![
             Cell::new(&open.run),
             Cell::new(&open.step),
-            Cell::new(open.attempts.to_string()),
+            Cell::new(open.rounds.to_string()),
             Cell::new(times.cell(open.since)),
             Cell::new(next),
             Cell::new(&open.cause),

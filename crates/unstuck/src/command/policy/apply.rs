@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     names: Vec<String>,
 
     /// Resume at most this many overdue steps a second.
-    #[arg(long, alias = "rate", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-    pace: u32,
+    #[arg(long, alias = "pace", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
 
     #[command(flatten)]
     store: StoreArgument,
@@ -36,11 +36,11 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck policy apply
-  unstuck policy apply resume-connection-reset --pace 5";
+  unstuck policy apply resume-connection-reset --rate 5";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let what = PolicyOperation::Apply { names: self.names, pace: self.pace };
+        let what = PolicyOperation::Apply { names: self.names, rate: self.rate };
         let place = self.store.place()?;
         let answer = place.change_policies(what)?;
         let mut stdout = Output::stdout();

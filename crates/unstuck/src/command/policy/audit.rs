@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     limit: u32,
 
     /// Only changes before this number, as printed at the end of a page.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, alias = "after", value_name = "NUMBER")]
     before: Option<u64>,
 
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
-use unstuck_service::policies::PolicyView;
+use unstuck_service::policies::{PoliciesView, PolicyView};
 use unstuck_service::request::Query;
 
 /// List the policies in the order in which they are checked, and what they have done.
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck policy list
-  unstuck policy list -o json | jq '.[] | select(.hits == 0) | .name'";
+  unstuck policy list -o json | jq '.policies[] | select(.hits == 0) | .name'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
@@ -40,7 +40,7 @@ impl Arguments {
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
-                let lines: Vec<PolicyView> = answer.read()?;
+                let PoliciesView { policies: lines, .. } = answer.read()?;
                 show(&lines, &mut stdout);
                 let paused = match lines.first() {
                     Some(line) => line.policies_paused.clone(),

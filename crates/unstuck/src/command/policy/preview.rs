@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck policy preview reset.yaml
-  unstuck policy suggest err_3f2a9c1e0b44 | unstuck policy preview - -o json | jq .matched";
+  unstuck policy suggest err_3f2a9c1e0b44 | unstuck policy preview - -o json | jq '.trials[].matched'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {

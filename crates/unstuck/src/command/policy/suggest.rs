@@ -17,9 +17,9 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
 use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView};
-use unstuck_service::policies::PolicyView;
+use unstuck_service::policies::PoliciesView;
 use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
-use unstuck_service::try_policies::TrialView;
+use unstuck_service::try_policies::{TrialView, TrialsView};
 
 /// Write a policy for a group of errors: a file to review, change and load.
 ///
@@ -44,28 +44,32 @@ Examples:
 #[derive(Serialize)]
 struct Suggestion<'a> {
     policy: &'a PolicyDocument,
-    preview: Option<&'a TrialView>,
+    /// The same policy, as a file.
+    yaml: String,
+    /// What it would do to what is in error now.
+    trial: Option<&'a TrialView>,
 }
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
         let page: ErrorGroupDetails = place.read(Query::ErrorGroup { group: self.group })?.read()?;
-        let known: Vec<PolicyView> = place.read(Query::Policies)?.read()?;
-        let names: Vec<&str> = known.iter().map(|line| line.policy.name.as_str()).collect();
+        let known: PoliciesView = place.read(Query::Policies)?.read()?;
+        let names: Vec<&str> = known.policies.iter().map(|line| line.policy.name.as_str()).collect();
         let draft = page.line.policy(&names).map_err(|why| {
             let group = &page.line.group;
             CommandError::new(format!("no policy would help with {group}: {why}"))
         })?;
         let policy = document(&draft)?;
         let of = TrialQuery { policies: PolicyToTry::Drafts(vec![draft]), past: None };
-        let trials: Vec<TrialView> = place.read(Query::Trial(of))?.read()?;
+        let TrialsView { trials } = place.read(Query::Trial(of))?.read()?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
-                let suggestion = Suggestion { policy: &policy, preview: trials.first() };
+                let suggestion =
+                    Suggestion { policy: &policy, yaml: policy.to_yaml(), trial: trials.first() };
                 let json = serde_json::to_string(&suggestion)
-                    .map_err(|error| CommandError::new(error.to_string()))?;
+                    .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text => {

@@ -13,14 +13,13 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::error::CommandError;
 use crate::input::source::STDIN;
-use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
 use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
-use unstuck_service::try_policies::TrialView;
+use unstuck_service::try_policies::{TrialView, TrialsView};
 
 /// So many steps are shown in text.
 const SHOWN: usize = 20;
@@ -41,11 +40,11 @@ pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Fo
         When::Past { since, until } => Some((since, until)),
     };
     let answer = store.place()?.read(Query::Trial(TrialQuery { policies: policies(given)?, past }))?;
-    let trials: Vec<TrialView> = answer.read()?;
     let mut stdout = Output::stdout();
     match format {
-        Format::Json => stdout.line(&json(&trials)?),
+        Format::Json => stdout.line(&answer.pretty()),
         Format::Text => {
+            let TrialsView { trials } = answer.read()?;
             for (place, trial) in trials.iter().enumerate() {
                 if place > 0 {
                     stdout.line("");
@@ -69,15 +68,6 @@ fn policies(given: &str) -> Result<PolicyToTry, CommandError> {
     let files = load::read(&[given.to_owned()])?;
     let policies = files.iter().flat_map(|file| &file.policies);
     Ok(PolicyToTry::Drafts(policies.map(|policy| policy.draft.clone()).collect()))
-}
-
-/// One trial as it is, several as a list.
-pub(super) fn json(trials: &[TrialView]) -> Result<String, CommandError> {
-    let json = match trials {
-        [one] => serde_json::to_string(one),
-        several => serde_json::to_string(several),
-    };
-    Ok(json_text::pretty(&json.map_err(|error| CommandError::new(error.to_string()))?))
 }
 
 /// What a policy would do, in words and a table.
@@ -137,7 +127,7 @@ fn table(trial: &TrialView, when: When, output: &mut Output) {
         table.row(vec![
             Cell::new(&run.run),
             Cell::new(&run.step),
-            Cell::new(run.attempts.to_string()),
+            Cell::new(run.rounds.to_string()),
             Cell::new(resumes),
             Cell::new(run.taken_from.as_deref().unwrap_or("-")),
             Cell::new(&run.cause),

@@ -45,7 +45,7 @@ pub(super) fn execute(
 /// What a word of `--must-survive` demands: `stall`, `always-stall`, `stall@encode`, `all` or `pairs`.
 fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
     let refuse = |what: String| -> ! {
-        crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what).exit()
+        crate::error::misused(&crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what))
     };
     let (fault, step) = word.split_once('@').map_or((word, None), |(fault, step)| (fault, Some(step)));
     let spot = step.map(|step| {

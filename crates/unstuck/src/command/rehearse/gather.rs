@@ -17,7 +17,7 @@ use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::problems;
 use crate::view::text;
-use unstuck_service::policies::PolicyView;
+use unstuck_service::policies::PoliciesView;
 use unstuck_service::request::Query;
 
 /// Reads all that is named, or tells everything that is wrong with it.
@@ -71,7 +71,11 @@ fn wanted(arguments: &Arguments, flows: &[Flow]) -> Result<Arc<str>, CommandErro
     found.map(|flow| flow.name.clone()).ok_or_else(|| {
         let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
         let wanted = arguments.flow.as_deref().unwrap_or_default();
-        CommandError::new(format!("{} has no flow `{wanted}`; it has {}", arguments.file, names.join(", ")))
+        CommandError::not_found(format!(
+            "{} has no flow `{wanted}`; it has {}",
+            arguments.file,
+            names.join(", ")
+        ))
     })
 }
 
@@ -108,7 +112,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
             return Err(place.no_store());
         }
         kept = place.read(Query::Kept { names: Vec::new() })?.read()?;
-        let lines: Vec<PolicyView> = place.read(Query::Policies)?.read()?;
+        let PoliciesView { policies: lines, .. } = place.read(Query::Policies)?.read()?;
         if let Some(since) = lines.first().and_then(|line| line.policies_paused.as_ref()) {
             let words = paused_policies::words(since);
             let note =
@@ -123,7 +127,8 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
     let drafts: Vec<PolicyDraft> =
         files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
     let order = PolicyCommand::Load { drafts, replace: true, by: Actor::Engine };
-    let known = Policies::new(kept).map_err(|_| CommandError::new("the policies of the store conflict"))?;
+    let known =
+        Policies::new(kept).map_err(|_| CommandError::internal("the policies of the store conflict"))?;
     let mut number = 0;
     let fresh_id = || {
         number += 1;

@@ -36,7 +36,7 @@ use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::KeyView;
 use unstuck_service::owner::state_phrase;
 use unstuck_service::request::{Query, Request};
-use unstuck_service::{Service, family, payload_of, run_name};
+use unstuck_service::{Service, ServiceError, family, payload_of, run_name};
 
 /// Emulated steps take nothing but a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -142,7 +142,7 @@ fn of_key(
     let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
     let asked = Request::Query(Query::Key { flow, key, input, on_duplicate });
     match socket::ask(&place.directory, &place.option, &asked) {
-        Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::new(error.to_string())),
+        Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::internal(error.to_string())),
         // It has gone, or is about to answer.
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
         Err(unheard) => Err(unheard.into()),
@@ -163,7 +163,7 @@ pub(super) fn go_on(
     let run = match wanted {
         Some(wanted) => named(&mut store, wanted)?,
         None => interrupted(&mut store)?.ok_or_else(|| {
-            CommandError::new(format!(
+            CommandError::not_found(format!(
                 "there is no interrupted run in {}; `unstuck runs` lists all runs",
                 place.directory.display()
             ))
@@ -198,7 +198,7 @@ fn known_key(order: &Order<'_>, run: &Run) -> String {
 /// The run of this name, or the one that it is a part of.
 fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, CommandError> {
     let found = run_name::find_run(store, &mut flows_for_reading(), wanted)?;
-    let gone = || CommandError::new(format!("there is no run {found}"));
+    let gone = || CommandError::not_found(format!("there is no run {found}"));
     let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
     let root = family::root(store, &run).map_err(failed)?;
     store.run(root).map_err(failed)?.ok_or_else(gone)
@@ -252,7 +252,7 @@ fn keep_flows(
         stderr.line(&problems::show(warning, &source.text, stderr.look));
     }
     let name = chosen(source, wanted, &loaded.flows)?;
-    let refused = |error: PutFlowError| CommandError::new(format!("{}: {error}", source.file));
+    let refused = |error: PutFlowError| CommandError::from(ServiceError::from(error)).in_file(&source.file);
     // All of them or none: a version that is taken is found before any is kept.
     for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
         let (name, version) = (&flow.name, &flow.version);
@@ -284,7 +284,7 @@ fn chosen(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<s
 fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> CommandError {
     let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
     let wanted = wanted.unwrap_or_default();
-    CommandError::new(format!("{file} has no flow `{wanted}`; it has {}", names.join(", ")))
+    CommandError::not_found(format!("{file} has no flow `{wanted}`; it has {}", names.join(", ")))
 }
 
 fn start_run(
@@ -314,7 +314,7 @@ fn start_run(
     match handle.start(start) {
         Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
         Ok(Answer::Done | Answer::Already) => {
-            Err(CommandError::new("the engine did not name the run it started; please report this"))
+            Err(CommandError::internal("the engine did not name the run it started; please report this"))
         }
         Err(error) => Err(error.into()),
     }

@@ -100,7 +100,7 @@ pub(super) fn own(
 fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
     match socket::ask(&place.directory, "", &Request::Query(Query::Executing)) {
         Ok(json) => {
-            serde_json::from_str(&json).map(Some).map_err(|error| CommandError::new(error.to_string()))
+            serde_json::from_str(&json).map(Some).map_err(|error| CommandError::internal(error.to_string()))
         }
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
         Err(unheard) => Err(unheard.into()),
@@ -109,7 +109,7 @@ fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
 
 fn tell(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
-    let what = driven.run.as_ref().map_or_else(String::new, |run| format!(" and executes {run}"));
+    let what = driven.run_in_words().map_or_else(String::new, |run| format!(" and executes {run}"));
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use unstuck_api::ProblemType;
 use unstuck_core::event::Event;
 use unstuck_core::explain::SlotHolder;
 use unstuck_core::id::RunId;
@@ -151,7 +152,9 @@ impl Watch {
             self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
         match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
             // Nothing will happen to it in this process.
-            Some(aside) => Err(CommandError::new(format!("{root} is set aside: {}", aside.why))),
+            Some(aside) => {
+                Err(CommandError::of(ProblemType::WrongState, format!("{root} is set aside: {}", aside.why)))
+            }
             None => Ok(()),
         }
     }
@@ -364,8 +367,9 @@ fn waits_for(trouble: &StoreError) -> String {
 }
 
 fn engine_gone() -> CommandError {
-    CommandError::Unknown(
-        "the engine stopped because of a bug in Unstuck; please report the message above".to_owned(),
+    CommandError::unknown(
+        ProblemType::Internal,
+        "the engine stopped because of a bug in Unstuck; please report the message above",
     )
 }
 

@@ -16,7 +16,7 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::clock::Clock;
+use unstuck_service::clock::{Clock, ClockView};
 use unstuck_service::request::{Query, Request};
 
 /// Show where the store is, which process has it open, and what it contains.
@@ -38,7 +38,8 @@ Examples:
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About {
-    path: String,
+    /// Its folder.
+    store: String,
     /// The process that has it open and answers.
     owner: Option<u32>,
     schema: u32,
@@ -51,7 +52,7 @@ struct About {
     oldest: Option<String>,
     newest: Option<String>,
     /// How the clock was set, and whether times lie ahead of it.
-    clock: serde_json::Value,
+    clock: ClockView,
     #[serde(skip)]
     sentences: Vec<String>,
 }
@@ -91,7 +92,7 @@ impl Arguments {
         let clock = Clock { record: &info.clock, last: info.last_time, now: unstuck_service::service::now() };
         let id = |run: Option<RunId>| run.map(|run| run.to_string());
         let about = About {
-            path: place.directory.to_string_lossy().into_owned(),
+            store: place.directory.to_string_lossy().into_owned(),
             owner,
             schema: info.schema,
             files: info.files.into_iter().map(|(name, bytes)| StoreFile { name, bytes }).collect(),
@@ -110,8 +111,8 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
-                let json =
-                    serde_json::to_string(&about).map_err(|error| CommandError::new(error.to_string()))?;
+                let json = serde_json::to_string(&about)
+                    .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text => about.show(&mut stdout),
@@ -136,7 +137,7 @@ impl About {
             None => "none".to_owned(),
         };
         let mut fields = vec![
-            ("path", self.path.clone()),
+            ("path", self.store.clone()),
             ("owner", owner),
             ("schema", self.schema.to_string()),
             ("files", files.join(", ")),

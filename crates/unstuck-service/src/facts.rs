@@ -1,0 +1,414 @@
+//! The facts of an event for programs: a form that stays, whatever becomes of the one in which they are stored.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use unstuck_core::bulk::BulkRef;
+use unstuck_core::decide::unit_name;
+use unstuck_core::event::{Choice, Closing, Fact, UnitFact};
+use unstuck_core::model::attempt::{Cancelled, Outcome, ResumedBy, Worker};
+use unstuck_core::model::error::Error;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::PausedBy;
+use unstuck_core::model::unit::{SkippedBy, UnitRef};
+use unstuck_core::policy::{PassedPolicy, PassedReason, PolicyRef};
+use unstuck_core::time::{Millis, Time};
+
+/// One thing that became true. What does not belong to its type is left out; payloads are never in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FactView {
+    /// `run.`, `step.` or `attempt.`, and what became true of it. There may be more types one day.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The step or item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The attempt of the step that it is about, or that it follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// The name of a flow: of the run, or of its exception handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// The key of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The run that this one belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Another run: the child, or the exception handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// What that run is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// The generation that begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    /// Who executes the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Why it is a repeat, as in a product; or who has paused or skipped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<&'static str>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// In the words of whoever did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it comes to something.
+    #[serde(skip_serializing_if = "Option::is_none", with = "unstuck_api::json_form::optional_time")]
+    pub due: Option<Timestamp>,
+    /// How long that is, or by how much a limit or the clock was moved, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "signed_seconds")]
+    pub delay: Option<i64>,
+    /// The policy, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Policies that are about the error and did not take it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<PassedPolicyView>,
+    /// How many: attempts that stalled, rounds, times that it was stuck, items, ignored lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Out of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// The name of a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// What an operator chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<&'static str>,
+    /// The bulk action that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<String>,
+}
+
+/// A policy that is about an error and did not take it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PassedPolicyView {
+    pub policy: String,
+    /// `spent` or `disabled`.
+    pub why: &'static str,
+}
+
+#[expect(clippy::ref_option, reason = "it is what `serialize_with` calls")]
+fn signed_seconds<S: serde::Serializer>(ms: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match ms {
+        Some(ms) => unstuck_api::json_form::signed_seconds(ms, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Tells the facts of one run, from its first event on.
+#[derive(Debug, Default)]
+pub(crate) struct FactTeller {
+    /// The last attempt of each unit: most facts do not repeat its number.
+    attempts: HashMap<UnitRef, u32>,
+}
+
+impl FactTeller {
+    /// Takes in the facts of an event that is not told.
+    pub(crate) fn follow(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            self.take_in(fact);
+        }
+    }
+
+    fn take_in(&mut self, fact: &Fact) {
+        if let Fact::Reran { .. } = fact {
+            self.attempts.clear();
+        }
+        if let Fact::Unit { unit, fact } = fact
+            && let Some(attempt) = attempt_of(fact)
+        {
+            self.attempts.insert(*unit, attempt);
+        }
+    }
+
+    /// Takes in the facts of an event, and gives them.
+    pub(crate) fn tell(&mut self, flow: &Flow, facts: &[Fact]) -> Vec<FactView> {
+        facts.iter().map(|fact| self.fact(flow, fact)).collect()
+    }
+
+    fn fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
+        self.take_in(fact);
+        let mut view = FactView { kind: type_of(fact), ..FactView::default() };
+        match fact {
+            Fact::Started(started) => {
+                view.flow = Some(flow.name.to_string());
+                view.key = text(started.key.as_deref());
+                view.parent = started.origin.parent().map(|parent| parent.to_string());
+                view.due = started.deadline.map(Time::timestamp);
+            }
+            Fact::Paused { by, reason } => {
+                view.because = Some(match by {
+                    PausedBy::Operator => "operator",
+                    PausedBy::Parent => "parent",
+                });
+                view.reason = text(reason.as_deref());
+            }
+            Fact::ClockCorrected { by } => view.delay = Some(*by),
+            Fact::SignalKept { name, .. } | Fact::SignalTaken { name } => {
+                view.signal = Some(name.to_string());
+            }
+            Fact::Failing { error, handler } => {
+                view.step = error.unit.map(|unit| unit_name(flow, unit));
+                view.cause = Some(error.error.cause.to_string());
+                view.flow = text(handler.as_deref());
+            }
+            Fact::HandlerStarted { run } => view.run = Some(run.to_string()),
+            Fact::HandlerChanged { state } => view.state = Some(state.word()),
+            Fact::RunFailed { handler_error } => {
+                view.cause = handler_error.as_ref().map(|error| error.error.cause.to_string());
+            }
+            Fact::RunCancelled { reason } => view.reason = text(reason.as_deref()),
+            Fact::Reran { generation, deadline, bulk, .. } => {
+                view.generation = Some(*generation);
+                view.due = deadline.map(Time::timestamp);
+                view.bulk = bulk_id(bulk.as_ref());
+            }
+            Fact::ItemsKnown { step, total, .. } => {
+                view.step = Some(unit_name(flow, UnitRef::step(*step)));
+                view.count = Some(u64::from(*total));
+            }
+            Fact::ItemsCompleted { step, .. } | Fact::ItemsEnded { step, .. } => {
+                view.step = Some(unit_name(flow, UnitRef::step(*step)));
+            }
+            Fact::Unit { unit, fact } => {
+                view.step = Some(unit_name(flow, *unit));
+                view.attempt = self.attempts.get(unit).copied();
+                unit_details(fact, &mut view);
+            }
+            Fact::Admitted | Fact::Unpaused | Fact::InputChanged { .. } | Fact::Completed { .. } => {}
+        }
+        view
+    }
+}
+
+/// The number of the attempt that a fact is about, where it says so.
+fn attempt_of(fact: &UnitFact) -> Option<u32> {
+    match fact {
+        UnitFact::Queued { attempt, .. }
+        | UnitFact::ReportIgnored { attempt, .. }
+        | UnitFact::Ended { attempt, .. }
+        | UnitFact::ChildStarted { attempt, .. } => Some(*attempt),
+        UnitFact::InputBound { .. }
+        | UnitFact::Dequeued { .. }
+        | UnitFact::Started { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::LimitExtended { .. }
+        | UnitFact::Retry { .. }
+        | UnitFact::Held
+        | UnitFact::Ignored
+        | UnitFact::Scheduled { .. }
+        | UnitFact::PassedOver { .. }
+        | UnitFact::LeftInError
+        | UnitFact::Acknowledged { .. }
+        | UnitFact::DoneByHand { .. }
+        | UnitFact::Failed
+        | UnitFact::Deferred { .. }
+        | UnitFact::Requeued { .. }
+        | UnitFact::Skipped { .. }
+        | UnitFact::Done { .. }
+        | UnitFact::TimerSet { .. }
+        | UnitFact::SignalAwaited { .. }
+        | UnitFact::ChildChanged { .. }
+        | UnitFact::Chosen { .. }
+        | UnitFact::Resumed { .. }
+        | UnitFact::Closed { .. } => None,
+    }
+}
+
+fn type_of(fact: &Fact) -> &'static str {
+    match fact {
+        Fact::Started(_) => "run.started",
+        Fact::Admitted => "run.admitted",
+        Fact::Paused { .. } => "run.paused",
+        Fact::Unpaused => "run.unpaused",
+        Fact::ClockCorrected { .. } => "run.clockCorrected",
+        Fact::InputChanged { .. } => "run.inputChanged",
+        Fact::SignalKept { .. } => "run.signalled",
+        Fact::SignalTaken { .. } => "run.signalTaken",
+        Fact::Failing { .. } => "run.failing",
+        Fact::HandlerStarted { .. } => "run.handlerStarted",
+        Fact::HandlerChanged { .. } => "run.handlerChanged",
+        Fact::Completed { .. } => "run.completed",
+        Fact::RunFailed { .. } => "run.failed",
+        Fact::RunCancelled { .. } => "run.cancelled",
+        Fact::Reran { .. } => "run.rerun",
+        Fact::ItemsKnown { .. } => "step.itemsKnown",
+        Fact::ItemsCompleted { .. } => "step.completed",
+        Fact::ItemsEnded { how, .. } => closed(*how),
+        Fact::Unit { fact, .. } => unit_type(fact),
+    }
+}
+
+fn closed(how: Closing) -> &'static str {
+    match how {
+        Closing::Failed => "step.failed",
+        Closing::Dropped => "step.dropped",
+        Closing::Cancelled => "step.cancelled",
+        Closing::Skipped => "step.skipped",
+    }
+}
+
+fn unit_type(fact: &UnitFact) -> &'static str {
+    match fact {
+        UnitFact::InputBound { .. } => "step.inputBound",
+        UnitFact::Queued { .. } => "step.queued",
+        UnitFact::Dequeued { .. } => "attempt.dequeued",
+        UnitFact::Started { .. } => "attempt.started",
+        UnitFact::Progress { .. } => "attempt.progress",
+        UnitFact::ReportIgnored { .. } => "attempt.reportIgnored",
+        UnitFact::LimitExtended { .. } => "attempt.limitExtended",
+        UnitFact::Ended { outcome, .. } => match outcome {
+            Outcome::Completed(_) => "attempt.completed",
+            Outcome::Stalled(_) => "attempt.stalled",
+            Outcome::Failed(_) => "attempt.failed",
+            Outcome::Deferred { .. } => "attempt.deferred",
+            Outcome::Stuck(_) => "attempt.stuck",
+            Outcome::Cancelled(Cancelled::Released) => "attempt.released",
+            Outcome::Cancelled(
+                Cancelled::RunCancelled | Cancelled::Deadline | Cancelled::RunFailing | Cancelled::Operator,
+            ) => "attempt.cancelled",
+        },
+        UnitFact::Retry { .. } => "step.retried",
+        UnitFact::Held => "step.held",
+        UnitFact::Ignored => "step.ignored",
+        UnitFact::Scheduled { .. } => "step.scheduled",
+        UnitFact::PassedOver { .. } => "step.passedOver",
+        UnitFact::LeftInError => "step.error",
+        UnitFact::Acknowledged { .. } => "step.acknowledged",
+        UnitFact::DoneByHand { .. } => "step.doneByHand",
+        UnitFact::Failed => "step.failed",
+        UnitFact::Deferred { .. } => "step.deferred",
+        UnitFact::Requeued { .. } => "step.requeued",
+        UnitFact::Skipped { .. } => "step.skipped",
+        UnitFact::Done { .. } => "step.completed",
+        UnitFact::TimerSet { .. } | UnitFact::SignalAwaited { .. } => "step.waiting",
+        UnitFact::ChildStarted { .. } => "step.childStarted",
+        UnitFact::ChildChanged { .. } => "step.childChanged",
+        UnitFact::Chosen { .. } => "step.chosen",
+        UnitFact::Resumed { .. } => "step.resumed",
+        UnitFact::Closed { how } => closed(*how),
+    }
+}
+
+fn unit_details(fact: &UnitFact, view: &mut FactView) {
+    match fact {
+        UnitFact::Queued { resumed_by, .. } => view.because = resumed_by.map(ResumedBy::word),
+        UnitFact::Dequeued { worker } | UnitFact::Started { worker } => view.by_worker(worker),
+        UnitFact::ReportIgnored { lines, more, .. } => view.count = Some(lines.len() as u64 + more),
+        UnitFact::LimitExtended { until, by, .. } => view.due_in(*until, *by),
+        UnitFact::Ended { outcome, .. } => view.ended(outcome),
+        UnitFact::Retry { due, delay, stalled, max } => {
+            view.due_in(*due, *delay);
+            (view.count, view.max) = (Some(u64::from(*stalled)), *max);
+        }
+        UnitFact::Scheduled { due, delay, policy, rounds, max } => {
+            view.due_in(*due, *delay);
+            view.policy = Some(name(policy));
+            (view.count, view.max) = (Some(u64::from(*rounds)), Some(*max));
+        }
+        UnitFact::PassedOver { policies } => view.passed = policies.iter().map(passed).collect(),
+        UnitFact::Acknowledged { reason } | UnitFact::DoneByHand { reason, .. } => {
+            view.reason = text(reason.as_deref());
+        }
+        UnitFact::Deferred { due, delay } => view.due_in(*due, *delay),
+        UnitFact::Requeued { due, stuck, max, .. } => {
+            view.due = Some(due.timestamp());
+            (view.count, view.max) = (Some(u64::from(*stuck)), Some(*max));
+        }
+        UnitFact::Skipped { why, reason } => {
+            view.because = Some(match why {
+                SkippedBy::Condition => "condition",
+                SkippedBy::Operator => "operator",
+            });
+            view.reason = text(reason.as_deref());
+        }
+        UnitFact::TimerSet { due, .. } => view.due = Some(due.timestamp()),
+        UnitFact::SignalAwaited { name, until } => {
+            view.signal = Some(name.to_string());
+            view.due = until.map(Time::timestamp);
+        }
+        UnitFact::ChildStarted { resumed_by, run, .. } => {
+            view.because = resumed_by.map(ResumedBy::word);
+            view.run = Some(run.to_string());
+        }
+        UnitFact::ChildChanged { state } => view.state = Some(state.word()),
+        UnitFact::Chosen { choice, bulk } => {
+            view.choice = Some(match choice {
+                Choice::Retry => "retry",
+                Choice::None => "none",
+            });
+            view.bulk = bulk_id(bulk.as_ref());
+        }
+        UnitFact::Resumed { by, reason, bulk, waited } => {
+            view.because = Some(by.word());
+            view.reason = text(reason.as_deref());
+            view.bulk = bulk_id(bulk.as_ref());
+            view.delay = waited.map(milliseconds);
+        }
+        UnitFact::InputBound { .. }
+        | UnitFact::Progress { .. }
+        | UnitFact::Held
+        | UnitFact::Ignored
+        | UnitFact::LeftInError
+        | UnitFact::Failed
+        | UnitFact::Done { .. }
+        | UnitFact::Closed { .. } => {}
+    }
+}
+
+impl FactView {
+    fn by_worker(&mut self, worker: &Worker) {
+        self.worker = Some(worker.name.to_string());
+    }
+
+    fn due_in(&mut self, due: Time, delay: Millis) {
+        self.due = Some(due.timestamp());
+        self.delay = Some(milliseconds(delay));
+    }
+
+    fn ended(&mut self, outcome: &Outcome) {
+        let cause = |error: &Error| Some(error.cause.to_string());
+        match outcome {
+            Outcome::Stalled(error) | Outcome::Failed(error) => self.cause = cause(error),
+            Outcome::Deferred { asked, lacking } => {
+                self.delay = asked.map(milliseconds);
+                self.cause = text(lacking.as_deref());
+            }
+            Outcome::Stuck(stuck) => self.cause = Some(stuck.limit.to_string()),
+            Outcome::Completed(_) | Outcome::Cancelled(_) => {}
+        }
+    }
+}
+
+fn text(text: Option<&str>) -> Option<String> {
+    text.map(str::to_owned)
+}
+
+fn name(policy: &PolicyRef) -> String {
+    policy.name.to_string()
+}
+
+fn passed(passed: &PassedPolicy) -> PassedPolicyView {
+    let why = match passed.why {
+        PassedReason::Spent { .. } => "spent",
+        PassedReason::Disabled => "disabled",
+    };
+    PassedPolicyView { policy: name(&passed.policy), why }
+}
+
+fn bulk_id(bulk: Option<&BulkRef>) -> Option<String> {
+    bulk.map(|bulk| bulk.bulk.to_string())
+}
+
+fn milliseconds(span: Millis) -> i64 {
+    i64::try_from(span.0).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,345 @@
+//! From what the engine and the store refuse to problem documents, with a type of the closed list.
+
+use unstuck_api::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::Time;
+use unstuck_engine::request::EngineError;
+use unstuck_store::contract::{PutFlowError, StoreError};
+
+use crate::service::ServiceError;
+
+impl ServiceError {
+    /// The request cannot be: in a sentence.
+    pub fn refused(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::of(ProblemType::BadRequest, sentence)
+    }
+
+    /// It is about something that is not there.
+    pub fn not_found(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::of(ProblemType::NotFound, sentence)
+    }
+
+    /// The same, about the thing of this kind and name.
+    #[must_use]
+    pub(crate) fn named(mut self, what: &str, name: &str) -> ServiceError {
+        if let ServiceError::Refused(problem) = &mut self {
+            problem.about.what = Some(what.to_owned());
+            problem.about.name = Some(name.to_owned());
+        }
+        self
+    }
+
+    /// It is about a name that means several things, which these ids are.
+    pub fn ambiguous(sentence: impl Into<String>, candidates: Vec<String>) -> ServiceError {
+        let mut problem = ProblemDocument::new(ProblemType::Ambiguous, sentence);
+        problem.about.candidates = candidates;
+        ServiceError::Refused(Box::new(problem))
+    }
+
+    /// It is about something that is in another state.
+    pub fn wrong_state(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::of(ProblemType::WrongState, sentence)
+    }
+
+    /// It goes on from something that is not the end of a page.
+    pub fn bad_cursor(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::of(ProblemType::BadCursor, sentence)
+    }
+
+    /// Something is wrong with us, or with what is stored.
+    pub fn internal(sentence: impl Into<String>) -> ServiceError {
+        ServiceError::of(ProblemType::Internal, sentence)
+    }
+
+    fn of(kind: ProblemType, sentence: impl Into<String>) -> ServiceError {
+        ServiceError::Refused(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+}
+
+impl From<EngineError> for ServiceError {
+    fn from(error: EngineError) -> ServiceError {
+        let sentence = error.to_string();
+        let of = |kind| ServiceError::of(kind, sentence.clone());
+        match error {
+            EngineError::Stopped => ServiceError::Stopped,
+            EngineError::Store(error) => error.into(),
+            EngineError::Busy => {
+                ServiceError::Unavailable(Box::new(ProblemDocument::new(ProblemType::Overloaded, sentence)))
+            }
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::UnknownFlow(name) => {
+                let mut problem = ProblemDocument::new(ProblemType::NotFound, sentence);
+                problem.about.what = Some("flow".to_owned());
+                problem.about.name = Some(name.to_string());
+                ServiceError::Refused(Box::new(problem))
+            }
+            EngineError::BadFlow(_) => of(ProblemType::Invalid),
+            EngineError::BadPolicies(problems) => {
+                let mut problem = ProblemDocument::new(ProblemType::Invalid, sentence);
+                let part = |field: &str, message: String, hint: &str| ProblemPart {
+                    file: None,
+                    line: None,
+                    column: None,
+                    field: field.to_owned(),
+                    message,
+                    hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+                    severity: "error".to_owned(),
+                };
+                let parts = problems
+                    .into_iter()
+                    .map(|bad| part(bad.problem.field, bad.problem.message, bad.problem.hint));
+                problem.about.problems = parts.collect();
+                ServiceError::Refused(Box::new(problem))
+            }
+            EngineError::BadBulk(_) => of(ProblemType::BadRequest),
+            EngineError::Changed(run) => {
+                let mut problem = ProblemDocument::new(ProblemType::Changed, sentence);
+                problem.about.run = Some(run.to_string());
+                ServiceError::Refused(Box::new(problem))
+            }
+            EngineError::Damaged(_) | EngineError::Defect(_) => of(ProblemType::Internal),
+        }
+    }
+}
+
+impl From<StoreError> for ServiceError {
+    fn from(error: StoreError) -> ServiceError {
+        let problem = Box::new(ProblemDocument::new(type_of(&error), error.to_string()));
+        if error.is_transient() { ServiceError::Unavailable(problem) } else { ServiceError::Refused(problem) }
+    }
+}
+
+/// What kind of problem a trouble of the store is.
+pub fn type_of(error: &StoreError) -> ProblemType {
+    match error {
+        StoreError::Conflict(_) => ProblemType::Changed,
+        StoreError::Full(_) => ProblemType::StoreFull,
+        StoreError::Away(_) => ProblemType::StoreAway,
+        StoreError::Damaged(_) | StoreError::Broken(_) => ProblemType::Internal,
+    }
+}
+
+impl From<PutFlowError> for ServiceError {
+    fn from(error: PutFlowError) -> ServiceError {
+        let sentence = error.to_string();
+        match error {
+            PutFlowError::Store(error) => error.into(),
+            PutFlowError::VersionTaken { name, version } => {
+                let mut problem = ProblemDocument::new(ProblemType::VersionTaken, sentence);
+                problem.about.flow = Some(name.to_string());
+                problem.about.version = Some(version.to_string());
+                ServiceError::Refused(Box::new(problem))
+            }
+        }
+    }
+}
+
+impl From<Refusal> for ServiceError {
+    fn from(refusal: Refusal) -> ServiceError {
+        ServiceError::Refused(Box::new(problem(&refusal)))
+    }
+}
+
+/// A refusal, for programs.
+fn problem(refusal: &Refusal) -> ProblemDocument {
+    let kind = ProblemType::of(refusal.code()).unwrap_or(ProblemType::Internal);
+    ProblemDocument { about: subject(refusal), ..ProblemDocument::new(kind, refusal.to_string()) }
+}
+
+fn subject(refusal: &Refusal) -> ProblemSubject {
+    let some = |text: &dyn ToString| Some(text.to_string());
+    let number = |n: usize| u64::try_from(n).ok();
+    let nothing = ProblemSubject::default;
+    match refusal {
+        Refusal::UnknownRun(run) => {
+            ProblemSubject { what: some(&"run"), name: some(run), run: some(run), ..nothing() }
+        }
+        Refusal::UnknownUnit(unit) => {
+            ProblemSubject { what: some(&"step"), name: some(unit), step: some(unit), ..nothing() }
+        }
+        Refusal::Final(state) => ProblemSubject { state: some(&state.word()), ..nothing() },
+        Refusal::Void(void) => ProblemSubject {
+            step: some(&void.unit),
+            void: Some(VoidToken {
+                attempt: void.attempt,
+                since: void.since.map(Time::timestamp),
+                why: void.why.clone(),
+            }),
+            ..nothing()
+        },
+        Refusal::WrongState { unit, is, wanted, .. } => {
+            ProblemSubject { step: some(unit), state: some(is), wanted: some(wanted), ..nothing() }
+        }
+        Refusal::WrongRunState { is, .. } => ProblemSubject { state: some(&is.word()), ..nothing() },
+        Refusal::BelongsTo { run, parent } => {
+            ProblemSubject { run: some(run), parent: some(parent), ..nothing() }
+        }
+        Refusal::KeyTaken { key, run, theirs, ours } => ProblemSubject {
+            key: some(key),
+            run: some(run),
+            theirs: some(theirs),
+            ours: some(ours),
+            ..nothing()
+        },
+        Refusal::KeyExists { key, run } => ProblemSubject { key: some(key), run: some(run), ..nothing() },
+        Refusal::BadName { what, bytes, max } => {
+            ProblemSubject { what: some(what), bytes: number(*bytes), max: number(*max), ..nothing() }
+        }
+        Refusal::LongReason { max, .. } => {
+            ProblemSubject { what: some(&"reason"), max: number(*max), ..nothing() }
+        }
+        Refusal::BadInput(problems) => ProblemSubject {
+            problems: problems.iter().map(|message| of_input(message)).collect(),
+            ..nothing()
+        },
+        Refusal::TooManySignals { name, max } => {
+            ProblemSubject { name: some(name), max: number(*max), ..nothing() }
+        }
+        Refusal::TooLarge { what, bytes, max } => {
+            ProblemSubject { what: some(what), bytes: number(*bytes), max: number(*max), ..nothing() }
+        }
+    }
+}
+
+fn of_input(message: &str) -> ProblemPart {
+    ProblemPart {
+        file: None,
+        line: None,
+        column: None,
+        field: "input".to_owned(),
+        message: message.to_owned(),
+        hint: None,
+        severity: "error".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use unstuck_core::id::RunId;
+    use unstuck_core::model::run::RunState;
+    use unstuck_core::refusal::Void;
+
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_type_of_the_list_and_tells_what_it_is_about() {
+        let run = RunId(1);
+        let name = "run_0000000000001";
+        let void = Void {
+            unit: "a".to_owned(),
+            attempt: 2,
+            since: Some(Time(0)),
+            why: "w".to_owned(),
+            holds_now: None,
+        };
+        let cases = [
+            (Refusal::UnknownRun(run), "not-found", json!({"run": name, "what": "run", "name": name})),
+            (
+                Refusal::UnknownUnit("a".to_owned()),
+                "not-found",
+                json!({"step": "a", "what": "step", "name": "a"}),
+            ),
+            (Refusal::Final(RunState::Failed), "final", json!({"state": "failed"})),
+            (
+                Refusal::Void(Box::new(void)),
+                "void-token",
+                json!({"step": "a", "void": {"attempt": 2, "since": "1970-01-01T00:00:00.000Z", "why": "w"}}),
+            ),
+            (
+                Refusal::WrongState { unit: "a".to_owned(), is: "completed", wanted: "held", hint: "h" },
+                "wrong-state",
+                json!({"step": "a", "state": "completed", "wanted": "held"}),
+            ),
+            (
+                Refusal::WrongRunState { is: RunState::Held, asked: "be rerun", hint: "h" },
+                "wrong-state",
+                json!({"state": "held"}),
+            ),
+            (
+                Refusal::BelongsTo { run, parent: RunId(2) },
+                "belongs-to-run",
+                json!({"run": name, "parent": "run_0000000000002"}),
+            ),
+            (
+                Refusal::KeyTaken { key: "k".into(), run, theirs: "t".into(), ours: "o".into() },
+                "key-taken",
+                json!({"key": "k", "run": name, "theirs": "t", "ours": "o"}),
+            ),
+            (Refusal::KeyExists { key: "k".into(), run }, "key-taken", json!({"key": "k", "run": name})),
+        ];
+        check(&cases);
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_told_with_their_bounds() {
+        let cases = [
+            (
+                Refusal::BadName { what: "the key", bytes: 300, max: 255 },
+                "bad-request",
+                json!({"what": "the key", "bytes": 300, "max": 255}),
+            ),
+            (
+                Refusal::LongReason { characters: 2_000, max: 1_000 },
+                "bad-request",
+                json!({"what": "reason", "max": 1_000}),
+            ),
+            (
+                Refusal::BadInput(vec!["n: 1 is no text".to_owned()]),
+                "invalid",
+                json!({"problems": [{"field": "input", "message": "n: 1 is no text", "hint": null, "severity": "error"}]}),
+            ),
+            (
+                Refusal::TooManySignals { name: "go".into(), max: 100 },
+                "too-many-signals",
+                json!({"name": "go", "max": 100}),
+            ),
+            (
+                Refusal::TooLarge { what: "the output", bytes: 9, max: 8 },
+                "too-large",
+                json!({"what": "the output", "bytes": 9, "max": 8}),
+            ),
+        ];
+        check(&cases);
+    }
+
+    fn check(cases: &[(Refusal, &str, Value)]) {
+        for (refusal, slug, about) in cases {
+            let ServiceError::Refused(problem) = ServiceError::from(refusal.clone()) else {
+                panic!("{refusal}")
+            };
+            assert_eq!((problem.kind.slug(), problem.detail.clone()), (*slug, refusal.to_string()));
+            assert_eq!(problem.status, problem.kind.status());
+            let told: Value = serde_json::to_value(&problem.about).expect("it can be written");
+            assert_eq!(told, *about, "{refusal}");
+        }
+    }
+
+    #[test]
+    fn troubles_of_the_store_and_of_the_engine_have_types_too() {
+        let text = || "it".to_owned();
+        let cases = [
+            (EngineError::Store(StoreError::Conflict(text())), Some(("changed", true))),
+            (EngineError::Store(StoreError::Full(text())), Some(("store-full", true))),
+            (EngineError::Store(StoreError::Away(text())), Some(("store-away", true))),
+            (EngineError::Store(StoreError::Broken(text())), Some(("internal", false))),
+            (EngineError::Damaged(text()), Some(("internal", false))),
+            (EngineError::Defect(text()), Some(("internal", false))),
+            (EngineError::UnknownFlow("f".into()), Some(("not-found", false))),
+            (EngineError::BadFlow(text()), Some(("invalid", false))),
+            (EngineError::BadBulk(text()), Some(("bad-request", false))),
+            (EngineError::Changed(RunId(1)), Some(("changed", false))),
+            (EngineError::Busy, Some(("overloaded", true))),
+            (EngineError::Stopped, None),
+        ];
+        for (error, wanted) in cases {
+            let sentence = error.to_string();
+            let found = match ServiceError::from(error) {
+                ServiceError::Refused(problem) => Some((problem.kind.slug(), false, problem.detail)),
+                ServiceError::Unavailable(problem) => Some((problem.kind.slug(), true, problem.detail)),
+                ServiceError::Stopped => None,
+            };
+            assert_eq!(found, wanted.map(|(slug, later)| (slug, later, sentence)));
+        }
+    }
+}

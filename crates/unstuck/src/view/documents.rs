@@ -1,0 +1,170 @@
+//! The JSON Schemas of what `-o json` prints, made from a table that a test holds against what the commands print.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+const TABLE: &str = include_str!("documents.txt");
+
+/// A document, or a part of one.
+#[derive(Default)]
+struct Shape {
+    description: &'static str,
+    is_document: bool,
+    fields: Vec<Field>,
+    /// Others whose fields it has, too.
+    includes: Vec<&'static str>,
+}
+
+struct Field {
+    name: &'static str,
+    is_optional: bool,
+    kind: &'static str,
+    description: &'static str,
+}
+
+/// The names of all documents.
+pub(crate) fn names() -> Vec<&'static str> {
+    shapes().iter().filter(|(_, shape)| shape.is_document).map(|(name, _)| *name).collect()
+}
+
+/// The schema of a document; of all of them, where none is named. None where there is no such document.
+pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
+    let shapes = shapes();
+    if let Some(name) = name {
+        shapes.get(name).filter(|shape| shape.is_document)?;
+    }
+    let mut parts = BTreeSet::new();
+    match name {
+        Some(name) => add_parts(name, &shapes, &mut parts),
+        None => parts.extend(shapes.keys().copied()),
+    }
+    let definitions: Map<String, Value> =
+        parts.into_iter().map(|name| (name.to_owned(), definition(name, &shapes))).collect();
+    let all = names().into_iter().map(reference).collect::<Vec<_>>();
+    let mut schema = match name {
+        Some(name) => reference(name),
+        None => json!({ "anyOf": all }),
+    };
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["$defs"] = Value::Object(definitions);
+    Some(schema)
+}
+
+/// A shape, and all that its fields are made of.
+fn add_parts(name: &str, shapes: &BTreeMap<&'static str, Shape>, parts: &mut BTreeSet<&'static str>) {
+    let Some((name, shape)) = shapes.get_key_value(word_of(name)) else { return };
+    if parts.insert(*name) {
+        let fields = shape.fields.iter().map(|field| field.kind);
+        fields.chain(shape.includes.iter().copied()).for_each(|part| add_parts(part, shapes, parts));
+    }
+}
+
+/// What a type is made of, without lists, maps and nulls.
+fn word_of(kind: &str) -> &str {
+    kind.trim_end_matches("|null").trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'))
+}
+
+fn shapes() -> BTreeMap<&'static str, Shape> {
+    let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
+    let mut last = "";
+    for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('%')) {
+        if let Some(head) = line.strip_prefix('#') {
+            let (is_document, head) = head.strip_prefix('#').map_or((false, head), |head| (true, head));
+            let (name, description) = head.split_once(':').unwrap_or((head, ""));
+            last = name.trim();
+            shapes.insert(last, Shape { description: description.trim(), is_document, ..Shape::default() });
+            continue;
+        }
+        let Some(shape) = shapes.get_mut(last) else { continue };
+        if let Some(included) = line.strip_prefix("+ ") {
+            shape.includes.push(included.trim());
+            continue;
+        }
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (kind, description) = rest.trim_start().split_once(' ').unwrap_or((rest.trim(), ""));
+        let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
+        shape.fields.push(Field { name, is_optional, kind, description: description.trim() });
+    }
+    shapes
+}
+
+/// Fields may be added to any object one day, so that others are allowed.
+fn definition(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    add_fields(name, shapes, &mut properties, &mut required);
+    let description = shapes.get(name).map_or("", |shape| shape.description);
+    json!({"type": "object", "description": description, "required": required, "properties": properties})
+}
+
+fn add_fields(
+    name: &str,
+    shapes: &BTreeMap<&'static str, Shape>,
+    properties: &mut Map<String, Value>,
+    required: &mut Vec<&'static str>,
+) {
+    let Some(shape) = shapes.get(name) else { return };
+    for included in &shape.includes {
+        add_fields(included, shapes, properties, required);
+    }
+    for field in &shape.fields {
+        let mut schema = kind(field.kind);
+        if !field.description.is_empty() {
+            schema["description"] = json!(field.description);
+        }
+        properties.insert(field.name.to_owned(), schema);
+        if !field.is_optional {
+            required.push(field.name);
+        }
+    }
+}
+
+fn kind(word: &str) -> Value {
+    if let Some(some) = word.strip_suffix("|null") {
+        return json!({"anyOf": [kind(some), {"type": "null"}]});
+    }
+    if let Some(item) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')) {
+        return json!({"type": "array", "items": kind(item)});
+    }
+    if let Some(value) = word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) {
+        return json!({"type": "object", "additionalProperties": kind(value)});
+    }
+    match word {
+        "text" => json!({"type": "string"}),
+        "id" => json!({"type": "string", "pattern": "^[a-z]+_[0-9a-z]+$"}),
+        "time" => json!({
+            "type": "string", "format": "date-time",
+            "pattern": r"^-?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$",
+        }),
+        "seconds" => json!({"type": "number", "minimum": 0}),
+        "count" => json!({"type": "integer", "minimum": 0}),
+        "number" => json!({"type": "number"}),
+        "flag" => json!({"type": "boolean"}),
+        "any" => json!({}),
+        name => reference(name),
+    }
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/$defs/{name}")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_table_is_there_and_has_a_description() {
+        let shapes = shapes();
+        assert!(names().len() > 25, "{:?}", names());
+        for (name, shape) in &shapes {
+            assert!(!shape.description.is_empty(), "{name}");
+            for field in &shape.fields {
+                let word = word_of(field.kind);
+                let plain = ["text", "id", "time", "seconds", "count", "number", "flag", "any"];
+                assert!(plain.contains(&word) || shapes.contains_key(word), "{name}.{}: {word}", field.name);
+            }
+            assert!(shape.includes.iter().all(|included| shapes.contains_key(included)), "{name}");
+        }
+    }
+}
