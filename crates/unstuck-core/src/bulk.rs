@@ -16,9 +16,7 @@ use crate::time::{Millis, Time};
 
 pub(crate) use outcome::{rerun_result, resume_result, run_outcome, unit_outcome};
 pub use result::{CountedAs, ResultKind, TargetResult};
-pub use target::{
-    TargetFilter, TargetScope, check_rerun, command_for, is_named, needs_person, target_scope, units_named,
-};
+pub use target::{TargetFilter, TargetScope, command_for, is_named, needs_person, target_scope};
 
 /// So many targets a second, unless somebody says otherwise.
 pub const DEFAULT_RATE: u32 = 50;

@@ -41,6 +41,7 @@ pub use child::notice_of_refused_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
 pub use forget::check_forget;
+pub use rerun::check_rerun;
 pub use start::check_same_input;
 
 /// The largest input, output or signal.

@@ -34,5 +34,6 @@ pub mod recovery;
 pub mod refusal;
 pub mod replay;
 pub mod slot;
+pub mod step_name;
 pub mod time;
 pub mod wakeup;

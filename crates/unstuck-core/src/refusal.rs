@@ -43,6 +43,8 @@ pub enum Refusal {
         /// The other one.
         parent: RunId,
     },
+    /// The run is a child, which runs again when its parent does.
+    RerunOfChild { run: RunId, parent: RunId },
     /// The key belongs to a run with another input.
     KeyTaken {
         key: Arc<str>,
@@ -127,7 +129,7 @@ impl Refusal {
             Refusal::Final(_) => "final",
             Refusal::Void(_) => "void-token",
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrong-state",
-            Refusal::BelongsTo { .. } => "belongs-to-run",
+            Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } => "belongs-to-run",
             Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
             Refusal::BadName { .. } | Refusal::LongReason { .. } => "bad-request",
             Refusal::BadInput(_) => "invalid",
@@ -155,6 +157,12 @@ impl fmt::Display for Refusal {
             }
             Refusal::BelongsTo { run, parent } => {
                 write!(f, "{run} belongs to {parent}; forget {parent}, which removes {run} too")
+            }
+            Refusal::RerunOfChild { run, parent } => {
+                write!(
+                    f,
+                    "{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead"
+                )
             }
             Refusal::KeyTaken { key, run, theirs, ours } => write!(
                 f,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unstuck_api::ProblemDocument;
-use unstuck_core::bulk::check_rerun;
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
@@ -12,6 +11,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::step_name::{find_step, find_unit};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Reply};
@@ -19,7 +19,7 @@ use unstuck_store::contract::{Store, StoreError};
 
 use crate::request::{RerunScope, RunOperation, RunRequest};
 use crate::service::{Service, ServiceError};
-use crate::{explain, run_name, step_name};
+use crate::{explain, run_name};
 
 /// What came of a change.
 #[derive(Debug, Serialize, Deserialize)]
@@ -189,7 +189,9 @@ fn unit_of(
     run: RunId,
     name: &str,
 ) -> Result<UnitRef, ServiceError> {
-    with_run(store, flows, run, |run, flow| step_name::find_unit(run, flow, name))
+    with_run(store, flows, run, |run, flow| {
+        find_unit(run, flow, name).map_err(|wrong| ServiceError::from(wrong).named("step", name))
+    })
 }
 
 fn with_run<T>(
@@ -209,14 +211,18 @@ fn rerun(
     run: RunId,
     again: RerunScope,
 ) -> Result<Rerun, ServiceError> {
-    with_run(store, flows, run, |run, flow| {
-        check_rerun(run, matches!(again, RerunScope::Continue)).map_err(ServiceError::wrong_state)?;
+    with_run(store, flows, run, |_, flow| {
         Ok(match again {
             RerunScope::Continue => Rerun::Continue,
             RerunScope::All => Rerun::All,
-            RerunScope::Steps(steps) => {
-                Rerun::Steps(steps.iter().map(|id| step_name::find_step(flow, id)).collect::<Result<_, _>>()?)
-            }
+            RerunScope::Steps(steps) => Rerun::Steps(
+                steps
+                    .iter()
+                    .map(|id| {
+                        find_step(flow, id).map_err(|wrong| ServiceError::from(wrong).named("step", id))
+                    })
+                    .collect::<Result<_, _>>()?,
+            ),
         })
     })
 }

@@ -23,7 +23,6 @@ pub mod service;
 pub mod set_aside;
 pub mod show;
 pub mod status;
-mod step_name;
 pub mod try_policies;
 
 pub use bulk::{BulkBegunView, BulkView, ChangedBulkView, TargetView};

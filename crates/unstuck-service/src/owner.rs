@@ -30,7 +30,7 @@ impl OwnerView {
     /// The run that it executes, for people.
     pub fn run_in_words(&self) -> Option<String> {
         let (Some(run), Some(flow), Some(state)) = (&self.run, &self.flow, &self.state) else { return None };
-        Some(format!("{run} of flow `{flow}`, which is {state}"))
+        Some(format!("{run} of flow `{flow}`, which is {}", state_phrase(state)))
     }
 }
 

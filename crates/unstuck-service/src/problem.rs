@@ -2,6 +2,7 @@
 
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
 use unstuck_core::refusal::Refusal;
+use unstuck_core::step_name::StepNameError;
 use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::{PutFlowError, StoreError};
@@ -134,6 +135,17 @@ impl From<PutFlowError> for ServiceError {
     }
 }
 
+impl From<StepNameError> for ServiceError {
+    fn from(wrong: StepNameError) -> ServiceError {
+        match wrong {
+            StepNameError::Malformed(sentence) => ServiceError::refused(sentence),
+            StepNameError::NotFound(sentence) => ServiceError::not_found(sentence),
+            StepNameError::Ambiguous(sentence) => ServiceError::ambiguous(sentence, Vec::new()),
+            StepNameError::WrongState(sentence) => ServiceError::wrong_state(sentence),
+        }
+    }
+}
+
 impl From<Refusal> for ServiceError {
     fn from(refusal: Refusal) -> ServiceError {
         ServiceError::Refused(Box::new(problem(&refusal)))
@@ -171,7 +183,7 @@ fn subject(refusal: &Refusal) -> ProblemSubject {
             ProblemSubject { step: some(unit), state: some(is), wanted: some(wanted), ..nothing() }
         }
         Refusal::WrongRunState { is, .. } => ProblemSubject { state: some(&is.word()), ..nothing() },
-        Refusal::BelongsTo { run, parent } => {
+        Refusal::BelongsTo { run, parent } | Refusal::RerunOfChild { run, parent } => {
             ProblemSubject { run: some(run), parent: some(parent), ..nothing() }
         }
         Refusal::KeyTaken { key, run, theirs, ours } => ProblemSubject {

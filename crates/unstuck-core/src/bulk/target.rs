@@ -2,10 +2,12 @@
 
 use crate::bulk::{Bulk, BulkAction, BulkRef, BulkRerun, Target};
 use crate::command::{Changes, Command, Rerun};
+use crate::decide::check_rerun;
 use crate::decide::unit_name;
-use crate::model::flow::{Flow, StepIndex};
-use crate::model::run::{Origin, Run, RunState};
-use crate::model::unit::{StepRun, Unit, UnitRef, UnitState, Waiting};
+use crate::model::flow::Flow;
+use crate::model::run::{Run, RunState};
+use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
+use crate::step_name::find_units;
 
 /// What of a run that has in common what was selected is acted on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +111,7 @@ pub fn target_scope(
             let Some(flow) = flow.filter(|flow| flow.find_step(id).is_some()) else {
                 return TargetScope::NotMeant;
             };
-            let mut units = units_named(run, flow, step).unwrap_or_default();
+            let mut units = find_units(run, flow, step).unwrap_or_default();
             let is_meant = |unit: &Unit| can_be_ended(&unit.state) && which.includes(&unit.state);
             units.retain(|unit| run.unit(*unit).is_some_and(is_meant));
             units_or(units, if which.needs_person { TargetScope::NotMeant } else { TargetScope::LeftOut })
@@ -139,57 +141,6 @@ pub fn is_named(flow: &Flow, unit: UnitRef, name: &str) -> bool {
     name_of(unit) == name || name_of(UnitRef::step(unit.step)) == name
 }
 
-/// The units of a run that go by this name: a step, an item as `step[3]`, or, where a step with items is named as a whole,
-/// those of its items that are in error or held.
-pub fn units_named(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, String> {
-    let (id, item) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-        None => (name, None),
-        Some((id, item)) => {
-            let item: u32 = item
-                .parse()
-                .map_err(|_| format!("`{name}` is not an item: write a number in the brackets, from 0 on"))?;
-            (id, Some(item))
-        }
-    };
-    let step: StepIndex =
-        flow.find_step(id).ok_or_else(|| format!("flow `{}` has no step `{id}`", flow.name))?;
-    match (run.step(step), item) {
-        (StepRun::Single(_), None) => Ok(vec![UnitRef::step(step)]),
-        (StepRun::Single(_), Some(_)) => Err(format!("step `{id}` has no items")),
-        (StepRun::Items(items), Some(item)) if items.units.contains_key(&item) => {
-            Ok(vec![UnitRef::item(step, item)])
-        }
-        (StepRun::Items(_), Some(_)) => Err(format!("`{name}` has not started")),
-        (StepRun::Items(items), None) => {
-            let is_open = |unit: &Unit| in_error(unit) || matches!(unit.state, UnitState::Held { .. });
-            let open = items.units.iter().filter(|(_, unit)| is_open(unit));
-            let open: Vec<UnitRef> = open.map(|(item, _)| UnitRef::item(step, *item)).collect();
-            if open.is_empty() {
-                return Err(format!("none of the items of step `{id}` is in error or held"));
-            }
-            Ok(open)
-        }
-    }
-}
-
-/// Why a run that is final cannot be rerun like this, if it cannot.
-pub fn check_rerun(run: &Run, continues: bool) -> Result<(), String> {
-    // A handler is the last thing that its run does, so nobody else runs it again.
-    if let Origin::Child { parent, .. } = &run.origin {
-        return Err(format!(
-            "{} is a child of {parent}, which decides when it runs again; rerun {parent} instead",
-            run.id
-        ));
-    }
-    if continues && run.state() == RunState::Completed {
-        return Err(format!(
-            "{} completed, so there is no point of failure to continue from; rerun it with --all or --steps",
-            run.id
-        ));
-    }
-    Ok(())
-}
-
 /// What is asked of a target, in the run as it is now and in its flow. Refused in a sentence where it cannot be.
 pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Result<Command, String> {
     let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
@@ -203,7 +154,7 @@ pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Resu
         BulkAction::Acknowledge => Command::Acknowledge { unit: Some(in_error()?), by, reason },
         BulkAction::Cancel => Command::Cancel { by, reason },
         BulkAction::Rerun { again, input, step_input } => {
-            check_rerun(run, *again == BulkRerun::Continue)?;
+            check_rerun(run, *again == BulkRerun::Continue).map_err(|refusal| refusal.to_string())?;
             let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
             Command::Rerun { what: steps_of(again, flow)?, changes: Box::new(changes), by }
         }
@@ -241,7 +192,7 @@ fn unit_of(target: &Target, run: &Run, flow: &Flow, name: &str) -> Result<UnitRe
     match target.unit {
         Some(unit) if is_named(flow, unit, name) => Ok(unit),
         Some(_) => Err(format!("its flow has a new version, in which `{name}` is another step")),
-        None => match units_named(run, flow, name)?.as_slice() {
+        None => match find_units(run, flow, name).map_err(|wrong| wrong.to_string())?.as_slice() {
             [unit] => Ok(*unit),
             _ => Err(format!("step `{name}` has several items: name one, as in `{name}[0]`")),
         },

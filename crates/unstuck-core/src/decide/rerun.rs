@@ -11,7 +11,7 @@ use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
 use crate::json::Json;
 use crate::model::flow::{Flow, StepIndex};
-use crate::model::run::{ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
+use crate::model::run::{Origin, ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
 use crate::model::unit::{StepRun, UnitRef};
 use crate::refusal::Refusal;
 use crate::slot::limit_for_input;
@@ -19,8 +19,26 @@ use crate::time::Time;
 
 /// Starts the next generation, with another input where one is given: the way out for bad data.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
+    let run = draft.existing_run()?;
+    if run.is_final() {
+        check_rerun(run, *what == Rerun::Continue)?;
+    }
     let deadline = next_deadline(draft);
     start_next_generation(draft, RerunRequest { what, serves: None, deadline, takes_key: false }, changes)
+}
+
+/// Whether somebody may rerun a final run: from the point of failure (`continues`), or otherwise. A handler is the last thing that its
+/// run does, so nobody else would run it again.
+pub fn check_rerun(run: &Run, continues: bool) -> Result<(), Refusal> {
+    if let Origin::Child { parent, .. } = &run.origin {
+        return Err(Refusal::RerunOfChild { run: run.id, parent: *parent });
+    }
+    let state = run.state();
+    if continues && state == RunState::Completed {
+        let hint = "there is no point of failure; rerun it with --all or --steps";
+        return Err(Refusal::WrongRunState { is: state, asked: "continue", hint });
+    }
+    Ok(())
 }
 
 /// A start of a key whose run is final: all of it again, with the deadline that the start gives, and with its input where

@@ -4,7 +4,6 @@ use crate::flows::{StepBuilder, child, flow, step, step_of};
 use crate::support::{World, done, fatal, lacking, operator, stall};
 use unstuck_core::bulk::{
     BulkAction, BulkOutcome, BulkRef, BulkRerun, TargetFilter, TargetResult, TargetScope, target_scope,
-    units_named,
 };
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::unit_name;
@@ -13,6 +12,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::Kind;
 use unstuck_core::model::run::RunState;
+use unstuck_core::step_name::find_units;
 use unstuck_core::time::Millis;
 
 const TARGET: BulkRef = BulkRef { bulk: BulkId(9), place: 4 };
@@ -252,17 +252,18 @@ fn a_step_is_known_by_its_name_also_when_it_has_items() {
     let named = |name: &str| {
         let run = &world.runs[&run];
         let flow = world.flow_of(run);
-        units_named(run, &flow, name)
+        find_units(run, &flow, name)
+            .map_err(|wrong| wrong.to_string())
             .map(|units| units.into_iter().map(|unit| unit_name(&flow, unit)).collect::<Vec<_>>().join(" "))
     };
     let cases = [
         ("a", Ok("a[0] a[2]")),
         ("a[1]", Ok("a[1]")),
         ("b", Ok("b")),
-        ("a[7]", Err("`a[7]` has not started")),
-        ("b[1]", Err("step `b` has no items")),
-        ("a[x]", Err("`a[x]` is not an item: write a number in the brackets, from 0 on")),
-        ("c", Err("flow `f` has no step `c`")),
+        ("a[7]", Err("step `a` has 3 items, the last of which is `a[2]`")),
+        ("b[1]", Err("step `b` has no items; name it without the brackets")),
+        ("a[x]", Err("`a[x]` is not an item: the number in brackets starts at 0")),
+        ("c", Err("flow `f` has no step `c`; it has `a`, `b`")),
     ];
     for (name, wanted) in cases {
         assert_eq!(named(name), wanted.map(str::to_owned).map_err(str::to_owned), "{name}");

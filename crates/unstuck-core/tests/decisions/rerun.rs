@@ -13,6 +13,7 @@ use unstuck_core::model::expression::Template;
 use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Kind, StepIndex};
 use unstuck_core::model::run::{ParentAttempt, RunState};
 use unstuck_core::model::unit::UnitState;
+use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Millis;
 use unstuck_core::wakeup::wakeups;
 
@@ -96,13 +97,19 @@ fn continue_keeps_what_lets_others_go_on() {
 }
 
 #[test]
-fn every_final_run_can_be_rerun_and_no_other() {
+fn what_has_not_completed_can_be_continued_once_it_is_final() {
     let (cancels, pauses) =
         (|world: &mut World, run| world.cancel(run), |world: &mut World, run| world.pause(run));
     // What its step says, or an operator does; then its state, and what comes of a rerun.
     let rows = [
         (Ok(fatal("x")), "failed", Ok("running")),
-        (Ok(output("7")), "completed", Ok("completed")),
+        (
+            Ok(output("7")),
+            "completed",
+            Err(
+                "the run is completed, so it cannot continue; there is no point of failure; rerun it with --all or --steps",
+            ),
+        ),
         (Err(cancels as fn(&mut World, RunId) -> _), "cancelled", Ok("running")),
         (Ok(stall("x")), "error", Err("the run is in error, so it cannot be rerun; cancel it first")),
         (Ok(lacking()), "waiting", Err("the run is waiting, so it cannot be rerun; cancel it first")),
@@ -208,16 +215,20 @@ fn a_child_that_never_started_is_started_by_a_rerun() {
 }
 
 #[test]
-fn a_child_that_is_rerun_by_itself_tells_its_final_parent_nothing() {
+fn a_child_is_rerun_by_its_parent_alone() {
     let flows = vec![flow("f", vec![child("c", "inner")]), flow("inner", vec![step("x")])];
     let mut world = World::new(flows);
     let run = world.start("f");
     let child = world.child(run);
     world.attempt(child, "x", fatal("broken"));
-    let before = world.runs[&run].clone();
-    world.rerun(child, Rerun::Continue).expect("reran");
-    world.attempt(child, "x", done());
-    assert_eq!((world.state(child), &world.runs[&run]), (RunState::Completed, &before));
+    let before = world.runs.clone();
+    for what in [Rerun::Continue, Rerun::All] {
+        let refused = world.rerun(child, what).expect_err("refused");
+        assert_eq!(refused, Refusal::RerunOfChild { run: child, parent: run });
+    }
+    assert_eq!(world.runs, before);
+    world.rerun(run, Rerun::Continue).expect("reran");
+    assert_eq!((world.runs[&child].generation, world.state(child).word()), (2, "running"));
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use unstuck_core::bulk::{BulkAction, TargetScope, is_named, target_scope, units_named};
+use unstuck_core::bulk::{BulkAction, TargetScope, is_named, target_scope};
 use unstuck_core::errors::OpenError;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::{UnitRef, UnitState};
+use unstuck_core::step_name::find_units;
 use unstuck_store::contract::{OpenErrorFilter, RunFilter, Store, StoreError};
 
 use crate::bulk::request::{BulkFilter, BulkRequest, Selection};
@@ -186,7 +187,7 @@ fn units_in(
         BulkAction::Skip { step } | BulkAction::Complete { step, .. } => {
             let Some(run) = store.run(run)?.filter(|run| !run.is_final()) else { return Ok(Vec::new()) };
             let Ok(flow) = flows.get(store, run.flow) else { return Ok(Vec::new()) };
-            Ok(units_named(&run, &flow, step).unwrap_or_default())
+            Ok(find_units(&run, &flow, step).unwrap_or_default())
         }
     }
 }

@@ -105,7 +105,7 @@ fn there_is_a_manual_page_for_every_command() {
     let ran = unstuck(&["man", "--dir", &pages]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     for (page, words) in [
-        ("unstuck.1", "gets stuck work going again"),
+        ("unstuck.1", "recovers stuck work"),
         ("unstuck-run.1", "\\-\\-continue"),
         ("unstuck-policy-load.1", "\\-\\-replace"),
         ("unstuck-man.1", "manual page"),

@@ -35,7 +35,7 @@ fn without_it_nothing_is_told() {
 fn at_debug_every_batch_attempt_process_and_commit_is_told() {
     let (store, ran) = run(Some("debug"));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("the run is completed"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the run completed"), "{}", ran.stdout);
     let run = store.latest();
     let attempt = format!("attempt{{run={run} step=print attempt=1}}: unstuck_engine::");
     let handed_out = format!("run={run} step=wave attempt=1 worker=emulation");

@@ -26,25 +26,25 @@ labels!(FACTS, of_fact(Fact), {
     Fact::ItemsKnown { .. } => "ItemsKnown",
     Fact::ItemsCompleted { .. } => "ItemsCompleted",
     Fact::ItemsEnded { .. } => "ItemsEnded",
-    Fact::Unit { fact: UnitFact::InputBound { .. }, .. } => "step Bound",
+    Fact::Unit { fact: UnitFact::InputBound { .. }, .. } => "step InputBound",
     Fact::Unit { fact: UnitFact::Queued { .. }, .. } => "step Queued",
     Fact::Unit { fact: UnitFact::Dequeued { .. }, .. } => "step Dequeued",
     Fact::Unit { fact: UnitFact::Started { .. }, .. } => "step Started",
     Fact::Unit { fact: UnitFact::Progress { .. }, .. } => "step Progress",
     Fact::Unit { fact: UnitFact::ReportIgnored { .. }, .. } => "step ReportIgnored",
-    Fact::Unit { fact: UnitFact::LimitExtended { .. }, .. } => "step Spared",
+    Fact::Unit { fact: UnitFact::LimitExtended { .. }, .. } => "step LimitExtended",
     Fact::Unit { fact: UnitFact::Ended { .. }, .. } => "step Ended",
     Fact::Unit { fact: UnitFact::Retry { .. }, .. } => "step Retry",
     Fact::Unit { fact: UnitFact::Held, .. } => "step Held",
-    Fact::Unit { fact: UnitFact::Ignored, .. } => "step WentOn",
+    Fact::Unit { fact: UnitFact::Ignored, .. } => "step Ignored",
     Fact::Unit { fact: UnitFact::Scheduled { .. }, .. } => "step Scheduled",
     Fact::Unit { fact: UnitFact::PassedOver { .. }, .. } => "step PassedOver",
-    Fact::Unit { fact: UnitFact::LeftInError, .. } => "step Rested",
+    Fact::Unit { fact: UnitFact::LeftInError, .. } => "step LeftInError",
     Fact::Unit { fact: UnitFact::Acknowledged { .. }, .. } => "step Acknowledged",
     Fact::Unit { fact: UnitFact::DoneByHand { .. }, .. } => "step DoneByHand",
     Fact::Unit { fact: UnitFact::Failed, .. } => "step Failed",
     Fact::Unit { fact: UnitFact::Deferred { .. }, .. } => "step Deferred",
-    Fact::Unit { fact: UnitFact::Requeued { .. }, .. } => "step Anew",
+    Fact::Unit { fact: UnitFact::Requeued { .. }, .. } => "step Requeued",
     Fact::Unit { fact: UnitFact::Skipped { .. }, .. } => "step Skipped",
     Fact::Unit { fact: UnitFact::Done { .. }, .. } => "step Done",
     Fact::Unit { fact: UnitFact::TimerSet { .. }, .. } => "step TimerSet",
@@ -57,7 +57,7 @@ labels!(FACTS, of_fact(Fact), {
 });
 
 /// Facts that never have a line of their own: what follows them says it.
-const SILENT: [&str; 3] = ["SignalTaken", "step Bound", "step PassedOver"];
+const SILENT: [&str; 3] = ["SignalTaken", "step InputBound", "step PassedOver"];
 
 labels!(RUNGS, of_rung(Rung), {
     Rung::RetryStrategy => "retryStrategy",

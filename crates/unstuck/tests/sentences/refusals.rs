@@ -22,6 +22,7 @@ labels!(LABELS, label(Refusal), {
     Refusal::WrongState { .. } => "WrongState",
     Refusal::WrongRunState { .. } => "WrongRunState",
     Refusal::BelongsTo { .. } => "BelongsTo",
+    Refusal::RerunOfChild { .. } => "RerunOfChild",
     Refusal::KeyTaken { .. } => "KeyTaken",
     Refusal::KeyExists { .. } => "KeyExists",
     Refusal::BadName { .. } => "BadName",
@@ -47,6 +48,7 @@ fn examples() -> Vec<Refusal> {
         Refusal::UnknownUnit("encode".to_owned()),
         Refusal::Final(RunState::Failed),
         Refusal::BelongsTo { run: RUN, parent: PARENT },
+        Refusal::RerunOfChild { run: RUN, parent: PARENT },
         Refusal::KeyTaken {
             key: "order-7".into(),
             run: RUN,
