@@ -138,7 +138,7 @@ impl Bench {
             NextStep::Now => {}
             NextStep::Settling => outputs.extend(self.engine.wait()),
             NextStep::At(_) | NextStep::Idle => {
-                assert!(!outputs.is_empty(), "nothing would ever happen again")
+                assert!(!outputs.is_empty(), "nothing would ever happen again");
             }
         }
         outputs

@@ -196,7 +196,7 @@ impl PayloadNeeds<'_> {
                 }
             }
             StepRun::Single(unit) if !unit.state.is_final() => {
-                self.add_step_reads(run, self.flow.step(place))
+                self.add_step_reads(run, self.flow.step(place));
             }
             StepRun::Single(_) => {}
         }

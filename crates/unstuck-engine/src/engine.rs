@@ -574,7 +574,7 @@ impl<S: Store> Engine<S> {
                     Ok(None) => {}
                     // Nobody can work on it: it has failed, and is told as its worker would.
                     Err(StoreError::Damaged(what)) => {
-                        self.inbox.push_back(report_unreadable_input(attempt, what))
+                        self.inbox.push_back(report_unreadable_input(attempt, what));
                     }
                     Err(error) => return Err(error),
                 },

@@ -1,7 +1,7 @@
 //! A store inside of something else, such as one in a folder that goes when it does, is asked through this.
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
-/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was record_alive, with
+/// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive, with
 /// `but locks { .. }` what a lock gives. A type with parameters names them first: `delegate_store!([<S: Store>] Outer<S>, ..)`.
 #[macro_export]
 macro_rules! delegate_store {

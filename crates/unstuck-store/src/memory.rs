@@ -301,7 +301,7 @@ impl Store for MemoryStore {
         let id = StageId(self.last_stage);
         match (&mut self.deferred, kept) {
             (Some(deferred), Some(kept)) => {
-                deferred.add_outstanding(id, kept, self.last_notice, self.current)
+                deferred.add_outstanding(id, kept, self.last_notice, self.current);
             }
             (None | Some(_), _) => self.settled.push(Settled { stage: id, result: Ok(()) }),
         }

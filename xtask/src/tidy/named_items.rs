@@ -23,7 +23,7 @@ fn links(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split("[`").skip(1).filter_map(|rest| {
         let (name, rest) = rest.split_once("`](")?;
         let (path, _) = rest.split_once(')')?;
-        path.ends_with(".rs").then_some((name, path))
+        Path::new(path).extension().is_some_and(|end| end == "rs").then_some((name, path))
     })
 }
 

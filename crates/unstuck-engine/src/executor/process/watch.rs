@@ -272,7 +272,7 @@ impl<'a> ProcessWatch<'a> {
         match kill_at {
             Some(kill_at) => escaped.end_by(kill_at),
             None if control.stop_requested() == StopRequest::Interrupt => {
-                escaped.end_by(Instant::now() + GRACE)
+                escaped.end_by(Instant::now() + GRACE);
             }
             None => {}
         }

@@ -144,7 +144,7 @@ fn find(run: &Run, answers: &Answers, found: &mut Vec<(OperatorAct, RunId, UnitR
             UnitState::Held { .. } if is_patient => found.push((OperatorAct::ChooseRetry, run.id, unit)),
             UnitState::Held { .. } => found.push((OperatorAct::ChooseNone, run.id, unit)),
             UnitState::Error { resume: None, .. } if is_patient => {
-                found.push((OperatorAct::Resume, run.id, unit))
+                found.push((OperatorAct::Resume, run.id, unit));
             }
             UnitState::Error { resume: None, .. } => found.push((OperatorAct::Cancel, run.id, unit)),
             UnitState::Waiting(Waiting::Signal { name, .. }) if !run.signals.contains_key(name) => {
