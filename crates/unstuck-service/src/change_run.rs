@@ -95,7 +95,10 @@ fn view_of_changed(
 
 /// The same problem, of this run.
 fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
-    problem.detail = format!("{run}: {}", problem.detail);
+    // Some sentences begin with the run.
+    if !problem.detail.starts_with(&run.to_string()) {
+        problem.detail = format!("{run}: {}", problem.detail);
+    }
     problem.about.run.get_or_insert_with(|| run.to_string());
     ServiceError::Refused(Box::new(problem))
 }

@@ -30,7 +30,7 @@ fn text_has_the_local_zone_and_json_has_utc() {
     let created: Timestamp = created.parse().expect("an instant");
     let local = |format: &str| created.to_zoned(india()).strftime(format).to_string();
     let errors = store.unstuck(&["errors", "-o", "json"]).json();
-    let group = errors[0]["group"].as_str().expect("a name");
+    let group = errors["groups"][0]["group"].as_str().expect("a name");
     for (command, part) in [
         (&["show", "@latest"][..], local("  created    %F %T IST (")),
         (&["show", "@latest"], "\nDECISIONS (IST)\n".to_owned()),
