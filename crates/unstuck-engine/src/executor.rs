@@ -4,10 +4,9 @@ pub mod alarm;
 pub mod emulation;
 pub mod function;
 mod killed;
-mod lock;
 pub mod process;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstuck_api::Product;
 use unstuck_core::command::Report;
@@ -135,4 +134,9 @@ impl ReportSink {
     pub fn freed(&self, attempt: AttemptId) {
         (self.0)(ExecutorReport::Freed(attempt));
     }
+}
+
+/// A lock that a panic elsewhere does not take with it: what it guards is whole between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,10 +8,9 @@
 //! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
 //! handed out, and keeps the invariants a second time: one run per key, events without gaps.
 
-mod bulks;
+mod changes;
 mod errors;
 mod filter;
-mod policies;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,10 +36,9 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 
 pub use crate::logs::RunLogs;
-pub use bulks::BulkChange;
+pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::RunFilter;
-pub use policies::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {

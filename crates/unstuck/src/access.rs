@@ -4,4 +4,10 @@ pub(crate) mod connection;
 pub(crate) mod engine;
 pub(crate) mod location;
 pub(crate) mod socket;
-pub(crate) mod user;
+
+/// The name of whoever types the command.
+pub(crate) fn user_name() -> String {
+    let name =
+        ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    name.unwrap_or_else(|| "unknown".to_owned())
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use super::lock::lock;
+use super::lock;
 
 /// Does things when they are due, in order of time, in a thread of its own. What it does must not block.
 pub struct Alarm {

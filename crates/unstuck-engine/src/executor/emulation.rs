@@ -14,7 +14,7 @@ use unstuck_core::time::{Millis, Time};
 
 use super::alarm::{Alarm, AlarmId};
 use super::killed;
-use super::lock::lock;
+use super::lock;
 use super::{Executor, Job, ReportSink};
 
 /// How often an attempt that drags shows that it lives, where its step asks for no more.

@@ -26,7 +26,7 @@ use unstuck_core::model::flow::Kind;
 
 use self::control::{StopRequest, WatchControl};
 pub use self::result::own_context;
-use super::lock::lock;
+use super::lock;
 use super::{Executor, Job, LeftOver, ReportSink};
 
 /// How long it may take to look at all processes. More than what others may hold the pipes of one that has exited.

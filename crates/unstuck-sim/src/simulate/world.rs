@@ -5,7 +5,6 @@ mod ending;
 mod faults;
 mod host;
 mod operators;
-mod words;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap};

@@ -14,7 +14,7 @@ use unstuck_store::contract::StoreError;
 use crate::access::engine;
 use crate::access::location::StoreLocation;
 use crate::access::socket::{self, SocketError};
-use crate::access::user;
+use crate::access::user_name;
 use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
@@ -55,7 +55,7 @@ impl StoreLocation {
 
     /// Asks something of a run.
     pub(crate) fn change(&self, run: &str, what: RunOperation) -> Result<Answer, CommandError> {
-        self.ask(&Request::Change(RunRequest { run: run.to_owned(), by: user::user(), what }))
+        self.ask(&Request::Change(RunRequest { run: run.to_owned(), by: user_name(), what }))
     }
 
     /// Asks something about policies.
@@ -65,12 +65,12 @@ impl StoreLocation {
         if makes_store && !self.has_store() {
             self.make()?;
         }
-        self.ask_or_make(&Request::Policies(PolicyRequest { by: user::user(), what }), makes_store)
+        self.ask_or_make(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
     }
 
     /// Asks something about bulk actions.
     pub(crate) fn change_bulk(&self, what: BulkOperation) -> Result<Answer, CommandError> {
-        self.ask(&Request::Bulk(BulkRequest { by: user::user(), what }))
+        self.ask(&Request::Bulk(BulkRequest { by: user_name(), what }))
     }
 
     fn ask(&self, asked: &Request) -> Result<Answer, CommandError> {

@@ -10,7 +10,7 @@ use unstuck_core::command::Report;
 use unstuck_core::model::attempt::AttemptId;
 
 use super::{Call, Function, call};
-use crate::executor::lock::lock;
+use crate::executor::lock;
 use crate::executor::{Job, ReportSink};
 
 /// How long a stop waits for functions that are under way. One that goes on for longer is given up on.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::executor::lock::lock;
+use crate::executor::lock;
 
 /// Shared between the executor, the thread that watches a process, and the one that waits for its exit.
 pub(super) struct WatchControl {

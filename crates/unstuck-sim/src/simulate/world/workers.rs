@@ -320,12 +320,7 @@ impl<S: TestStore> World<'_, S> {
             self.faults.count("answers reordered");
         }
         self.letters[number].has_arrived = true;
-        self.say(format_args!(
-            "  {} of attempt {} of {}",
-            super::words::says(&says),
-            attempt.attempt,
-            attempt.run
-        ));
+        self.say(format_args!("  {} of attempt {} of {}", word_of(&says), attempt.attempt, attempt.run));
         let ticket = self.ticket(PendingRequest::Letter(number, reply_arrives));
         let command = Command::Report { attempt, report: says };
         self.ask(Request::Command { ticket, run: attempt.run, command });
@@ -587,5 +582,19 @@ impl<S: TestStore> World<'_, S> {
             return None;
         }
         worker.has.get_mut(&attempt)
+    }
+}
+
+/// What a worker reports, in a word.
+fn word_of(report: &Report) -> &'static str {
+    match report {
+        Report::Start => "start",
+        Report::Heartbeat { .. } => "heartbeat",
+        Report::Complete { .. } => "complete",
+        Report::Fail { fatal: false, .. } => "fail",
+        Report::Fail { fatal: true, .. } => "fail for good",
+        Report::Defer { .. } => "defer",
+        Report::Release => "release",
+        Report::Log(_) => "log",
     }
 }

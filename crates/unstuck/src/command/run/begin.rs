@@ -26,7 +26,7 @@ use super::turn::{self, NotBegun};
 use crate::access::engine;
 use crate::access::location::StoreLocation;
 use crate::access::socket::{self, SocketError};
-use crate::access::user;
+use crate::access::user_name;
 use crate::error::{CommandError, Refused};
 use crate::input::source::Source;
 use crate::view::output::Output;
@@ -309,7 +309,7 @@ fn start_run(
         deadline: None,
         on_duplicate: order.on_duplicate,
         home,
-        by: Actor::User(user::user().into()),
+        by: Actor::User(user_name().into()),
     };
     match handle.start(start) {
         Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
