@@ -122,7 +122,7 @@ impl Bench {
                         ended += u64::from(is_end);
                     }
                     Output::Interrupt { why, .. } => panic!("nothing is interrupted: {why}"),
-                    Output::Forgotten { .. } => {}
+                    Output::Forgotten { .. } | Output::CleanUp { .. } => {}
                 }
             }
         }
@@ -154,7 +154,8 @@ fn is_reply(output: &Output) -> bool {
         Output::Dispatch { .. }
         | Output::Interrupt { .. }
         | Output::Happened { .. }
-        | Output::Forgotten { .. } => false,
+        | Output::Forgotten { .. }
+        | Output::CleanUp { .. } => false,
     }
 }
 

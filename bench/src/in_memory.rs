@@ -126,7 +126,10 @@ fn engine_runs(text: &str, input: &Json, in_flight: u32, runs: u32, keys: bool) 
                     assert!(result.is_ok(), "{result:?}");
                     transitions += 1;
                 }
-                Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
+                Output::Interrupt { .. }
+                | Output::Happened { .. }
+                | Output::Forgotten { .. }
+                | Output::CleanUp { .. } => {}
             }
         }
     }

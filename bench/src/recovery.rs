@@ -150,7 +150,10 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
                     transitions += 1;
                     ended += u64::from(event.facts.iter().any(|fact| matches!(fact, Fact::Completed { .. })));
                 }
-                Output::Reply { .. } | Output::Interrupt { .. } | Output::Forgotten { .. } => {}
+                Output::Reply { .. }
+                | Output::Interrupt { .. }
+                | Output::Forgotten { .. }
+                | Output::CleanUp { .. } => {}
             }
         }
     }

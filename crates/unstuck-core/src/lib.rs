@@ -33,6 +33,7 @@ pub mod reason;
 pub mod recovery;
 pub mod refusal;
 pub mod replay;
+pub mod session;
 pub mod slot;
 pub mod step_name;
 pub mod time;

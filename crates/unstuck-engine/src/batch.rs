@@ -552,6 +552,7 @@ impl Batch {
             logs: self.logs,
             backfilled: Vec::new(),
             bulks: self.bulks.into_values().collect(),
+            interrupts: Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 pub(crate) mod isolation;
+mod keep_session;
 mod requests;
 pub(crate) mod set_aside;
 pub(crate) mod settling;
@@ -26,7 +27,7 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
-use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
+use unstuck_store::contract::{Interrupt, NewSession, NoticeId, PutFlowError, Stage, Store, StoreError};
 
 use self::clock::{EngineClock, SLACK};
 use self::isolation::{BatchFailure, Isolation, Suspect, WorkKind, panic_message};
@@ -51,8 +52,8 @@ use crate::session::{self, EngineSession};
 /// that is promised, and nothing is looked for while nothing is due.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The node bits of its ids.
-    pub node: u16,
+    /// The machine that its executors work on.
+    pub host: Arc<str>,
     /// Requests, due timers, claims and notices in one batch, each.
     pub max_batch: usize,
     /// Batches that are staged and not durable yet.
@@ -70,7 +71,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            node: 0,
+            host: "localhost".into(),
             max_batch: 512,
             max_outstanding: 16,
             seed: 0,
@@ -144,8 +145,9 @@ impl<S: Store> Engine<S> {
     /// An engine on a store.
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let clock = EngineClock::open(&mut store)?;
-        let ids = Ids::new(settings.node, store.last_id()?);
-        let life = EngineSession::begin(&mut store, settings.token_key, clock.last)?;
+        let new = NewSession { token_key: settings.token_key, host: settings.host.clone() };
+        let life = EngineSession::begin(&mut store, new, clock.last)?;
+        let ids = Ids::new(life.node, store.last_id()?);
         let mut flows = Flows::new(compile);
         flows.backfill_step_orders(&mut store)?;
         backfill_open_errors(&mut store, &mut flows)?;
@@ -169,7 +171,7 @@ impl<S: Store> Engine<S> {
             turns: ResumePacer::default(),
             has_waiting: false,
             bulks,
-            inbox: life.losses(),
+            inbox: life.first_losses(),
             life,
             outstanding: VecDeque::new(),
             last,
@@ -320,6 +322,7 @@ impl<S: Store> Engine<S> {
         self.now = now;
         self.retry_aside();
         let mut outputs = self.settle(false);
+        self.keep_session(&mut outputs);
         if let Some(error) = self.stopped.clone() {
             self.refuse_all(&error, &mut outputs);
             return outputs;
@@ -368,7 +371,8 @@ impl<S: Store> Engine<S> {
             return NextStep::Now;
         }
         let own =
-            self.bulks.due().into_iter().chain(self.aside.next_retry()).chain(self.next_paced_resume()).min();
+            [self.bulks.due(), self.aside.next_retry(), self.next_paced_resume(), self.life.next_renewal()];
+        let own = own.into_iter().flatten().min();
         match self.store.next_due() {
             _ if own.is_some_and(|due| due <= self.last) => NextStep::Now,
             Ok(Some(due)) if due <= self.last => NextStep::Now,
@@ -407,7 +411,8 @@ impl<S: Store> Engine<S> {
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         self.find_families(limit(WorkKind::Bulk))?;
         self.store.begin()?;
-        done.downtime = self.life.end_downtime(self.last);
+        let taken = if self.life.lease.is_some() { self.store.last_seen()? } else { None };
+        done.downtime = self.life.end_downtime(self.last, taken);
         let mut batch = Batch::new(self.is_watched);
         self.dispatch_and_admit(&mut batch, done, limit)?;
         self.deliver_notices(&mut batch, done, limit(WorkKind::Notice))?;
@@ -559,6 +564,7 @@ impl<S: Store> Engine<S> {
             done.outputs.push(Output::Forgotten { runs, target });
         }
         let effects = std::mem::take(&mut batch.effects);
+        let mut interrupts = Vec::new();
         for (attempt, worker, load) in dispatches(&effects) {
             self.handed_out.insert(attempt, (worker.clone(), load));
             done.handed_out.push((attempt, worker.clone(), load));
@@ -578,6 +584,9 @@ impl<S: Store> Engine<S> {
                     }
                     Err(error) => return Err(error),
                 },
+                Effect::Interrupt { attempt, worker, why } if self.is_elsewhere(&worker) => {
+                    interrupts.push(Interrupt { worker, attempt, why });
+                }
                 Effect::Interrupt { attempt, worker, why } => {
                     done.outputs.push(Output::Interrupt { worker, attempt, why });
                 }
@@ -594,7 +603,8 @@ impl<S: Store> Engine<S> {
         let clock = self.clock.unrecorded();
         done.clock.is_recorded = clock.is_some();
         if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
-            return Ok(Some(Stage { downtime, clock, ..batch.into_stage(self.last, self.ids.last()) }));
+            let stage = batch.into_stage(self.last, self.ids.last());
+            return Ok(Some(Stage { downtime, clock, interrupts, ..stage }));
         }
         self.store.abandon(batch.into_runs());
         Ok(None)

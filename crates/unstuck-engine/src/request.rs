@@ -15,7 +15,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
 use crate::bulk::BulkCommand;
-use crate::executor::{ExecutorReport, Job};
+use crate::executor::{ExecutorReport, Job, LeftOver};
 use crate::policies::BadPolicy;
 
 /// Names a request until it is answered.
@@ -125,6 +125,8 @@ pub enum Output {
         attempt: AttemptId,
         why: String,
     },
+    /// A server on this host is gone: an executor of this name ends what it left running.
+    CleanUp { worker: Arc<str>, left: Vec<LeftOver> },
     /// Something happened to a run.
     Happened { run: RunId, event: Event },
     /// A run is gone for good, with all that belonged to it.
@@ -205,9 +207,11 @@ impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> EngineError {
         match error {
             StoreError::Damaged(what) => EngineError::Damaged(what),
-            StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_) => {
-                EngineError::Store(error)
-            }
+            StoreError::Conflict(_)
+            | StoreError::Full(_)
+            | StoreError::Away(_)
+            | StoreError::Broken(_)
+            | StoreError::SessionEnded => EngineError::Store(error),
         }
     }
 }

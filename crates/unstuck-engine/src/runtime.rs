@@ -449,6 +449,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             }
         }
         self.record_last_reports();
+        self.engine.end_session();
     }
 
     /// Steps until the store has taken what executors said. One that takes nothing is tried a few times and then left:
@@ -525,6 +526,11 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                     telemetry::interrupted(attempt, &worker, &why);
                     if let Some(executor) = self.executors.get_mut(&worker.name) {
                         executor.interrupt(attempt, &why);
+                    }
+                }
+                Output::CleanUp { worker, left } => {
+                    if let Some(executor) = self.executors.get_mut(&worker) {
+                        executor.clean_up(&left);
                     }
                 }
                 Output::Happened { run, event } => {

@@ -1,13 +1,14 @@
-//! One life of an engine on its store: what the one before left behind, and the time in which nobody took answers.
+//! The session of an engine on its store: what those before it left behind, how it is kept, and the time in which nobody took
+//! answers.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use unstuck_core::downtime::{Downtime, record_downtime};
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::session::{give_up_after, renewal_interval, without_any_server};
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::{EndedSession, NewSession, Session, Store, StoreError};
 
 use crate::executor::LeftOver;
 use crate::request::Request;
@@ -16,15 +17,20 @@ use crate::token::Signer;
 /// Shorter than this, nobody has noticed.
 const SHORTEST_DOWNTIME: Millis = Millis(500);
 
-/// What an engine knows of its own life.
+/// What an engine knows of its own session.
 pub(crate) struct EngineSession {
-    /// Which start of an engine this is.
+    /// Which session of the store this is.
     pub(crate) incarnation: u64,
+    /// The node bits of its ids.
+    pub(crate) node: u16,
+    /// How long it lasts without being renewed, if others have sessions too; and when it was last renewed.
+    pub(crate) lease: Option<Millis>,
+    pub(crate) renewed: Option<Time>,
     /// Makes the tokens of this store.
     pub(crate) signer: Signer,
-    /// The attempts that executors of an earlier engine had, with their workers.
-    left: Vec<(AttemptId, Worker)>,
-    /// When it could not take answers lately.
+    /// What the sessions before it left, on this host or elsewhere.
+    left: Vec<EndedSession>,
+    /// When no server could take answers lately.
     pub(crate) downtimes: Vec<Downtime>,
     /// When answers were last taken, if they are not taken now, or have only just been again.
     pub(crate) down_since: Option<Time>,
@@ -34,33 +40,51 @@ impl EngineSession {
     /// Begins, on a store on which an engine was last alive at `down_since`.
     pub(crate) fn begin(
         store: &mut impl Store,
-        fresh_key: [u8; 32],
+        new: NewSession,
         down_since: Option<Time>,
     ) -> Result<EngineSession, StoreError> {
-        let left = store.local_attempts()?;
         let downtimes = store.downtimes()?;
-        let life = store.open_session(fresh_key)?;
-        let signer = Signer::new(life.token_key, life.epoch);
-        Ok(EngineSession { incarnation: life.incarnation, signer, left, downtimes, down_since })
+        let Session { epoch, token_key, incarnation, node, lease } = store.open_session(new)?;
+        let left = store.ended_sessions()?;
+        let signer = Signer::new(token_key, epoch);
+        Ok(EngineSession { incarnation, node, lease, renewed: None, signer, left, downtimes, down_since })
     }
 
-    /// The loss of every worker of the engine before: each had some attempts, or one.
-    pub(crate) fn losses(&self) -> VecDeque<Request> {
-        let mut of_worker: HashMap<&Worker, usize> = HashMap::new();
-        for (_, worker) in &self.left {
-            *of_worker.entry(worker).or_default() += 1;
-        }
-        let loss = |(attempt, worker): &(AttemptId, Worker)| Request::Lost {
-            attempt: *attempt,
-            with_others: of_worker[worker] > 1,
-        };
-        self.left.iter().map(loss).collect()
+    /// The losses that the sessions before it have left.
+    pub(crate) fn first_losses(&self) -> VecDeque<Request> {
+        self.left.iter().flat_map(losses).collect()
     }
 
-    /// What an executor of this name left behind.
+    /// What an executor of this name left behind on this host.
     pub(crate) fn left_over(&self, worker: &Arc<str>) -> Vec<LeftOver> {
-        let mine = self.left.iter().filter(|(_, left)| left.name == *worker);
-        mine.map(|(attempt, _)| LeftOver { attempt: *attempt, token: self.signer.sign(*attempt) }).collect()
+        let here = self.left.iter().filter(|session| session.is_on_this_host);
+        let mine = here.flat_map(|session| &session.attempts).filter(|(_, left)| left.name == *worker);
+        mine.map(|(attempt, _)| self.left_over_attempt(*attempt)).collect()
+    }
+
+    fn left_over_attempt(&self, attempt: AttemptId) -> LeftOver {
+        LeftOver { attempt, token: self.signer.sign(attempt) }
+    }
+
+    /// What executors of a session that has just been found to have ended left behind, by the name of each.
+    pub(crate) fn left_behind(&self, session: &EndedSession) -> BTreeMap<Arc<str>, Vec<LeftOver>> {
+        let mut left: BTreeMap<Arc<str>, Vec<LeftOver>> = BTreeMap::new();
+        for (attempt, worker) in session.attempts.iter().filter(|_| session.is_on_this_host) {
+            left.entry(worker.name.clone()).or_default().push(self.left_over_attempt(*attempt));
+        }
+        left
+    }
+
+    /// When it is to be renewed next.
+    pub(crate) fn next_renewal(&self) -> Option<Time> {
+        let lease = self.lease?;
+        Some(self.renewed.map_or(Time(i64::MIN), |renewed| renewed + renewal_interval(lease)))
+    }
+
+    /// Whether it could not be renewed for so long that what its executors have is to be ended.
+    pub(crate) fn must_give_up(&self, now: Time) -> bool {
+        let expires = self.lease.zip(self.renewed);
+        expires.is_some_and(|(lease, renewed)| now.since(renewed) >= give_up_after(lease))
     }
 
     /// Whether there is a time without answers that is not recorded yet. Whoever follows must find its beginning.
@@ -74,10 +98,10 @@ impl EngineSession {
     }
 
     /// Answers may be taken again: the time since they were, until it is known whether they are. Decisions from now on
-    /// know of it, if it is worth it.
-    pub(crate) fn end_downtime(&mut self, now: Time) -> Option<Downtime> {
+    /// know of it, if it is worth it. Another server may have taken answers, the last at `taken`.
+    pub(crate) fn end_downtime(&mut self, now: Time, taken: Option<Time>) -> Option<Downtime> {
         let from = self.down_since.take()?;
-        let down = Downtime { from, to: now };
+        let down = without_any_server(Downtime { from, to: now }, taken)?;
         if is_worth_recording(&down) {
             tracing::info!(
                 ms = down.to.since(down.from).0,
@@ -95,6 +119,19 @@ impl EngineSession {
             self.down_since = Some(down.from.min(self.down_since.unwrap_or(down.from)));
         }
     }
+}
+
+/// The loss of every worker of a session: each had some attempts, or one.
+pub(crate) fn losses(session: &EndedSession) -> Vec<Request> {
+    let mut of_worker: HashMap<&Worker, usize> = HashMap::new();
+    for (_, worker) in &session.attempts {
+        *of_worker.entry(worker).or_default() += 1;
+    }
+    let loss = |(attempt, worker): &(AttemptId, Worker)| Request::Lost {
+        attempt: *attempt,
+        with_others: of_worker[worker] > 1,
+    };
+    session.attempts.iter().map(loss).collect()
 }
 
 /// Whether it is worth recording.

@@ -125,7 +125,10 @@ impl<S: Store> Bench<S> {
                 match output {
                     Output::Reply { ticket, result } => self.replies.push((ticket, result)),
                     Output::Dispatch { job, .. } => self.jobs.push_back(job),
-                    Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
+                    Output::Interrupt { .. }
+                    | Output::Happened { .. }
+                    | Output::Forgotten { .. }
+                    | Output::CleanUp { .. } => {}
                 }
             }
             match self.engine.next_step() {

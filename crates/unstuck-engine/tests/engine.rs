@@ -72,7 +72,7 @@ impl Bench {
                 Output::Dispatch { job, .. } => self.jobs.push_back(job),
                 Output::Interrupt { attempt, .. } => self.interrupted.push(attempt),
                 Output::Happened { run, event } => self.events.push((run, event)),
-                Output::Forgotten { .. } => {}
+                Output::Forgotten { .. } | Output::CleanUp { .. } => {}
             }
         }
     }

@@ -236,7 +236,8 @@ fn what_was_said_is_decided_before_a_limit_of_the_same_attempt_however_long_the_
             Output::Reply { .. }
             | Output::Interrupt { .. }
             | Output::Happened { .. }
-            | Output::Forgotten { .. } => None,
+            | Output::Forgotten { .. }
+            | Output::CleanUp { .. } => None,
         }) else {
             panic!("nothing is handed out")
         };

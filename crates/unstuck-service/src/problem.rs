@@ -116,7 +116,7 @@ pub fn type_of(error: &StoreError) -> ProblemType {
         StoreError::Conflict(_) => ProblemType::Changed,
         StoreError::Full(_) => ProblemType::StoreFull,
         StoreError::Away(_) => ProblemType::StoreAway,
-        StoreError::Damaged(_) | StoreError::Broken(_) => ProblemType::Internal,
+        StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded => ProblemType::Internal,
     }
 }
 

@@ -73,7 +73,9 @@ fn no_copy(error: StoreError) -> StoreError {
         StoreError::Damaged(what) | StoreError::Broken(what) => {
             StoreError::Damaged(format!("no copy was made: {what}"))
         }
-        StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => error,
+        StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) | StoreError::SessionEnded => {
+            error
+        }
     }
 }
 

@@ -22,9 +22,9 @@ use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
-    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
-    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
 use unstuck_store::invariants::RunPosition;
 
@@ -77,6 +77,9 @@ pub struct SqliteStore {
     pub(crate) broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
     pub(crate) aside: BTreeMap<RunId, SetAside>,
+    /// The session that was opened, if one was, and whether it knows what those before it left.
+    session: Option<u64>,
+    has_given_ended: bool,
 }
 
 impl SqliteStore {
@@ -131,6 +134,8 @@ impl SqliteStore {
             full: false,
             broken: None,
             aside: BTreeMap::new(),
+            session: None,
+            has_given_ended: false,
         }
     }
 
@@ -177,6 +182,24 @@ impl SqliteStore {
             return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
         }
         self.settle_all()
+    }
+
+    /// The attempts that executors of any session have.
+    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+        self.settle_all()?;
+        // Whoever asks is about to do something about them.
+        for id in run::local_runs(&self.reader)? {
+            if self.state.hot.get(id).is_none() {
+                open::load_run(&mut self.state, &self.reader, id)?;
+            }
+        }
+        let mut found = Vec::new();
+        for (id, hot) in self.state.hot.iter() {
+            let Residency::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
+            found.extend(run.local_attempts());
+        }
+        found.sort_unstable_by_key(|(attempt, _)| *attempt);
+        Ok(found)
     }
 }
 
@@ -412,29 +435,41 @@ impl Store for SqliteStore {
         std::mem::take(&mut self.settled)
     }
 
-    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
+    fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError> {
         // The writer is idle then, so that nothing else writes.
         self.settle_all()?;
         self.state.timers.bring_back();
-        let begun = meta::open_session(&mut self.reader, &self.claim, fresh_key);
-        self.check_written(begun)
+        let begun = meta::open_session(&mut self.reader, &self.claim, new.token_key);
+        let session = self.check_written(begun)?;
+        (self.session, self.has_given_ended) = (Some(session.incarnation), false);
+        Ok(session)
     }
 
-    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
-        self.settle_all()?;
-        // Whoever asks is about to do something about them.
-        for id in run::local_runs(&self.reader)? {
-            if self.state.hot.get(id).is_none() {
-                open::load_run(&mut self.state, &self.reader, id)?;
+    /// It lasts as long as the store is open.
+    fn renew_session(&mut self) -> Result<(), StoreError> {
+        self.check_usable()
+    }
+
+    /// It ends with the process that has the store open.
+    fn end_session(&mut self) {}
+
+    fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError> {
+        if std::mem::replace(&mut self.has_given_ended, self.session.is_some()) {
+            return Ok(Vec::new());
+        }
+        let mut of_session: BTreeMap<u64, Vec<(AttemptId, Worker)>> = BTreeMap::new();
+        for (attempt, worker) in self.local_attempts()? {
+            if self.session != Some(worker.incarnation) {
+                of_session.entry(worker.incarnation).or_default().push((attempt, worker));
             }
         }
-        let mut found = Vec::new();
-        for (id, hot) in self.state.hot.iter() {
-            let Residency::Here(run) = &hot.run else { return Err(conflict(*id, "is locked")) };
-            found.extend(run.local_attempts());
-        }
-        found.sort_unstable_by_key(|(attempt, _)| *attempt);
-        Ok(found)
+        let session = |(incarnation, attempts)| EndedSession { incarnation, is_on_this_host: true, attempts };
+        Ok(of_session.into_iter().map(session).collect())
+    }
+
+    /// There is no other server.
+    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
+        Ok(Vec::new())
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {

@@ -5,6 +5,7 @@ use unstuck_sqlite::{SqliteStore, copy};
 use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::Store;
 
 #[test]
@@ -12,7 +13,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let folder = tempfile::tempdir().expect("a folder");
     let (here, there) = (folder.path().join("store"), folder.path().join("copies/monday"));
     let mut driver = Driver::new(SqliteStore::open(&here).expect("opens"));
-    let life = driver.store.open_session([7; 32]).expect("begins");
+    let life = driver.store.open_session(session([7; 32])).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     // Reading waits until everything is durable.
@@ -22,7 +23,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     driver.work(runs[0], 0);
     let mut copied = SqliteStore::open(&there).expect("opens");
     assert_eq!(contents(&mut copied, driver.flows.values()), then);
-    let other = copied.open_session([9; 32]).expect("begins");
+    let other = copied.open_session(session([9; 32])).expect("begins");
     assert_eq!((other.epoch, other.token_key), (life.epoch + 1, life.token_key));
 }
 

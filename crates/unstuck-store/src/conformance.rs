@@ -242,7 +242,7 @@ macro_rules! conformance_tests {
             bulks: [
                 a_bulk_action_is_there_once_it_is_put
                 targets_follow_each_other
-                targets_without_a_bulk_action_are_gone_with_the_next_life
+                targets_without_a_bulk_action_are_gone_with_their_session
                 a_bulk_action_goes_on_with_the_runs
                 a_stage_that_does_not_fit_changes_nothing
                 what_is_open_is_listed
@@ -254,7 +254,7 @@ macro_rules! conformance_tests {
                 every_result_is_kept
             ]
             sessions: [
-                each_life_has_an_incarnation_of_its_own
+                each_session_has_an_incarnation_of_its_own
                 attempts_of_executors_are_found
                 downtimes_are_kept
                 the_last_sign_of_life_is_kept
@@ -323,6 +323,13 @@ macro_rules! sharing_tests {
             a_busy_run_is_read_as_it_was
             each_is_told_of_its_own_stages
             who_is_gone_holds_nothing
+            sessions_side_by_side_have_ids_of_their_own
+            only_a_session_that_has_ended_loses_its_attempts
+            an_ended_session_is_given_to_one
+            a_session_that_has_ended_changes_nothing
+            an_interrupt_reaches_the_session_that_has_the_worker
+            drafts_belong_to_their_session
+            what_one_sets_aside_or_withholds_others_are_given
         }
     };
     (@tests [$make:expr] $($case:ident)*) => {

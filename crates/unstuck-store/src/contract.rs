@@ -32,7 +32,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::slot::SlotClaim;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 
 pub use crate::logs::RunLogs;
@@ -77,7 +77,8 @@ pub trait Store {
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
-    /// turn. It comes back when a stage changes it, and when another life begins; it may come back sooner. Outside of a
+    /// turn. Known to this handle
+    /// only. It comes back when a stage changes it, and when another session begins; it may come back sooner. Outside of a
     /// transaction.
     fn withhold(&mut self, due: &Due, until: Withheld);
 
@@ -122,12 +123,25 @@ pub trait Store {
     /// until there is at least one, if any is outstanding.
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 
-    /// A new life of an engine on this store begins, durable on return. `fresh_key` is what tokens are signed with if
-    /// the store has no key yet.
-    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError>;
+    /// A new session of a server on this store begins, durable on return. What this handle had of an earlier session is
+    /// over. A store that only one can have open at a time has one session at a time: all before it have ended.
+    fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError>;
 
-    /// The attempts that executors of an engine have, or had when it ended. Outside of a transaction.
-    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+    /// Keeps the session for another lease, by the clock of the store. Refused with [`StoreError::SessionEnded`] once it
+    /// has ended.
+    fn renew_session(&mut self) -> Result<(), StoreError>;
+
+    /// The session ends in good order: nobody waits for its lease.
+    fn end_session(&mut self);
+
+    /// Sessions that have ended while executors of theirs had attempts, which nobody will report on any more. Each is given
+    /// to one handle, once, and to another if that one's session ends too before all of them are recorded as lost. Outside
+    /// of a transaction.
+    fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError>;
+
+    /// Executors of this session that have lost an attempt by a decision of another server, once that is durable. Each is
+    /// given once.
+    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError>;
 
     /// When engines could not take answers lately, in order.
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError>;
@@ -135,10 +149,10 @@ pub trait Store {
     /// How often and by how much the clock was set.
     fn clock(&mut self) -> Result<ClockRecord, StoreError>;
 
-    /// The engine takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
+    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
     fn record_alive(&mut self, now: Time);
 
-    /// When an engine was last known to take answers: the last stage, or later; `None` for an empty store.
+    /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// When the next thing is due.
@@ -234,7 +248,7 @@ pub trait Store {
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError>;
 
     /// Keeps targets of a bulk action that is not there yet, in order and following those before. Nobody sees them until
-    /// [`Store::put_bulk`]; without that they are gone when the next life begins. Outside of a transaction.
+    /// [`Store::put_bulk`]; without that they are gone when this session has ended. Outside of a transaction.
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
 
     /// Keeps a bulk action whose targets were put before, all of it durable on return. Outside of a transaction.
@@ -346,17 +360,51 @@ pub struct Stage {
     pub backfilled: Vec<RunId>,
     /// Bulk actions that have gone on, each once.
     pub bulks: Vec<BulkChange>,
+    /// Executors of other sessions that have lost an attempt. One whose session has ended is not told.
+    pub interrupts: Vec<Interrupt>,
 }
 
-/// One life of an engine on a store.
+/// A server that opens a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSession {
+    /// What tokens are signed with if the store has no key yet.
+    pub token_key: [u8; 32],
+    /// The machine that its executors work on.
+    pub host: Arc<str>,
+}
+
+/// One session of a server on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     /// The life of the store.
     pub epoch: u32,
     /// What tokens are signed with.
     pub token_key: [u8; 32],
-    /// Which start of an engine this is.
+    /// Its number; they grow.
     pub incarnation: u64,
+    /// The node bits of the ids that it gives out: no other session has them at the same time.
+    pub node: u16,
+    /// How long it lasts without being renewed; `None` where it lasts as long as the store is open.
+    pub lease: Option<Millis>,
+}
+
+/// A session that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    pub incarnation: u64,
+    /// Whether its executors worked on the machine of this session: then what they left running is still there.
+    pub is_on_this_host: bool,
+    /// The attempts that they had, in order, each with its worker.
+    pub attempts: Vec<(AttemptId, Worker)>,
+}
+
+/// An executor of another session is to be told that an attempt is no longer its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Whose incarnation is that of its session.
+    pub worker: Worker,
+    pub attempt: AttemptId,
+    pub why: String,
 }
 
 /// The change of one run.
@@ -436,6 +484,9 @@ pub enum StoreError {
     Damaged(String),
     /// The data is not what was written, or could not be made durable: the store has stopped.
     Broken(String),
+    /// The session was not renewed in time and has ended: others have taken over what its executors had. Nothing was
+    /// changed; whoever goes on needs a new session.
+    SessionEnded,
 }
 
 impl StoreError {
@@ -443,7 +494,7 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         match self {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,
-            StoreError::Damaged(_) | StoreError::Broken(_) => false,
+            StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded => false,
         }
     }
 }
@@ -462,6 +513,10 @@ impl fmt::Display for StoreError {
             StoreError::Away(what) => write!(f, "the store cannot be reached: {what}. Nothing was changed"),
             StoreError::Damaged(what) => f.write_str(what),
             StoreError::Broken(what) => write!(f, "the store cannot be used: {what}"),
+            StoreError::SessionEnded => f.write_str(
+                "this server gave no sign of life for so long that others took over its work. Nothing was changed. \
+                 Restart it, or ask another server",
+            ),
         }
     }
 }

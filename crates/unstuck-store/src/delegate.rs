@@ -69,8 +69,11 @@ macro_rules! delegate_store {
             stage(stage: Stage) -> Result<StageId, StoreError>;
             abandon(locked: Vec<Run>) -> ();
             rollback() -> ();
-            open_session(fresh_key: [u8; 32]) -> Result<Session, StoreError>;
-            local_attempts() -> Result<Vec<(AttemptId, Worker)>, StoreError>;
+            open_session(new: NewSession) -> Result<Session, StoreError>;
+            renew_session() -> Result<(), StoreError>;
+            end_session() -> ();
+            ended_sessions() -> Result<Vec<EndedSession>, StoreError>;
+            interrupts() -> Result<Vec<Interrupt>, StoreError>;
             downtimes() -> Result<Vec<Downtime>, StoreError>;
             clock() -> Result<ClockRecord, StoreError>;
             next_due() -> Result<Option<Time>, StoreError>;
@@ -133,7 +136,6 @@ pub mod names {
     pub use unstuck_core::event::Event;
     pub use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
     pub use unstuck_core::json::Json;
-    pub use unstuck_core::model::attempt::{AttemptId, Worker};
     pub use unstuck_core::model::run::{Run, RunState};
     pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
@@ -141,8 +143,9 @@ pub mod names {
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
-        AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
-        NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
-        Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+        AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+        Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
+        PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
+        StoreError,
     };
 }

@@ -5,6 +5,7 @@ mod deferred;
 mod errors;
 mod history;
 mod policies;
+mod sessions;
 mod shared;
 mod state;
 
@@ -20,7 +21,6 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
@@ -28,12 +28,14 @@ use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
-    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
-    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
 use crate::memory::deferred::Deferred;
+use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
+use crate::timers::WithheldTimers;
 
 pub use shared::SharedStore;
 
@@ -55,7 +57,9 @@ pub struct MemoryStore {
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
     refuse_run: Option<(RunId, StoreError)>,
-    life: Option<Session>,
+    sessions: Sessions,
+    /// The session of whoever's turn it is.
+    session: Option<u64>,
     alive: Option<Time>,
     broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
@@ -71,6 +75,9 @@ struct HandleState {
     transaction: Transaction,
     settled: Vec<Settled>,
     locked: Vec<RunId>,
+    session: Option<u64>,
+    aside: BTreeMap<RunId, SetAside>,
+    withheld: WithheldTimers,
 }
 
 /// Where the one transaction stands.
@@ -143,7 +150,8 @@ impl MemoryStore {
             refuse_next: None,
             refuse_after: None,
             refuse_run: None,
-            life: None,
+            sessions: Sessions::default(),
+            session: None,
             alive: None,
             broken: None,
             aside: BTreeMap::new(),
@@ -153,7 +161,7 @@ impl MemoryStore {
     }
 
     fn check_no_transaction(&self, what: &str) -> Result<(), StoreError> {
-        self.check_usable()?;
+        self.check_session()?;
         if self.transaction == Transaction::None {
             return Ok(());
         }
@@ -162,6 +170,22 @@ impl MemoryStore {
 
     fn check_usable(&self) -> Result<(), StoreError> {
         self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whoever's session has ended changes nothing any more.
+    fn check_session(&self) -> Result<(), StoreError> {
+        match self.session {
+            Some(session) if !self.sessions.is_live(session) => Err(StoreError::SessionEnded),
+            Some(_) | None => self.check_usable(),
+        }
+    }
+
+    /// What was put of bulk actions by sessions that have ended before they began is gone.
+    fn drop_drafts(&mut self) {
+        self.state.bulks.drop_drafts(&self.sessions);
+        if let Some(deferred) = &mut self.deferred {
+            deferred.drop_drafts(&self.sessions);
+        }
     }
 
     fn check_in_transaction(&self) -> Result<(), StoreError> {
@@ -191,7 +215,7 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     fn begin(&mut self) -> Result<(), StoreError> {
-        self.check_usable()?;
+        self.check_session()?;
         if self.transaction != Transaction::None {
             return Err(StoreError::Conflict("a transaction is open: end it before the next".into()));
         }
@@ -287,7 +311,8 @@ impl Store for MemoryStore {
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
         let kept = self.deferred.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
-        let allowed = self.check_usable().and_then(|()| self.check_in_transaction());
+        let interrupts = stage.interrupts.clone();
+        let allowed = self.check_session().and_then(|()| self.check_in_transaction());
         let result = match allowed.and_then(|()| self.refusal(&stage).map_or(Ok(()), Err)) {
             Ok(()) => self.state.stage(stage, self.last_notice),
             Err(error) => Err(error),
@@ -303,7 +328,10 @@ impl Store for MemoryStore {
             (Some(deferred), Some(kept)) => {
                 deferred.add_outstanding(id, kept, self.last_notice, self.current);
             }
-            (None | Some(_), _) => self.settled.push(Settled { stage: id, result: Ok(()) }),
+            (None | Some(_), _) => {
+                self.sessions.interrupt(interrupts);
+                self.settled.push(Settled { stage: id, result: Ok(()) });
+            }
         }
         self.last_notice += notices;
         Ok(id)
@@ -325,21 +353,38 @@ impl Store for MemoryStore {
         std::mem::take(&mut self.settled)
     }
 
-    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
+    fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError> {
         self.check_usable()?;
         self.state.timers.bring_back();
-        self.state.bulks.drop_drafts();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.drop_drafts();
-        }
-        let life = self.life.get_or_insert(Session { epoch: 1, token_key: fresh_key, incarnation: 0 });
-        life.incarnation += 1;
-        Ok(*life)
+        let session = self.sessions.open(new, self.session);
+        self.session = Some(session.incarnation);
+        self.drop_drafts();
+        Ok(session)
     }
 
-    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
+    fn renew_session(&mut self) -> Result<(), StoreError> {
+        self.check_session()?;
+        if let Some(session) = self.session {
+            self.sessions.renew(session);
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self) {
+        self.sessions.end(self.session);
+    }
+
+    fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError> {
+        self.check_session()?;
+        self.sessions.expire();
+        self.drop_drafts();
+        let local_attempts = self.state.local_attempts()?;
+        Ok(self.sessions.take_ended(self.session, local_attempts))
+    }
+
+    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
         self.check_usable()?;
-        self.state.local_attempts()
+        Ok(self.session.map(|session| self.sessions.take_interrupts(session)).unwrap_or_default())
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
@@ -402,7 +447,7 @@ impl Store for MemoryStore {
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
-        self.check_usable()?;
+        self.check_session()?;
         let record = self.state.flows.put(flow)?;
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_flows(&self.state.flows);
@@ -496,9 +541,9 @@ impl Store for MemoryStore {
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.check_no_transaction("targets are put")?;
         if let Some(deferred) = &mut self.deferred {
-            deferred.keep_targets(bulk, targets.clone());
+            deferred.keep_targets(bulk, targets.clone(), self.session);
         }
-        self.state.bulks.put_targets(bulk, targets)
+        self.state.bulks.put_targets(bulk, targets, self.session)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {

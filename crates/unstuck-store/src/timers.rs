@@ -29,6 +29,13 @@ pub struct Timers {
     waiting: BTreeSet<(Time, RunId, UnitKey)>,
 }
 
+/// Timers that one of several withholds, for whatever reason.
+#[derive(Clone, Debug, Default)]
+pub struct WithheldTimers {
+    hidden: Vec<(Time, RunId, UnitKey)>,
+    waiting: Vec<(Time, RunId, UnitKey)>,
+}
+
 /// The timer of one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
@@ -201,6 +208,26 @@ impl Timers {
             given += 1;
         }
         given
+    }
+
+    /// Brings everything back, and gives what was withheld.
+    pub fn take_withheld(&mut self) -> WithheldTimers {
+        let hidden: Vec<_> = self.hidden.iter().map(|(run, due, unit)| (*due, *run, *unit)).collect();
+        let waiting = self.waiting.iter().copied().collect();
+        self.bring_back();
+        WithheldTimers { hidden, waiting }
+    }
+
+    /// Withholds these again, as far as they are due when they were.
+    pub fn withhold_again(&mut self, withheld: WithheldTimers) {
+        for entry in withheld.hidden {
+            let due = self.entry(&entry);
+            self.withhold(&due);
+        }
+        for entry in withheld.waiting {
+            let due = self.entry(&entry);
+            self.wait_for_turn(&due);
+        }
     }
 
     /// What was withheld is due again, and so is what waits for a turn.

@@ -200,5 +200,6 @@ impl crate::session::EngineSession {
     pub(crate) fn correct_clock(&mut self, by: i64) {
         correct_clock(&mut self.downtimes, by);
         self.down_since = self.down_since.map(|since| since.shifted(by));
+        self.renewed = self.renewed.map(|renewed| renewed.shifted(by));
     }
 }

@@ -152,7 +152,10 @@ impl<S: Store> Engine<S> {
     ) {
         let failure = match failure {
             BatchFailure::Store(
-                error @ (StoreError::Full(_) | StoreError::Away(_) | StoreError::Broken(_)),
+                error @ (StoreError::Full(_)
+                | StoreError::Away(_)
+                | StoreError::Broken(_)
+                | StoreError::SessionEnded),
             ) => {
                 return self.store_failed(error, outputs);
             }

@@ -118,6 +118,7 @@ impl<S: Store> Engine<S> {
                     self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
+                Err(StoreError::SessionEnded) => self.lose_session(&mut outputs),
                 Err(error) => self.stopped = Some(error),
             }
         }
@@ -183,6 +184,10 @@ impl<S: Store> Engine<S> {
             StoreError::Damaged(_) | StoreError::Broken(_) => {
                 self.refuse_all(&error, outputs);
                 self.stopped = Some(error);
+            }
+            StoreError::SessionEnded => {
+                self.refuse_all(&error, outputs);
+                self.lose_session(outputs);
             }
         }
     }

@@ -82,7 +82,7 @@ impl Bench {
             match output {
                 Output::Reply { ticket, result } => drop(self.replies.insert(ticket, result)),
                 Output::Dispatch { job, .. } => self.jobs.push_back(job.attempt),
-                Output::Interrupt { .. } | Output::Forgotten { .. } => {}
+                Output::Interrupt { .. } | Output::Forgotten { .. } | Output::CleanUp { .. } => {}
                 Output::Happened { .. } => self.told += 1,
             }
         }

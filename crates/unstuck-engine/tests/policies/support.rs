@@ -174,7 +174,10 @@ impl Life {
                 match output {
                     Output::Reply { result, .. } => self.replies.push(result),
                     Output::Dispatch { job, .. } => self.jobs.push_back(job),
-                    Output::Interrupt { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {}
+                    Output::Interrupt { .. }
+                    | Output::Happened { .. }
+                    | Output::Forgotten { .. }
+                    | Output::CleanUp { .. } => {}
                 }
             }
             match self.engine.next_step() {

@@ -233,7 +233,7 @@ impl<'a> Execution<'a> {
                 self.say(word);
             }
             Output::Happened { run, event } => self.happened(run, event),
-            Output::Forgotten { .. } => {}
+            Output::Forgotten { .. } | Output::CleanUp { .. } => {}
         }
         Ok(())
     }

@@ -211,6 +211,8 @@ impl Promises {
             Output::Interrupt { worker, attempt, .. } => Observation::Interrupt(worker.clone(), *attempt),
             Output::Happened { run, event } => Observation::Event(*run, event.clone()),
             Output::Forgotten { runs, target } => Observation::Forgotten(runs.clone(), *target),
+            // What is left of a process is ended; nothing is promised about it.
+            Output::CleanUp { .. } => return Ok(()),
         };
         self.heard.push(heard);
         Ok(())

@@ -358,6 +358,7 @@ impl<'a, S: TestStore> World<'a, S> {
                     let by = if target.is_some() { " by a bulk action" } else { "" };
                     self.say(format_args!("    gone{by}: {runs:?}"));
                 }
+                Output::CleanUp { .. } => {}
             }
         }
         Ok(())

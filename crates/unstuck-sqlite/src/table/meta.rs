@@ -57,7 +57,8 @@ pub(crate) fn open_session(
     transaction.execute(put, params!["incarnation", incarnation]).map_err(store_error)?;
     transaction.commit().map_err(store_error)?;
     let epoch = u32::try_from(epoch).map_err(|_| broken("its epoch is damaged"))?;
-    Ok(Session { epoch, token_key, incarnation: unsigned(incarnation) })
+    // One process at a time has the store open, so that it needs no bits of its own, and nobody waits for a lease.
+    Ok(Session { epoch, token_key, incarnation: unsigned(incarnation), node: 0, lease: None })
 }
 
 pub(crate) fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@ use std::fs;
 use unstuck_sqlite::{Options, SqliteStore, WriteMode};
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::{Store as _, StoreError};
 
 use crate::support::fixture::Fixture;
@@ -15,7 +16,7 @@ use crate::support::power::Power;
 fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     let options = Options { hand: WriteMode::Caller, ..Options::default() };
     let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
-    driver.store.open_session([1; 32]).expect("begins");
+    driver.store.open_session(session([1; 32])).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
     // Reading its history waits until it is durable.
@@ -30,7 +31,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     };
     driver.store.put_policies(policies.clone()).expect("it has the store still");
 
-    other.open_session([1; 32]).expect("takes it over");
+    other.open_session(session([1; 32])).expect("takes it over");
     let process = std::process::id();
     let refused = driver.store.put_policies(policies).expect_err("refused");
     let wanted = format!("process {process} took it over while this process had it open");

@@ -2,6 +2,7 @@
 
 use rusqlite::ffi;
 use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
+use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 use crate::support::faults::{Fault, Op, Which};
@@ -62,7 +63,7 @@ fn assert_stopped(ledger: &mut Ledger, error: &StoreError, case: &str) {
         store.list(&RunFilter::default(), None, 1).err(),
         store.run_of_key("f", "k").err(),
         store.next_due().err(),
-        store.open_session([0; 32]).err(),
+        store.open_session(session([0; 32])).err(),
         store.begin().err(),
     ];
     for told in told {

@@ -9,6 +9,7 @@ use unstuck_sqlite::{SqliteStore, copy, info, is_writable, verify};
 use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
+use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 /// Names the folder, for the process that is started by somebody else than root, or with mounts of its own.
@@ -23,7 +24,7 @@ fn is_root() -> bool {
 fn make(folder: &Path) {
     let open = folder.join("open");
     let mut driver = Driver::new(SqliteStore::open(&open).expect("opens"));
-    driver.store.open_session([7; 32]).expect("begins");
+    driver.store.open_session(session([7; 32])).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     driver.work(runs[0], 0);

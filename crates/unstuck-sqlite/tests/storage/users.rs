@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use unstuck_sqlite::{SqliteStore, check_access, copy, info, verify};
+use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::Store as _;
 
 use crate::read_only::again;
@@ -53,7 +54,7 @@ fn a_store_and_its_copies_are_for_their_user_alone_also_what_exists() {
         set_mode(path, 0o755);
     }
     let mut store = SqliteStore::open(&here).expect("opens");
-    store.open_session([7; 32]).expect("begins");
+    store.open_session(session([7; 32])).expect("begins");
     assert_private(&here);
     copy(&here, &there).expect("copied");
     assert_private(&there);
@@ -67,7 +68,7 @@ fn a_store_and_its_copies_are_for_their_user_alone_also_what_exists() {
         set_mode(&here.join(name), 0o644);
     }
     let mut store = SqliteStore::open(&here).expect("opens");
-    store.open_session([7; 32]).expect("begins");
+    store.open_session(session([7; 32])).expect("begins");
     assert_private(&here);
     for name in FILES {
         assert!(here.join(name).exists(), "{name} was looked at");

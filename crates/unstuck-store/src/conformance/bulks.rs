@@ -16,6 +16,7 @@ use crate::conformance::contents::contents;
 use crate::conformance::driver::{Driver, user};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
+use crate::conformance::sessions::session;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{BulkChange, Stage, Store, StoreError};
 
@@ -57,12 +58,12 @@ pub fn targets_follow_each_other<S: TestStore>(make: &mut dyn FnMut() -> S) {
 }
 
 /// Who died while the targets were put has ordered nothing.
-pub fn targets_without_a_bulk_action_are_gone_with_the_next_life<S: TestStore>(make: &mut dyn FnMut() -> S) {
+pub fn targets_without_a_bulk_action_are_gone_with_their_session<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let (bulk, targets) = resume_of(&mut driver, &[RunId(1), RunId(2)]);
     driver.store.put_targets(bulk.id, targets.clone()).expect("puts");
     let mut store = driver.store.reopen();
-    store.open_session([1; 32]).expect("begins");
+    store.open_session(session([1; 32])).expect("begins");
     assert_eq!(store.bulks(false, None, 9), Ok(vec![]));
     is_conflict(&store.put_bulk(bulk.clone()));
     store.put_targets(bulk.id, targets).expect("they are put anew");

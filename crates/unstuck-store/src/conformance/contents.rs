@@ -12,7 +12,6 @@ use unstuck_core::event::Event;
 use unstuck_core::evolve::replay;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
-use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::time::Time;
@@ -39,7 +38,6 @@ pub struct Contents {
     last_id: u64,
     downtimes: Vec<Downtime>,
     clock: ClockRecord,
-    local_attempts: Vec<(AttemptId, Worker)>,
     errors: ErrorContents,
     logs: Vec<RunLogs>,
     bulks: Vec<(Bulk, Vec<Target>)>,
@@ -81,7 +79,6 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         last_id: store.last_id().expect("the last id can be read"),
         downtimes: store.downtimes().expect("downtimes can be read"),
         clock: store.clock().expect("what is known of the clock can be read"),
-        local_attempts: store.local_attempts().expect("attempts can be read"),
         errors: ErrorContents::read(store, &runs, &flows),
         logs: runs.iter().map(|(run, _)| store.logs(run.id).expect("logs can be read")).collect(),
         bulks: bulks(store),

@@ -14,6 +14,7 @@ use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, user, worker};
 use crate::conformance::flows::{action, each, graph, sequence, step};
 use crate::conformance::restarts::settle_all;
+use crate::conformance::sessions::session;
 use crate::conformance::transactions::pause;
 use crate::contract::Due;
 
@@ -72,7 +73,7 @@ pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(found, [withheld, expected[1], expected[2]]);
     settle_all(&mut driver);
     let mut store = driver.split().0.reopen();
-    store.open_session([7; 32]).expect("begins");
+    store.open_session(session([7; 32])).expect("begins");
     let found = store.due(start + Millis(99), 9).expect("reads");
     assert_eq!(found, [withheld, expected[0], expected[1], expected[2]]);
 }
@@ -108,7 +109,7 @@ pub fn what_waits_for_a_turn_comes_back_in_order<S: TestStore>(make: &mut dyn Fn
     driver.store.withhold(&all[0], Withheld::ForTurn);
     settle_all(&mut driver);
     let mut store = driver.split().0.reopen();
-    store.open_session([7; 32]).expect("begins");
+    store.open_session(session([7; 32])).expect("begins");
     assert_eq!(store.due(start + Millis(99), 9).expect("reads"), [all[0], all[2], all[4]]);
     assert_eq!(store.release_withheld(9), 0);
 }

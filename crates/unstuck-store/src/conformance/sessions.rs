@@ -1,4 +1,4 @@
-//! Lives: what an engine finds of the one before it.
+//! Sessions: what a server finds of those before it, and of others beside it.
 
 use unstuck_core::command::{Command, Report};
 use unstuck_core::downtime::{Downtime, MAX_DOWNTIMES};
@@ -12,19 +12,27 @@ use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, worker};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
-use crate::contract::{Session, Stage};
+use crate::contract::{EndedSession, NewSession, Session, Stage};
 
-/// Every life has an incarnation of its own; the key and the epoch stay.
-pub fn each_life_has_an_incarnation_of_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
+/// A session of a server on this machine, which would sign with this key.
+pub fn session(token_key: [u8; 32]) -> NewSession {
+    NewSession { token_key, host: "here".into() }
+}
+
+/// Every session has an incarnation of its own; the key and the epoch stay.
+pub fn each_session_has_an_incarnation_of_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut store = make();
-    let first = store.open_session([7; 32]).expect("begins");
-    assert_eq!(first, Session { epoch: 1, token_key: [7; 32], incarnation: 1 });
+    let first = store.open_session(session([7; 32])).expect("begins");
+    assert_eq!(first, Session { epoch: 1, token_key: [7; 32], incarnation: 1, node: 0, lease: first.lease });
+    assert_eq!(store.renew_session(), Ok(()));
+    store.end_session();
     let mut store = store.reopen();
-    let second = store.open_session([9; 32]).expect("begins");
+    let second = store.open_session(session([9; 32])).expect("begins");
     assert_eq!(second, Session { incarnation: 2, ..first });
 }
 
-/// Attempts of an engine's own executors are found after a restart, and nobody else's.
+/// Attempts of a server's own executors are found once its session has ended, and nobody else's; a session is given its
+/// own once.
 pub fn attempts_of_executors_are_found<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("a"), action("b")]));
@@ -36,14 +44,16 @@ pub fn attempts_of_executors_are_found<S: TestStore>(make: &mut dyn FnMut() -> S
         driver.act(*run, Command::Claim { unit, worker: mine.clone() });
     }
     driver.say(runs[2], 0, Report::Complete { output: Json::NULL });
-    let expected = vec![(driver.attempt(runs[1], unit), mine)];
-    assert_eq!(driver.store.local_attempts(), Ok(expected.clone()));
+    let incarnation = mine.incarnation;
+    let attempts = vec![(driver.attempt(runs[1], unit), mine)];
+    let expected = vec![EndedSession { incarnation, is_on_this_host: true, attempts }];
+    assert_eq!(driver.store.ended_sessions(), Ok(expected.clone()));
     settle_all(&mut driver);
     let (store, driver) = driver.split();
     let mut driver = driver.continue_with(store.reopen());
-    assert_eq!(driver.store.local_attempts(), Ok(expected));
+    assert_eq!(driver.store.ended_sessions(), Ok(expected));
     driver.say(runs[1], 0, Report::Complete { output: Json::NULL });
-    assert_eq!(driver.store.local_attempts(), Ok(Vec::new()));
+    assert_eq!(driver.store.ended_sessions(), Ok(Vec::new()));
     settle_all(&mut driver);
 }
 

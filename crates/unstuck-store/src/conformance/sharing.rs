@@ -3,13 +3,23 @@
 //! These cases are for stores that can be shared. Which store is one is said by its type, so that no case can pass by
 //! having nothing to do.
 
+use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
 use unstuck_core::command::Command;
+use unstuck_core::decide::Withheld;
+use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::StepIndex;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::session::{SESSION_LEASE, renewal_interval};
+use unstuck_core::time::{Millis, Time};
 
-use crate::conformance::driver::{Driver, user};
-use crate::conformance::flows::{action, sequence};
+use crate::conformance::driver::{Driver, user, worker};
+use crate::conformance::due::waits;
+use crate::conformance::flows::{action, graph, sequence};
+use crate::conformance::sessions::session;
 use crate::conformance::transactions::{pause, runs_of};
 use crate::conformance::{TestStore, settle};
-use crate::contract::{Locked, StoreError};
+use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
 use crate::memory::{MemoryStore, SharedStore};
 
 /// A store that several can have open.
@@ -17,11 +27,19 @@ pub trait SharedTestStore: TestStore {
     /// Another handle on the same data, as another server has.
     #[must_use]
     fn another(&mut self) -> Self;
+
+    /// So much time passes by the clock of the store.
+    fn pass(&mut self, span: Millis);
 }
 
 impl SharedTestStore for SharedStore {
     fn another(&mut self) -> SharedStore {
         SharedStore::new_handle(self)
+    }
+
+    fn pass(&mut self, span: Millis) {
+        let now = self.time();
+        self.set_time(now + span);
     }
 }
 
@@ -106,4 +124,171 @@ pub fn who_is_gone_holds_nothing<S: SharedTestStore>(make: &mut dyn FnMut() -> S
     assert!(matches!(other.lock(&[run]).expect("locks")[0], Locked::Here(_)));
     drop(other);
     driver.act(run, Command::Cancel { by: user(), reason: None });
+}
+
+/// Sessions that live side by side give out ids that differ; bits that are free again are given to the next.
+pub fn sessions_side_by_side_have_ids_of_their_own<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let mut first = make();
+    let (mut second, mut third) = (first.another(), first.another());
+    let opened = [
+        first.open_session(session([1; 32])).expect("begins"),
+        second.open_session(session([2; 32])).expect("begins"),
+    ];
+    assert_eq!((opened[0].node, opened[1].node), (0, 1));
+    assert_eq!((opened[0].incarnation, opened[1].incarnation), (1, 2));
+    assert_eq!(opened[0].token_key, opened[1].token_key, "all of them sign alike");
+    assert_eq!(opened[0].lease, Some(SESSION_LEASE));
+    first.end_session();
+    let next = third.open_session(session([3; 32])).expect("begins");
+    assert_eq!((next.node, next.incarnation), (0, 3));
+}
+
+/// A session that is renewed lives, whatever others do; one that is not has ended after its lease, and only then are the
+/// attempts of its executors lost.
+pub fn only_a_session_that_has_ended_loses_its_attempts<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, attempt, worker) = with_local_attempt(make());
+    let mut other = driver.store.another();
+    other.open_session(session([2; 32])).expect("begins");
+    for _ in 0..30 {
+        other.pass(renewal_interval(SESSION_LEASE));
+        driver.store.renew_session().expect("it lives");
+        other.renew_session().expect("it lives");
+        assert_eq!(other.ended_sessions(), Ok(Vec::new()));
+    }
+    for _ in 0..10 {
+        other.pass(renewal_interval(SESSION_LEASE));
+        other.renew_session().expect("it lives");
+        assert_eq!(other.ended_sessions(), Ok(Vec::new()), "its lease is not over");
+    }
+    other.pass(Millis(1));
+    let ended = other.ended_sessions().expect("reads");
+    assert_eq!(ended.iter().map(|session| session.incarnation).collect::<Vec<_>>(), [worker.incarnation]);
+    assert_eq!(ended[0].attempts, [(attempt, worker)]);
+    assert_eq!(driver.store.renew_session(), Err(StoreError::SessionEnded));
+}
+
+/// A session that has ended is given to one of the others; to the next one where that has ended too.
+pub fn an_ended_session_is_given_to_one<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, attempt, worker) = with_local_attempt(make());
+    let (mut second, mut third) = (driver.store.another(), driver.store.another());
+    second.open_session(session([2; 32])).expect("begins");
+    let elsewhere = crate::contract::NewSession { host: "elsewhere".into(), ..session([3; 32]) };
+    third.open_session(elsewhere).expect("begins");
+    driver.store.end_session();
+    let given = second.ended_sessions().expect("reads");
+    assert_eq!(given[0].attempts, [(attempt, worker)]);
+    assert!(given[0].is_on_this_host, "its processes are on this machine");
+    assert_eq!(second.ended_sessions(), Ok(Vec::new()), "once");
+    assert_eq!(third.ended_sessions(), Ok(Vec::new()), "to one");
+    second.end_session();
+    let given = third.ended_sessions().expect("reads");
+    assert_eq!(given[0].attempts.len(), 1);
+    assert!(!given[0].is_on_this_host);
+    assert_eq!(third.ended_sessions(), Ok(Vec::new()), "once");
+}
+
+/// Whoever was taken for dead begins no transaction, ends none and keeps nothing; with a new session it goes on.
+pub fn a_session_that_has_ended_changes_nothing<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, attempt, _) = with_local_attempt(make());
+    let mut other = driver.store.another();
+    other.open_session(session([2; 32])).expect("begins");
+    driver.store.begin().expect("begins");
+    let locked = runs_of(driver.store.lock(&[attempt.run]).expect("locks"));
+    other.pass(Millis(SESSION_LEASE.0 + 1));
+    other.renew_session().expect("it lives");
+    assert_eq!(other.ended_sessions().expect("reads").len(), 1);
+    let stage = Stage { at: driver.now, unchanged: locked, ..Stage::default() };
+    assert_eq!(driver.store.stage(stage).err(), Some(StoreError::SessionEnded));
+    assert_eq!(driver.store.begin(), Err(StoreError::SessionEnded));
+    assert_eq!(driver.store.put_targets(BulkId(7), Vec::new()), Err(StoreError::SessionEnded));
+    // Nothing stays locked.
+    other.begin().expect("begins");
+    let locked = other.lock(&[attempt.run]).expect("locks");
+    assert!(matches!(locked[0], Locked::Here(_)));
+    other.abandon(runs_of(locked));
+    driver.store.open_session(session([1; 32])).expect("begins");
+    driver.act(attempt.run, pause());
+}
+
+/// An interrupt of another server's executor is given to that server, once, when it is durable; one for a session that has
+/// ended is given to nobody.
+pub fn an_interrupt_reaches_the_session_that_has_the_worker<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, attempt, worker) = with_local_attempt(make());
+    let mut other = driver.store.another();
+    other.open_session(session([2; 32])).expect("begins");
+    let interrupt = Interrupt { worker, attempt, why: "it was cancelled".to_owned() };
+    let stage = |now| Stage { at: now, interrupts: vec![interrupt.clone()], ..Stage::default() };
+    other.begin().expect("begins");
+    other.stage(stage(driver.now)).expect("stages");
+    other.make_durable(9);
+    assert_eq!(settle(&mut other, 1), []);
+    assert_eq!(other.interrupts(), Ok(Vec::new()));
+    assert_eq!(driver.store.interrupts(), Ok(vec![interrupt.clone()]));
+    assert_eq!(driver.store.interrupts(), Ok(Vec::new()));
+    driver.store.end_session();
+    other.begin().expect("begins");
+    other.stage(stage(driver.now)).expect("stages");
+    other.make_durable(9);
+    assert_eq!(settle(&mut other, 1), []);
+    assert_eq!(driver.store.interrupts(), Ok(Vec::new()));
+}
+
+/// What a server has put of a bulk action outlives the start of others, and not its own session.
+pub fn drafts_belong_to_their_session<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let mut first = make();
+    first.open_session(session([1; 32])).expect("begins");
+    let (mut second, mut third) = (first.another(), first.another());
+    first.put_targets(BulkId(1), targets()).expect("puts");
+    second.open_session(session([2; 32])).expect("begins");
+    second.put_targets(BulkId(2), targets()).expect("puts");
+    second.end_session();
+    third.open_session(session([3; 32])).expect("begins");
+    first.put_bulk(bulk(BulkId(1))).expect("its targets are there");
+    assert!(matches!(third.put_bulk(bulk(BulkId(2))), Err(StoreError::Conflict(_))));
+}
+
+/// What one server leaves out of what is due, or sets aside, is its own affair.
+pub fn what_one_sets_aside_or_withholds_others_are_given<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![waits(10)]));
+    let (first, second, third) = (driver.start(&flow), driver.start(&flow), driver.start(&flow));
+    let mut other = driver.store.another();
+    let all = driver.store.due(Time(i64::MAX), 9).expect("reads");
+    assert_eq!(all.iter().map(|due| due.run).collect::<Vec<_>>(), [first, second, third]);
+    driver.store.withhold(&all[0], Withheld::ForHome);
+    driver.store.withhold(&all[1], Withheld::ForTurn);
+    driver.store.set_aside(third, SetAside { since: driver.now, why: "broken".into(), next_try: None });
+    for _ in 0..2 {
+        assert_eq!(other.due(Time(i64::MAX), 9).expect("reads"), all);
+        assert_eq!(other.next_due(), Ok(Some(all[0].due)));
+        assert_eq!(other.set_aside_record(third), None);
+        assert_eq!(driver.store.due(Time(i64::MAX), 9).expect("reads"), []);
+        assert_eq!(driver.store.next_due(), Ok(None));
+    }
+    assert_eq!(driver.store.release_withheld(9), 1);
+    assert_eq!(driver.store.due(Time(i64::MAX), 9).expect("reads"), all[1..2]);
+    driver.store.release(third);
+    assert_eq!(driver.store.due(Time(i64::MAX), 9).expect("reads"), all[1..]);
+}
+
+/// A server whose executor has an attempt.
+fn with_local_attempt<S: SharedTestStore>(mut store: S) -> (Driver<S>, AttemptId, Worker) {
+    let opened = store.open_session(session([1; 32])).expect("begins");
+    let mut driver = Driver::new(store);
+    let flow = driver.keep(sequence("f", vec![action("a"), action("b")]));
+    let run = driver.start(&flow);
+    let mine = Worker { local: true, incarnation: opened.incarnation, ..worker("mine") };
+    let unit = UnitRef::step(StepIndex(0));
+    driver.act(run, Command::Claim { unit, worker: mine.clone() });
+    let attempt = driver.attempt(run, unit);
+    (driver, attempt, mine)
+}
+
+fn targets() -> Vec<Target> {
+    vec![Target { place: 0, run: RunId(1), unit: None, result: TargetResult::Pending }]
+}
+
+fn bulk(id: BulkId) -> Bulk {
+    let now = Time(1_800_000_000_000);
+    Bulk::new(id, BulkAction::Cancel, (user(), None), "one".into(), Pace::default(), 1, now)
 }

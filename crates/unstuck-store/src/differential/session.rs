@@ -23,6 +23,7 @@ use unstuck_core::time::{Millis, Time};
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
+use crate::conformance::sessions::session;
 use crate::contract::{BulkChange, ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError};
 use crate::differential::twin::Twin;
 
@@ -449,7 +450,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         let (mut twin, driver) = driver.split();
         twin.crash(&driver.flows);
         // As an engine does, so that what was being put is gone: its id may be given out again.
-        twin.open_session([7; 32]).expect("a life begins");
+        twin.open_session(session([7; 32])).expect("a life begins");
         let mut life = RandomSession { driver: driver.continue_with(twin), random };
         life.driver.find_bulks();
         life.compare();

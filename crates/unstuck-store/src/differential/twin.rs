@@ -15,7 +15,7 @@ use unstuck_core::time::Time;
 use self::names::Names;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
-use crate::contract::{FlowRecord, NewFlow, PolicyChange, Settled, Stage, StageId, StoreError};
+use crate::contract::{FlowRecord, NewFlow, NewSession, PolicyChange, Settled, Stage, StageId, StoreError};
 
 /// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made anew from
 /// those that are left. When the process of the store has died, the oracle answers alone until the store is opened
@@ -45,8 +45,8 @@ pub struct Twin<'m, A, B> {
     durable: usize,
     /// What the store has said of its stages, and nobody has asked for yet.
     told: Vec<Settled>,
-    /// The keys that lives have begun with.
-    lives: Vec<[u8; 32]>,
+    /// The sessions that were opened.
+    lives: Vec<NewSession>,
     /// When the engine was last alive.
     seen: Option<Time>,
     /// Why the next stage is refused.
@@ -226,8 +226,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     /// The oracle as it is after the first `count` stages.
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
-        for key in &self.lives {
-            self.oracle.open_session(*key).expect("the life was begun before");
+        for new in &self.lives {
+            self.oracle.open_session(new.clone()).expect("the session was opened before");
         }
         if let Some(seen) = self.seen {
             self.oracle.record_alive(seen);

@@ -7,6 +7,7 @@ use unstuck_core::id::BulkId;
 
 use crate::contract::{BulkChange, Stage, StoreError};
 use crate::invariants::{check_bulk, check_bulks, check_targets, duplicate_bulk};
+use crate::memory::sessions::Sessions;
 
 /// What is kept of bulk actions.
 #[derive(Clone, Debug, Default)]
@@ -18,17 +19,25 @@ pub(super) struct Bulks {
 struct StoredBulk {
     /// `None` until all of its targets are there.
     bulk: Option<Bulk>,
+    /// Who puts them.
+    session: Option<u64>,
     targets: Vec<Target>,
 }
 
 impl Bulks {
-    pub(super) fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
+    pub(super) fn put_targets(
+        &mut self,
+        bulk: BulkId,
+        targets: Vec<Target>,
+        session: Option<u64>,
+    ) -> Result<(), StoreError> {
         let kept = self.all.entry(bulk).or_default();
         if kept.bulk.is_some() {
             return Err(duplicate_bulk(bulk));
         }
         check_targets(bulk, kept.targets.len() as u64, &targets)?;
         kept.targets.extend(targets);
+        kept.session = session;
         Ok(())
     }
 
@@ -43,9 +52,10 @@ impl Bulks {
         Ok(())
     }
 
-    /// Those that have not begun are gone.
-    pub(super) fn drop_drafts(&mut self) {
-        self.all.retain(|_, kept| kept.bulk.is_some());
+    /// Those that have not begun, and will not because their session has ended, are gone.
+    pub(super) fn drop_drafts(&mut self, sessions: &Sessions) {
+        let is_live = |session: Option<u64>| session.is_some_and(|session| sessions.is_live(session));
+        self.all.retain(|_, kept| kept.bulk.is_some() || is_live(kept.session));
     }
 
     pub(super) fn check(&self, stage: &Stage) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ use unstuck_core::id::{BulkId, RunId};
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
 use crate::memory::policies::Policies;
+use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::memory::{HandleState, MemoryStore, Transaction};
 
@@ -41,7 +42,9 @@ impl MemoryStore {
             let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
                 return;
             };
+            let interrupts = stage.interrupts.clone();
             let result = deferred.durable.make_stage_durable(stage, last_notice);
+            self.sessions.interrupt(interrupts);
             let settled = Settled { stage: id, result };
             settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
@@ -86,7 +89,7 @@ impl MemoryStore {
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,
-            life: self.life,
+            sessions: self.sessions,
             alive: self.alive,
             broken,
             ..MemoryStore::with(self.state, self.deferred)
@@ -128,16 +131,16 @@ impl Deferred {
     }
 
     /// And bulk actions when [`put_bulk`](crate::contract::Store::put_bulk) does. What was refused is refused here too.
-    pub(super) fn keep_targets(&mut self, bulk: BulkId, targets: Vec<Target>) {
-        let _ = self.durable.bulks.put_targets(bulk, targets);
+    pub(super) fn keep_targets(&mut self, bulk: BulkId, targets: Vec<Target>, session: Option<u64>) {
+        let _ = self.durable.bulks.put_targets(bulk, targets, session);
     }
 
     pub(super) fn keep_bulk(&mut self, bulk: Bulk) {
         let _ = self.durable.put_bulk(bulk);
     }
 
-    pub(super) fn drop_drafts(&mut self) {
-        self.durable.bulks.drop_drafts();
+    pub(super) fn drop_drafts(&mut self, sessions: &Sessions) {
+        self.durable.bulks.drop_drafts(sessions);
     }
 }
 

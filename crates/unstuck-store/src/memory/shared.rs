@@ -1,13 +1,18 @@
 //! Several handles on one store in memory, as several servers on one database have.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use unstuck_core::session::SESSION_LEASE;
+use unstuck_core::time::{Millis, Time};
+
 use crate::memory::{HandleState, MemoryStore, Transaction};
+use crate::timers::WithheldTimers;
 
 /// A handle on a store in memory that others have handles on too.
 ///
-/// Each has a transaction of its own, and is told what came of its own stages. A run that one has locked is busy for the
-/// others, who read it as it was before.
+/// Each has a transaction and a session of its own, and is told what came of its own stages. A run that one has locked is
+/// busy for the others, who read it as it was before; what one withholds or sets aside, the others are given.
 #[derive(Debug)]
 pub struct SharedStore {
     store: Arc<Mutex<MemoryStore>>,
@@ -16,7 +21,8 @@ pub struct SharedStore {
 
 impl SharedStore {
     /// The first handle.
-    pub fn new(store: MemoryStore) -> SharedStore {
+    pub fn new(mut store: MemoryStore) -> SharedStore {
+        store.sessions.lease.get_or_insert(SESSION_LEASE);
         let side = store.current;
         SharedStore { store: Arc::new(Mutex::new(store)), side }
     }
@@ -29,6 +35,21 @@ impl SharedStore {
         let side = taken + 1;
         store.others.insert(side, HandleState::new());
         SharedStore { store: self.store.clone(), side }
+    }
+
+    /// What the clock of the store says: sessions last by it.
+    pub fn set_time(&self, now: Time) {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.now = now;
+    }
+
+    /// What it says.
+    pub fn time(&self) -> Time {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.now
+    }
+
+    /// How long sessions last without being renewed, from now on.
+    pub fn set_lease(&self, lease: Millis) {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.lease = Some(lease);
     }
 
     /// The store, as this handle sees it.
@@ -63,6 +84,12 @@ impl MemoryStore {
         std::mem::swap(&mut self.transaction, &mut next.transaction);
         std::mem::swap(&mut self.settled, &mut next.settled);
         std::mem::swap(&mut self.state.locked, &mut next.locked);
+        std::mem::swap(&mut self.session, &mut next.session);
+        self.aside.keys().for_each(|run| self.state.release(*run));
+        std::mem::swap(&mut self.aside, &mut next.aside);
+        let withheld = self.state.timers.take_withheld();
+        self.state.timers.withhold_again(std::mem::replace(&mut next.withheld, withheld));
+        self.aside.keys().for_each(|run| self.state.set_aside(*run));
         self.others.insert(self.current, next);
         self.current = side;
     }
@@ -70,7 +97,14 @@ impl MemoryStore {
 
 impl HandleState {
     fn new() -> HandleState {
-        HandleState { transaction: Transaction::None, settled: Vec::new(), locked: Vec::new() }
+        HandleState {
+            transaction: Transaction::None,
+            settled: Vec::new(),
+            locked: Vec::new(),
+            session: None,
+            aside: BTreeMap::new(),
+            withheld: WithheldTimers::default(),
+        }
     }
 }
 

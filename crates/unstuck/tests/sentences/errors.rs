@@ -34,6 +34,7 @@ labels!(STORE, of_store_error(StoreError), {
     StoreError::Away(_) => "Away",
     StoreError::Damaged(_) => "Damaged",
     StoreError::Broken(_) => "Broken",
+    StoreError::SessionEnded => "SessionEnded",
 });
 
 labels!(FLOWS, of_flow_error(PutFlowError), {
@@ -67,6 +68,7 @@ pub(crate) fn of_a_store() -> Vec<Line> {
         StoreError::Away(what()),
         StoreError::Damaged(what()),
         StoreError::Broken(what()),
+        StoreError::SessionEnded,
     ];
     let mut lines =
         in_order(STORE, all.iter().map(|error| (of_store_error(error), error.to_string())).collect());

@@ -12,7 +12,6 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
@@ -22,9 +21,9 @@ use unstuck_core::time::Time;
 use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
-    AuditId, Candidate, Due, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Locked, NewFlow,
-    NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs,
-    Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -153,10 +152,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     /// A process that dies while it begins its life is followed by another one, which may be the first or the second.
-    fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
+    fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError> {
         let mut deaths = 0;
         let found = loop {
-            let found = self.store().open_session(fresh_key);
+            let found = self.store().open_session(new.clone());
             if !self.has_crashed() {
                 break found;
             }
@@ -164,19 +163,32 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
             let flows = self.compiled.clone();
             self.crash(&flows);
         };
-        let mut expected = self.oracle.open_session(fresh_key);
-        self.lives.push(fresh_key);
+        let mut expected = self.oracle.open_session(new.clone());
+        self.lives.push(new.clone());
         while deaths > 0 && incarnation(&expected) < incarnation(&found) {
             deaths -= 1;
-            expected = self.oracle.open_session(fresh_key);
-            self.lives.push(fresh_key);
+            expected = self.oracle.open_session(new.clone());
+            self.lives.push(new.clone());
         }
         assert_same(&expected, &found);
         found
     }
 
-    fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
-        self.ask(A::local_attempts, B::local_attempts)
+    fn renew_session(&mut self) -> Result<(), StoreError> {
+        self.ask(A::renew_session, B::renew_session)
+    }
+
+    fn end_session(&mut self) {
+        self.oracle.end_session();
+        self.store().end_session();
+    }
+
+    fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError> {
+        self.ask(A::ended_sessions, B::ended_sessions)
+    }
+
+    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
+        self.ask(A::interrupts, B::interrupts)
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {

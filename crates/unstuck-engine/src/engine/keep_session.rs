@@ -1,0 +1,72 @@
+//! Where several servers share a store: the session is renewed, others that have ended lose their attempts, and executors of
+//! this one hear what others have decided.
+
+use unstuck_core::model::attempt::Worker;
+use unstuck_store::contract::{Interrupt, Store, StoreError};
+
+use super::Engine;
+use crate::request::Output;
+use crate::session::losses;
+
+impl<S: Store> Engine<S> {
+    /// Whether this is an executor of another session.
+    pub(super) fn is_elsewhere(&self, worker: &Worker) -> bool {
+        worker.local && worker.incarnation != self.life.incarnation
+    }
+
+    /// Renews the session when it is time, and hears what others have decided. A server that cannot renew it for too long
+    /// stops, as one does that was taken for dead.
+    pub(super) fn keep_session(&mut self, outputs: &mut Vec<Output>) {
+        if self.life.lease.is_none() || self.stopped.is_some() {
+            return;
+        }
+        let now = self.now;
+        let mut kept = Ok(());
+        if self.life.next_renewal().is_some_and(|at| at <= now) {
+            kept = self.renew_session(outputs);
+        }
+        match kept.and_then(|()| self.store.interrupts()) {
+            Ok(interrupts) => outputs.extend(interrupts.into_iter().map(interrupt)),
+            Err(StoreError::SessionEnded) => self.lose_session(outputs),
+            Err(error) if self.life.must_give_up(now) => {
+                tracing::error!(%error, "the session cannot be renewed: this server stops");
+                self.lose_session(outputs);
+            }
+            Err(error) => tracing::warn!(%error, "the session was not renewed"),
+        }
+    }
+
+    fn renew_session(&mut self, outputs: &mut Vec<Output>) -> Result<(), StoreError> {
+        self.store.renew_session()?;
+        self.life.renewed = Some(self.now);
+        for ended in self.store.ended_sessions()? {
+            tracing::warn!(incarnation = ended.incarnation, "another server's session has ended");
+            for (worker, left) in self.life.left_behind(&ended) {
+                outputs.push(Output::CleanUp { worker, left });
+            }
+            self.inbox.extend(losses(&ended));
+        }
+        Ok(())
+    }
+
+    /// The session is over: what executors of this server have is somebody else's, and nothing it says is believed.
+    pub(super) fn lose_session(&mut self, outputs: &mut Vec<Output>) {
+        tracing::error!("this server's session has ended");
+        let mut mine: Vec<_> = self.handed_out.iter().filter(|(_, (worker, _))| worker.local).collect();
+        mine.sort_unstable_by_key(|(attempt, _)| **attempt);
+        for (attempt, (worker, _)) in mine {
+            let why = "this server was taken for dead, and others took over its work".to_owned();
+            outputs.push(Output::Interrupt { worker: worker.clone(), attempt: *attempt, why });
+        }
+        self.stopped = Some(StoreError::SessionEnded);
+    }
+
+    /// The session ends in good order, after everything that executors had to say is durable.
+    pub fn end_session(&mut self) {
+        self.store.end_session();
+    }
+}
+
+fn interrupt(Interrupt { worker, attempt, why }: Interrupt) -> Output {
+    Output::Interrupt { worker, attempt, why }
+}
