@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::downtime::{Downtime, record_downtime};
+use unstuck_core::downtime::{Downtime, correct_clock, record_downtime};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::session::{give_up_after, renewal_interval, without_any_server};
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{EndedSession, NewSession, Session, Store, StoreError};
 
+use crate::engine::STORE_RETRY;
 use crate::executor::LeftOver;
 use crate::request::Request;
 use crate::token::Signer;
@@ -23,9 +24,11 @@ pub(crate) struct EngineSession {
     pub(crate) incarnation: u64,
     /// The node bits of its ids.
     pub(crate) node: u16,
-    /// How long it lasts without being renewed, if others have sessions too; and when it was last renewed.
+    /// How long it lasts without being renewed, if others have sessions too.
     pub(crate) lease: Option<Millis>,
-    pub(crate) renewed: Option<Time>,
+    /// When it was last renewed, and when that was last tried.
+    renewed: Option<Time>,
+    tried: Option<Time>,
     /// Makes the tokens of this store.
     pub(crate) signer: Signer,
     /// What the sessions before it left, on this host or elsewhere.
@@ -47,7 +50,17 @@ impl EngineSession {
         let Session { epoch, token_key, incarnation, node, lease } = store.open_session(new)?;
         let left = store.ended_sessions()?;
         let signer = Signer::new(token_key, epoch);
-        Ok(EngineSession { incarnation, node, lease, renewed: None, signer, left, downtimes, down_since })
+        Ok(EngineSession {
+            incarnation,
+            node,
+            lease,
+            renewed: None,
+            tried: None,
+            signer,
+            left,
+            downtimes,
+            down_since,
+        })
     }
 
     /// The losses that the sessions before it have left.
@@ -75,10 +88,31 @@ impl EngineSession {
         left
     }
 
-    /// When it is to be renewed next.
+    /// When it is to be renewed next: at once in the beginning, and soon where that did not work.
     pub(crate) fn next_renewal(&self) -> Option<Time> {
         let lease = self.lease?;
-        Some(self.renewed.map_or(Time(i64::MIN), |renewed| renewed + renewal_interval(lease)))
+        let wait = if self.renewed == self.tried { renewal_interval(lease) } else { STORE_RETRY };
+        Some(self.tried.map_or(Time(i64::MIN), |tried| tried + wait))
+    }
+
+    /// It is tried to renew it now.
+    pub(crate) fn try_renewal(&mut self, now: Time) {
+        self.tried = Some(now);
+        // From then on it is known since when it does not work.
+        self.renewed.get_or_insert(now.back(Millis(1)));
+    }
+
+    /// That worked.
+    pub(crate) fn record_renewal(&mut self) {
+        self.renewed = self.tried;
+    }
+
+    /// The clock was set by so many milliseconds, forward or (negative) back.
+    pub(crate) fn correct_clock(&mut self, by: i64) {
+        correct_clock(&mut self.downtimes, by);
+        for time in [&mut self.down_since, &mut self.renewed, &mut self.tried] {
+            *time = time.map(|time| time.shifted(by));
+        }
     }
 
     /// Whether it could not be renewed for so long that what its executors have is to be ended.

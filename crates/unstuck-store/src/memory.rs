@@ -57,6 +57,7 @@ pub struct MemoryStore {
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
     refuse_run: Option<(RunId, StoreError)>,
+    refuse_renewals: Option<StoreError>,
     sessions: Sessions,
     /// The session of whoever's turn it is.
     session: Option<u64>,
@@ -134,6 +135,11 @@ impl MemoryStore {
         self.refuse_run = error.map(|error| (run, error));
     }
 
+    /// No session can be renewed any more.
+    pub fn break_renewals(&mut self, error: StoreError) {
+        self.refuse_renewals = Some(error);
+    }
+
     /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
     pub fn lose_open_errors(&mut self) {
         self.state.lose_open_errors();
@@ -150,6 +156,7 @@ impl MemoryStore {
             refuse_next: None,
             refuse_after: None,
             refuse_run: None,
+            refuse_renewals: None,
             sessions: Sessions::default(),
             session: None,
             alive: None,
@@ -364,6 +371,7 @@ impl Store for MemoryStore {
 
     fn renew_session(&mut self) -> Result<(), StoreError> {
         self.check_session()?;
+        self.refuse_renewals.clone().map_or(Ok(()), Err)?;
         if let Some(session) = self.session {
             self.sessions.renew(session);
         }

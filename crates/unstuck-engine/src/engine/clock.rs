@@ -3,7 +3,6 @@
 
 use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::command::Command;
-use unstuck_core::downtime::correct_clock;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::ResumePacer;
@@ -192,14 +191,5 @@ impl<S: Store> Engine<S> {
             }
         }
         batch.deliver_all(&mut tools)
-    }
-}
-
-impl crate::session::EngineSession {
-    /// The clock was set by so many milliseconds, forward or (negative) back.
-    pub(crate) fn correct_clock(&mut self, by: i64) {
-        correct_clock(&mut self.downtimes, by);
-        self.down_since = self.down_since.map(|since| since.shifted(by));
-        self.renewed = self.renewed.map(|renewed| renewed.shifted(by));
     }
 }

@@ -37,8 +37,10 @@ impl<S: Store> Engine<S> {
     }
 
     fn renew_session(&mut self, outputs: &mut Vec<Output>) -> Result<(), StoreError> {
+        self.life.try_renewal(self.now);
         self.store.renew_session()?;
-        self.life.renewed = Some(self.now);
+        self.life.record_renewal();
+        self.record_alive(self.now);
         for ended in self.store.ended_sessions()? {
             tracing::warn!(incarnation = ended.incarnation, "another server's session has ended");
             for (worker, left) in self.life.left_behind(&ended) {

@@ -1,0 +1,299 @@
+//! Several servers on one store: each is believed about its own executors only, and as long as its session lasts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use unstuck_core::command::{Command, OnDuplicate, Report};
+use unstuck_core::decide::Answer;
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::json::Json;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::offer::Offer;
+use unstuck_core::session::{SESSION_LEASE, give_up_after};
+use unstuck_core::time::{Millis, Time};
+use unstuck_engine::engine::{Engine, NextStep, Settings};
+use unstuck_engine::executor::{ExecutorReport, Job};
+use unstuck_engine::request::{EngineError, Output, Request, StartRun};
+use unstuck_store::contract::{FlowRecord, Store, StoreError};
+use unstuck_store::memory::{MemoryStore, SharedStore};
+
+const BEGIN: Time = Time(1_800_000_000_000);
+const FLOWS: &str = "flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n---\n\
+    flow: limited\nsteps:\n  - {id: a, action: work, timeout: 60s}\n";
+
+fn flows() -> Vec<Flow> {
+    unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows
+}
+
+/// One server.
+struct Server {
+    engine: Engine<SharedStore>,
+    worker: Worker,
+    now: Time,
+    jobs: VecDeque<Job>,
+    interrupted: Vec<AttemptId>,
+    cleaned_up: Vec<AttemptId>,
+    replies: Vec<Result<Answer, EngineError>>,
+}
+
+impl Server {
+    fn new(store: SharedStore, host: &str, now: Time) -> Server {
+        let known = flows();
+        let compile = move |record: &FlowRecord| {
+            let flow = known.iter().find(|flow| flow.name == record.name).cloned();
+            flow.ok_or_else(|| "another flow".to_owned())
+        };
+        store.set_time(now);
+        let settings = Settings { host: host.into(), ..Settings::default() };
+        let engine = Engine::new(store, Box::new(compile), settings).expect("opens");
+        let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
+        let nothing = (VecDeque::new(), Vec::new(), Vec::new(), Vec::new());
+        let (jobs, interrupted, cleaned_up, replies) = nothing;
+        Server { engine, worker, now, jobs, interrupted, cleaned_up, replies }
+    }
+
+    fn offer(&mut self) {
+        let queues = [Arc::from("work")].into();
+        self.engine.register(Offer { worker: self.worker.clone(), queues, free: 9, max_load: 9 }, false);
+    }
+
+    fn go(&mut self) {
+        for _ in 0..1_000 {
+            for output in self.engine.step(self.now) {
+                match output {
+                    Output::Reply { result, .. } => self.replies.push(result),
+                    Output::Dispatch { job, .. } => self.jobs.push_back(job),
+                    Output::Interrupt { attempt, .. } => self.interrupted.push(attempt),
+                    Output::CleanUp { left, .. } => {
+                        self.cleaned_up.extend(left.iter().map(|left| left.attempt))
+                    }
+                    Output::Happened { .. } | Output::Forgotten { .. } => {}
+                }
+            }
+            match self.engine.next_step() {
+                NextStep::Now | NextStep::Settling => {}
+                NextStep::At(at) if at <= self.now => {}
+                NextStep::At(_) | NextStep::Idle => return,
+            }
+        }
+        panic!("the engine never rests");
+    }
+
+    fn start(&mut self, flow: &str) -> RunId {
+        let start = StartRun {
+            flow: flow.into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::User("ada".into()),
+        };
+        self.engine.submit(Request::Start { ticket: 0, start });
+        self.go();
+        match self.replies.pop() {
+            Some(Ok(Answer::Started(run))) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask(&mut self, run: RunId, command: Command) -> Result<Answer, EngineError> {
+        self.engine.submit(Request::Command { ticket: 0, run, command });
+        self.go();
+        self.replies.pop().expect("it is answered")
+    }
+
+    fn complete(&mut self) -> AttemptId {
+        let job = self.jobs.pop_front().expect("there is a job");
+        let says = Report::Complete { output: Json::NULL };
+        self.engine.submit(Request::Executor(ExecutorReport::Report(job.attempt, says)));
+        self.go();
+        job.attempt
+    }
+
+    fn run(&mut self, run: RunId) -> Run {
+        self.engine.store().run(run).expect("readable").expect("there")
+    }
+
+    /// How the attempts of a run's first step have ended.
+    fn past(&mut self, run: RunId) -> Vec<&'static str> {
+        let run = self.run(run);
+        let unit = run.unit(run.units_where(|_| true)[0]).expect("there");
+        unit.past.iter().map(|past| past.outcome.word()).collect()
+    }
+}
+
+/// Time passes for these servers, in steps of seconds, by all clocks.
+fn pass(servers: &mut [&mut Server], span: Millis) {
+    let step = Millis::seconds(1);
+    let mut left = span.0;
+    while left > 0 {
+        let by = Millis(step.0.min(left));
+        left -= by.0;
+        for server in servers.iter_mut() {
+            server.now = server.now + by;
+            let now = server.now;
+            server.engine.store().set_time(now);
+            server.go();
+        }
+    }
+}
+
+/// Two servers on one store, on two machines; the first has an executor.
+fn two() -> (Server, Server) {
+    let store = SharedStore::new(MemoryStore::new());
+    let other = store.new_handle();
+    let mut first = Server::new(store, "one", BEGIN);
+    for flow in flows() {
+        first.engine.put_flow(flow).expect("kept");
+    }
+    first.offer();
+    (first, Server::new(other, "two", BEGIN))
+}
+
+#[test]
+fn a_server_that_comes_takes_nothing_from_one_that_is_there() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let third = second.engine.store().new_handle();
+    let mut third = Server::new(third, "three", BEGIN);
+    pass(&mut [&mut first, &mut second, &mut third], Millis::minutes(5));
+    assert!(first.past(run).is_empty(), "nothing was lost");
+    first.complete();
+    first.complete();
+    assert_eq!(second.run(run).state(), RunState::Completed);
+}
+
+#[test]
+fn servers_at_the_same_time_give_out_different_ids() {
+    let (mut first, mut second) = two();
+    let mut ids: Vec<RunId> = (0..20).flat_map(|_| [first.start("chain"), second.start("chain")]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 40);
+}
+
+#[test]
+fn what_a_dead_server_had_is_lost_once_its_lease_is_over_and_tried_elsewhere() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    drop(first);
+    second.offer();
+    pass(&mut [&mut second], SESSION_LEASE);
+    assert!(second.jobs.is_empty(), "it may still live");
+    pass(&mut [&mut second], Millis::seconds(4));
+    assert_eq!(second.past(run), ["stuck"]);
+    assert_eq!(second.cleaned_up, [], "its processes are not on this machine");
+    assert_eq!(second.jobs[0].attempt, AttemptId { attempt: 2, ..attempt });
+    second.complete();
+    second.complete();
+    assert_eq!(second.run(run).state(), RunState::Completed);
+}
+
+#[test]
+fn what_a_dead_server_of_the_same_machine_left_running_is_ended() {
+    let (mut first, second) = two();
+    let third = second.engine.into_store().new_handle();
+    let mut third = Server::new(third, "one", BEGIN);
+    first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    drop(first);
+    pass(&mut [&mut third], Millis(SESSION_LEASE.0 + 4_000));
+    assert_eq!(third.cleaned_up, [attempt]);
+}
+
+#[test]
+fn a_server_that_stops_in_good_order_is_not_waited_for() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    first.engine.submit(Request::Executor(ExecutorReport::Report(attempt, Report::Release)));
+    first.engine.dismiss_executors();
+    first.go();
+    first.engine.end_session();
+    second.offer();
+    pass(&mut [&mut second], Millis::seconds(4));
+    assert_eq!(second.jobs.len(), 1);
+    assert_eq!(second.past(run).len(), 1);
+}
+
+#[test]
+fn a_cancel_on_one_server_ends_the_work_on_the_other() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    let by = Actor::User("ada".into());
+    second.ask(run, Command::Cancel { by, reason: None }).expect("cancels");
+    assert_eq!(second.interrupted, [], "it is not its own executor");
+    first.go();
+    assert_eq!(first.interrupted, [attempt]);
+    first.go();
+    assert_eq!(first.interrupted, [attempt], "once");
+}
+
+#[test]
+fn a_server_that_was_stopped_for_longer_than_its_lease_is_refused_and_ends_its_work() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    second.offer();
+    pass(&mut [&mut second], Millis(SESSION_LEASE.0 + 4_000));
+    // It goes on, with a result that it has had for a long time.
+    first.now = second.now;
+    first.engine.submit(Request::Start {
+        ticket: 7,
+        start: StartRun {
+            flow: "chain".into(),
+            key: None,
+            input: Json::NULL,
+            priority: 0,
+            deadline: None,
+            on_duplicate: OnDuplicate::Return,
+            home: None,
+            by: Actor::User("ada".into()),
+        },
+    });
+    first.complete();
+    assert!(first.engine.is_stopped());
+    assert_eq!(first.replies, [Err(EngineError::Store(StoreError::SessionEnded))]);
+    assert_eq!(first.interrupted, [attempt]);
+    assert_eq!(second.past(run), ["stuck"]);
+    second.complete();
+    second.complete();
+    assert_eq!(second.run(run).state(), RunState::Completed);
+}
+
+#[test]
+fn a_server_that_cannot_renew_its_session_ends_its_work_before_others_take_it() {
+    let (mut first, _second) = two();
+    first.start("chain");
+    let attempt = first.jobs[0].attempt;
+    first.engine.store().store().break_renewals(StoreError::Away("the network is down".to_owned()));
+    let give_up = give_up_after(SESSION_LEASE);
+    pass(&mut [&mut first], Millis(give_up.0 - 1_000));
+    assert_eq!(first.interrupted, []);
+    pass(&mut [&mut first], Millis::seconds(4));
+    assert_eq!(first.interrupted, [attempt]);
+    assert!(first.engine.is_stopped());
+    assert!(first.now.since(BEGIN) < SESSION_LEASE);
+}
+
+#[test]
+fn the_outage_of_one_server_is_nobody_elses_downtime() {
+    let (mut first, mut second) = two();
+    let run = first.start("limited");
+    pass(&mut [&mut second], Millis::seconds(20));
+    first.now = second.now;
+    first.engine.record_stop(BEGIN);
+    first.go();
+    let downtimes = second.engine.store().downtimes().expect("readable");
+    assert!(downtimes.iter().all(|down| down.to.since(down.from) < Millis::seconds(4)), "{downtimes:?}");
+    // Its limit runs on by the time in which answers were taken.
+    pass(&mut [&mut first, &mut second], Millis::seconds(44));
+    assert_eq!(second.past(run).len(), 1, "it was stuck after a minute, or a little later");
+}
