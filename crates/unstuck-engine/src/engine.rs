@@ -1,5 +1,6 @@
 //! The steppable loop: it takes requests, a clock and a store, and does no IO of its own.
 
+mod busy;
 mod clock;
 pub(crate) mod isolation;
 mod keep_session;
@@ -27,8 +28,11 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
-use unstuck_store::contract::{Interrupt, NewSession, NoticeId, PutFlowError, Stage, Store, StoreError};
+use unstuck_store::contract::{
+    Interrupt, NewSession, NoticeId, PutFlowError, Stage, Store, StoreError, Versions,
+};
 
+use self::busy::BusyRequests;
 use self::clock::{EngineClock, SLACK};
 use self::isolation::{BatchFailure, Isolation, Suspect, WorkKind, panic_message};
 use self::set_aside::SetAsideRuns;
@@ -96,6 +100,8 @@ pub struct Engine<S> {
     want_product: Vec<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
+    /// The versions of what it knows of what all servers share.
+    pub(crate) known: Versions,
     /// The resume policies in force, and whether they resume anything.
     pub(crate) policies: Policies,
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
@@ -119,6 +125,10 @@ pub struct Engine<S> {
     condemned: FxHashMap<NoticeId, String>,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
+    /// How much of each kind is in a batch for now: less while batches conflict with those of other servers.
+    batch_limit: usize,
+    /// What another server has locked, to be tried again.
+    busy: BusyRequests,
     /// The last batch changed something or made room: there may be more to hand out, to deliver or to admit.
     more: bool,
     /// The store is full or away: nothing is tried before the clock says this.
@@ -151,11 +161,13 @@ impl<S: Store> Engine<S> {
         let mut flows = Flows::new(compile);
         flows.backfill_step_orders(&mut store)?;
         backfill_open_errors(&mut store, &mut flows)?;
+        let known = store.versions()?;
         let policies = policies::load_policies(&mut store)?;
         let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
+        let max_batch = settings.max_batch;
         tracing::info!(incarnation = life.incarnation, "engine started");
         Ok(Engine {
             store,
@@ -167,6 +179,7 @@ impl<S: Store> Engine<S> {
             offers: Offers::default(),
             want_product: Vec::new(),
             handed_out: FxHashMap::default(),
+            known,
             policies,
             turns: ResumePacer::default(),
             has_waiting: false,
@@ -181,6 +194,8 @@ impl<S: Store> Engine<S> {
             aside: SetAsideRuns::default(),
             condemned: FxHashMap::default(),
             is_watched: true,
+            batch_limit: max_batch,
+            busy: BusyRequests::default(),
             more: false,
             retry_at: None,
             trouble: None,
@@ -188,9 +203,39 @@ impl<S: Store> Engine<S> {
         })
     }
 
+    /// Reads again what other servers have changed of what all share.
+    pub(crate) fn refresh_shared(&mut self) -> Result<(), StoreError> {
+        let mut newest = self.store.versions()?;
+        if newest == self.known {
+            return Ok(());
+        }
+        if self.clock.unrecorded().is_some() {
+            // They are told by the clock as it was before it was set, until the store knows of that.
+            newest.downtimes = self.known.downtimes;
+        }
+        if newest.policies != self.known.policies {
+            self.policies = policies::load_policies(&mut self.store)?;
+        }
+        if newest.flows != self.known.flows {
+            self.flows.forget_newest();
+        }
+        if newest.downtimes != self.known.downtimes {
+            self.life.downtimes = self.store.downtimes()?;
+        }
+        self.known = newest;
+        Ok(())
+    }
+
+    /// Another server has changed something: there may be something to do.
+    pub fn look_again(&mut self) {
+        self.more = true;
+    }
+
     /// Keeps a flow.
     pub fn put_flow(&mut self, flow: Flow) -> Result<Arc<Flow>, PutFlowError> {
+        self.refresh_shared()?;
         let flow = self.flows.put(&mut self.store, flow)?;
+        self.known.flows = self.store.versions()?.flows;
         self.release_flow(flow.id);
         Ok(flow)
     }
@@ -268,12 +313,19 @@ impl<S: Store> Engine<S> {
 
     /// Puts a request in line.
     pub fn submit(&mut self, request: Request) {
-        self.inbox.push_back(request);
+        if let Some(request) = self.busy.keep_in_order(request) {
+            self.inbox.push_back(request);
+        }
     }
 
     /// How many requests are in line.
     pub fn backlog(&self) -> usize {
-        self.inbox.len()
+        self.inbox.len() + self.busy.len()
+    }
+
+    /// Whether another server has a run that something is to be done about: that is tried again in a moment.
+    pub fn waits_for_locks(&self) -> bool {
+        self.busy.retry_at().is_some()
     }
 
     /// How many batches are decided and not known to be durable.
@@ -284,7 +336,7 @@ impl<S: Store> Engine<S> {
     /// Attempts of executors of this process that have not been recorded as ended.
     pub fn unrecorded_attempts(&self) -> Vec<AttemptId> {
         let mut attempts: Vec<AttemptId> = self.handed_out.keys().copied().collect();
-        attempts.extend(self.inbox.iter().filter_map(|request| match request {
+        attempts.extend(self.inbox.iter().chain(self.busy.iter()).filter_map(|request| match request {
             Request::Executor(word) => word.ended_attempt(),
             Request::Start { .. }
             | Request::Command { .. }
@@ -321,6 +373,7 @@ impl<S: Store> Engine<S> {
         self.last = self.last.max(now);
         self.now = now;
         self.retry_aside();
+        self.busy.take_due(now, &mut self.inbox);
         let mut outputs = self.settle(false);
         self.keep_session(&mut outputs);
         if let Some(error) = self.stopped.clone() {
@@ -373,7 +426,13 @@ impl<S: Store> Engine<S> {
         let own =
             [self.bulks.due(), self.aside.next_retry(), self.next_paced_resume(), self.life.next_renewal()];
         let own = own.into_iter().flatten().min();
+        let busy = self.busy.retry_at();
+        let own = own.into_iter().chain(busy).min();
         match self.store.next_due() {
+            // What is due is busy, or something else is that was to be done now.
+            Ok(Some(due)) if due <= self.last && busy.is_some_and(|busy| busy > self.now) => {
+                own.map_or(NextStep::Idle, NextStep::At)
+            }
             _ if own.is_some_and(|due| due <= self.last) => NextStep::Now,
             Ok(Some(due)) if due <= self.last => NextStep::Now,
             _ if !self.outstanding.is_empty() => NextStep::Settling,
@@ -404,10 +463,11 @@ impl<S: Store> Engine<S> {
     /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
     /// thing of one of these kinds.
     fn decide_batch(&mut self, done: &mut OutstandingBatch) -> Result<Option<Stage>, StoreError> {
+        self.refresh_shared()?;
         self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), self.last)?;
         self.release_paced_resumes();
         let alone = self.isolation.as_ref().map(Isolation::current_kind);
-        let max_batch = if alone.is_some() { 1 } else { self.settings.max_batch };
+        let max_batch = if alone.is_some() { 1 } else { self.batch_limit };
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         self.find_families(limit(WorkKind::Bulk))?;
         self.store.begin()?;
@@ -526,9 +586,9 @@ impl<S: Store> Engine<S> {
         limit: usize,
     ) -> Result<(), StoreError> {
         let mut due = if limit == 0 { Vec::new() } else { self.store.due(self.last, limit)? };
-        if !due.is_empty() && self.inbox.len() > done.requests {
-            let said: FxHashSet<RunId> =
-                self.inbox.iter().skip(done.requests).filter_map(reported_run).collect();
+        if !due.is_empty() && self.inbox.len() + self.busy.len() > done.requests {
+            let in_line = self.inbox.iter().skip(done.requests).chain(self.busy.iter());
+            let said: FxHashSet<RunId> = in_line.filter_map(reported_run).collect();
             due.retain(|due| !said.contains(&due.run));
         }
         done.counts.add(WorkKind::Due, due.len());

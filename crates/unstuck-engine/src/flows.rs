@@ -80,9 +80,15 @@ impl Flows {
             return Ok(flow.clone());
         }
         let record = store.newest_flow(name)?.ok_or_else(|| EngineError::UnknownFlow(name.clone()))?;
-        let flow = self.compile(&record)?;
+        let known = self.by_id.get(&record.id).filter(|flow| flow.directory == record.directory).cloned();
+        let flow = known.map_or_else(|| self.compile(&record), Ok)?;
         self.newest.insert(name.clone(), flow.id);
         Ok(flow)
+    }
+
+    /// Which version of each flow is the newest is to be read again: another server may have kept one.
+    pub(crate) fn forget_newest(&mut self) {
+        self.newest.clear();
     }
 
     /// A flow that could not be compiled is tried again when it is needed next.

@@ -11,6 +11,9 @@ pub use unstuck_core::policy::{BadPolicy, PolicyCommand, PolicyOutcome};
 use crate::engine::Engine;
 use crate::request::EngineError;
 
+/// So often an order is decided when others change policies at the same time.
+const MAX_TRIES: u32 = 5;
+
 impl<S: Store> Engine<S> {
     /// The policies, enabled or not, in the order in which they match.
     pub fn policies(&self) -> &Policies {
@@ -24,6 +27,19 @@ impl<S: Store> Engine<S> {
             return Err(error.clone().into());
         }
         check_texts(order.actor(), order.reason())?;
+        let mut tries = 0;
+        loop {
+            self.refresh_shared()?;
+            tries += 1;
+            match self.try_change_policies(order.clone()) {
+                // Another server was quicker: it is decided again on what that left.
+                Err(EngineError::Store(StoreError::Conflict(_))) if tries < MAX_TRIES => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn try_change_policies(&mut self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
         let (at, ids) = (self.last, &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
         let clock = self.clock.record.shift;
@@ -33,8 +49,10 @@ impl<S: Store> Engine<S> {
             return Ok(outcome);
         }
         let checked = check_stored(policies.clone())?.with_switch(switch.clone());
-        self.store.put_policies(PolicyChange { policies, switch, changes: outcome.changes.clone() })?;
+        let change = PolicyChange { policies, switch, changes: outcome.changes.clone() };
+        self.store.put_policies(change, self.known.policies)?;
         self.policies = checked;
+        self.known.policies = self.store.versions()?.policies;
         Ok(outcome)
     }
 }

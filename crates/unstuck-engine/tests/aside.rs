@@ -133,7 +133,8 @@ impl<S: Store> Bench<S> {
             }
             match self.engine.next_step() {
                 NextStep::Now | NextStep::Settling => {}
-                NextStep::At(at) if at <= self.now => {}
+                // What is busy is tried again after a moment.
+                NextStep::At(at) if at.since(self.now) < Millis(10) => self.now = self.now.max(at),
                 NextStep::At(_) | NextStep::Idle => return,
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
@@ -16,8 +17,9 @@ use unstuck_core::session::{SESSION_LEASE, give_up_after};
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
-use unstuck_store::contract::{FlowRecord, Store, StoreError};
+use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError};
 use unstuck_store::memory::{MemoryStore, SharedStore};
 
 const BEGIN: Time = Time(1_800_000_000_000);
@@ -41,10 +43,9 @@ struct Server {
 
 impl Server {
     fn new(store: SharedStore, host: &str, now: Time) -> Server {
-        let known = flows();
-        let compile = move |record: &FlowRecord| {
-            let flow = known.iter().find(|flow| flow.name == record.name).cloned();
-            flow.ok_or_else(|| "another flow".to_owned())
+        let compile = |record: &FlowRecord| {
+            let loaded = unstuck_flow::load(&record.source, "test.yaml", "", &|_| true);
+            Ok(loaded.expect("a good flow").flows.remove(0))
         };
         store.set_time(now);
         let settings = Settings { host: host.into(), ..Settings::default() };
@@ -296,4 +297,104 @@ fn the_outage_of_one_server_is_nobody_elses_downtime() {
     // Its limit runs on by the time in which answers were taken.
     pass(&mut [&mut first, &mut second], Millis::seconds(44));
     assert_eq!(second.past(run).len(), 1, "it was stuck after a minute, or a little later");
+}
+
+#[test]
+fn what_one_server_changes_of_what_is_shared_holds_for_the_others() {
+    let (mut first, mut second) = two();
+    let by = || Actor::User("ada".into());
+    let draft = |name: &str, cause: &str| {
+        let text = format!("name: {name}\nerrorSubstring: {cause}\nbackOff: 1s\nmaxAttempts: 3\n");
+        unstuck_flow::policies::load(&text, "p.yaml").expect("a good file").policies.remove(0).draft
+    };
+    let load = |drafts| PolicyCommand::Load { drafts, replace: false, by: by() };
+    first.engine.change_policies(load(vec![draft("a", "reset")]), BEGIN).expect("kept");
+    second.engine.change_policies(load(vec![draft("b", "timeout")]), BEGIN).expect("kept");
+    first.go();
+    let names = |server: &mut Server| -> Vec<String> {
+        server.engine.policies().iter().map(|policy| policy.name.to_string()).collect()
+    };
+    assert_eq!(names(&mut first), ["a", "b"]);
+    assert_eq!(names(&mut second), ["a", "b"], "neither has overwritten the other's");
+    // A new version of a flow is what the other one starts from then on.
+    let old = second.start("chain");
+    let changed = FLOWS.replace("- {id: b, action: work}", "- {id: c, action: work}");
+    let flows = unstuck_flow::load(&changed, "test.yaml", "", &|_| false).expect("a good file").flows;
+    let kept = first.engine.put_flow(flows[0].clone()).expect("kept");
+    let new = second.start("chain");
+    assert_ne!(second.run(old).flow, second.run(new).flow);
+    assert_eq!(second.run(new).flow, kept.id);
+}
+
+#[test]
+fn a_server_hears_that_another_has_made_work() {
+    let (mut first, mut second) = two();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let told = heard.clone();
+    first.engine.store().on_news(Box::new(move || drop(told.fetch_add(1, Ordering::Relaxed))));
+    first.go();
+    second.start("chain");
+    assert!(heard.load(Ordering::Relaxed) > 0);
+    first.engine.look_again();
+    assert_eq!(first.engine.next_step(), NextStep::Now);
+    first.go();
+    assert_eq!(first.jobs.len(), 1);
+    let before = heard.load(Ordering::Relaxed);
+    first.complete();
+    assert_eq!(heard.load(Ordering::Relaxed), before, "what it does itself is no news");
+}
+
+#[test]
+fn what_another_server_has_locked_is_tried_again_after_a_moment_and_in_order() {
+    let (mut first, mut second) = two();
+    let run = first.start("chain");
+    let other = second.engine.store();
+    other.begin().expect("begins");
+    let locked = other.lock(&[run]).expect("locks");
+    let by = || Actor::User("ada".into());
+    let ask = |server: &mut Server, ticket, command| {
+        server.engine.submit(Request::Command { ticket, run, command });
+        server.engine.step(server.now);
+    };
+    ask(&mut first, 1, Command::Pause { by: by(), reason: None });
+    assert_eq!(first.engine.next_step(), NextStep::At(first.now + Millis(3)), "it does not spin");
+    ask(&mut first, 2, Command::Unpause { by: by() });
+    assert_eq!(first.engine.backlog(), 2);
+    let other = second.engine.store();
+    other.abandon(
+        locked
+            .into_iter()
+            .filter_map(|locked| match locked {
+                Locked::Here(run) => Some(*run),
+                Locked::Absent | Locked::Busy => None,
+            })
+            .collect(),
+    );
+    first.now = first.now + Millis(3);
+    first.go();
+    assert_eq!(first.replies, [Ok(Answer::Done), Ok(Answer::Done)]);
+    assert_eq!(first.run(run).paused, None, "the pause came first");
+}
+
+#[test]
+fn a_batch_that_conflicts_is_halved_and_grows_again() {
+    let (mut first, _second) = two();
+    let runs: Vec<RunId> = (0..64).map(|_| first.start("chain")).collect();
+    let bad = runs[40];
+    let conflict = StoreError::Conflict("somebody else was quicker".to_owned());
+    first.engine.store().store().refuse_changes(bad, Some(conflict));
+    for (ticket, run) in (1..).zip(&runs) {
+        let command = Command::Pause { by: Actor::User("ada".into()), reason: None };
+        first.engine.submit(Request::Command { ticket, run: *run, command });
+    }
+    let mut steps = 0;
+    while first.replies.len() < 63 {
+        steps += 1;
+        assert!(steps < 60, "not one by one: {} of 64 are answered", first.replies.len());
+        for output in first.engine.step(first.now) {
+            if let Output::Reply { result, .. } = output {
+                first.replies.push(result);
+            }
+        }
+    }
 }

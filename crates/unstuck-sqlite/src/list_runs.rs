@@ -42,7 +42,7 @@ impl SqliteStore {
         let mut cold = Vec::new();
         let mut last = before;
         while cold.len() < limit {
-            let page = rows_of(&self.reader, filter, &self.versions(filter), last, limit)?;
+            let page = rows_of(&self.reader, filter, &self.flow_versions(filter), last, limit)?;
             last = page.last().map(|row| row.id);
             let is_end = page.len() < limit;
             for row in page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()) {
@@ -63,7 +63,7 @@ impl SqliteStore {
     }
 
     /// The names of the flows whose versions are asked for.
-    fn versions(&self, filter: &RunFilter) -> BTreeSet<String> {
+    fn flow_versions(&self, filter: &RunFilter) -> BTreeSet<String> {
         let versions = filter.versions.iter().flatten();
         versions.filter_map(|id| self.state.flows.get(*id)).map(|flow| flow.name.to_string()).collect()
     }

@@ -70,6 +70,7 @@ impl SqliteStore {
             match open::load(&self.reader) {
                 Ok(state) => {
                     self.state = state;
+                    self.versions.downtimes += 1;
                     self.aside.keys().for_each(|run| self.state.set_aside(*run));
                     self.writer.reset();
                 }

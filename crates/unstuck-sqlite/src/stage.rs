@@ -207,6 +207,7 @@ impl SqliteStore {
         correct_clock(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
         self.touch_lock_file(at);
         job.downtimes = Some(self.state.downtimes.clone());
+        self.versions.downtimes += 1;
         job.clock = Some(clock.clone());
         self.state.clock = clock;
     }

@@ -25,8 +25,9 @@ use unstuck_store::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions,
 };
-use unstuck_store::invariants::RunPosition;
+use unstuck_store::invariants::{RunPosition, check_version};
 
 use crate::hot_runs::Residency;
 use crate::open::{self, Lock};
@@ -80,6 +81,7 @@ pub struct SqliteStore {
     /// The session that was opened, if one was, and whether it knows what those before it left.
     session: Option<u64>,
     has_given_ended: bool,
+    pub(crate) versions: Versions,
 }
 
 impl SqliteStore {
@@ -136,6 +138,7 @@ impl SqliteStore {
             aside: BTreeMap::new(),
             session: None,
             has_given_ended: false,
+            versions: Versions::default(),
         }
     }
 
@@ -365,6 +368,7 @@ impl Store for SqliteStore {
         }
         if let Some(down) = stage.downtime {
             record_downtime(&mut self.state.downtimes, down);
+            self.versions.downtimes += 1;
             job.downtimes = Some(self.state.downtimes.clone());
         }
         self.state.last_time = Some(stage.at);
@@ -492,6 +496,14 @@ impl Store for SqliteStore {
         self.lock.is_some() && release_reserve(&self.directory)
     }
 
+    fn versions(&mut self) -> Result<Versions, StoreError> {
+        self.check_usable()?;
+        Ok(self.versions)
+    }
+
+    /// There is no other server.
+    fn on_news(&mut self, _: Box<dyn Fn() + Send + Sync>) {}
+
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
         Ok(self.state.last_time.max(self.seen.filter(|_| self.state.last_time.is_some())))
@@ -561,6 +573,7 @@ impl Store for SqliteStore {
         let written = flow::put_flow(&mut self.reader, &self.claim, &record);
         self.check_written(written)?;
         self.state.flows = flows;
+        self.versions.flows += 1;
         Ok(record)
     }
 
@@ -589,12 +602,14 @@ impl Store for SqliteStore {
         Ok(self.state.policy_switch.clone())
     }
 
-    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+    fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
         self.check_no_transaction("policies change")?;
+        check_version(made_on, self.versions.policies)?;
         let written = policy::put(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
         self.state.policies = change.policies;
         self.state.policy_switch = change.switch;
+        self.versions.policies += 1;
         self.state.policies.sort_by(|a, b| (a.age, &a.id).cmp(&(b.age, &b.id)));
         Ok(())
     }

@@ -152,6 +152,9 @@ pub trait Store {
     /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
     fn record_alive(&mut self, now: Time);
 
+    /// The versions of what all servers share: whoever knows others has something to read again.
+    fn versions(&mut self) -> Result<Versions, StoreError>;
+
     /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
@@ -163,6 +166,10 @@ pub trait Store {
 
     /// The highest id that was ever given out here.
     fn last_id(&mut self) -> Result<u64, StoreError>;
+
+    /// Calls this whenever another server has changed something, or may have: there may be work for this one. It is called
+    /// from any thread, and must not block.
+    fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>);
 
     /// One run as it is now. Runs are read outside of a transaction: one that is locked may be refused.
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;
@@ -206,8 +213,9 @@ pub trait Store {
     /// Whether policies resume anything: of the same snapshot as [`Store::policies`].
     fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError>;
 
-    /// Keeps these policies in place of those before, and what was changed, durable on return. Outside of a transaction.
-    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError>;
+    /// Keeps these policies in place of those before, and what was changed, durable on return. `made_on` is the version that
+    /// they were made of: refused as a conflict if that is no longer the newest. Outside of a transaction.
+    fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError>;
 
     /// Changes of policies, newest first, before the id `before`, at most `limit`.
     fn policy_audit(
@@ -386,6 +394,16 @@ pub struct Session {
     pub node: u16,
     /// How long it lasts without being renewed; `None` where it lasts as long as the store is open.
     pub lease: Option<Millis>,
+}
+
+/// Versions of what all servers share. Each grows with every change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Versions {
+    /// Policies and their switch.
+    pub policies: u64,
+    pub flows: u64,
+    /// Downtimes, and what the clock was set by.
+    pub downtimes: u64,
 }
 
 /// A session that has ended.

@@ -89,7 +89,9 @@ macro_rules! delegate_store {
             newest_flow(name: &str) -> Result<Option<FlowRecord>, StoreError>;
             policies() -> Result<Vec<Policy>, StoreError>;
             policy_switch() -> Result<PolicySwitch, StoreError>;
-            put_policies(change: PolicyChange) -> Result<(), StoreError>;
+            put_policies(change: PolicyChange, made_on: u64) -> Result<(), StoreError>;
+            versions() -> Result<Versions, StoreError>;
+            on_news(wake: Box<dyn Fn() + Send + Sync>) -> ();
             policy_audit(before: Option<AuditId>, limit: usize) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
             policy_hits() -> Result<Vec<PolicyHits>, StoreError>;
             errors(filter: &ErrorFilter, after: Option<ErrorId>, limit: usize)
@@ -146,6 +148,6 @@ pub mod names {
         AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
         Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
         PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
-        StoreError,
+        StoreError, Versions,
     };
 }

@@ -169,3 +169,11 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
         | Fact::Unit { .. } => before,
     }
 }
+
+/// Whether a change was made of the newest version.
+pub fn check_version(made_on: u64, newest: u64) -> Result<(), StoreError> {
+    if made_on == newest {
+        return Ok(());
+    }
+    Err(StoreError::Conflict(format!("it was made of version {made_on}, and version {newest} is there now")))
+}

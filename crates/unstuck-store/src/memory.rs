@@ -31,7 +31,9 @@ use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions,
 };
+use crate::invariants::check_version;
 use crate::memory::deferred::Deferred;
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
@@ -65,9 +67,21 @@ pub struct MemoryStore {
     broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
     aside: BTreeMap<RunId, SetAside>,
+    versions: Versions,
+    /// Who is told when somebody else has changed something.
+    wakers: BTreeMap<usize, Waker>,
     /// Whose turn it is of those that share it, and what the others have.
     current: usize,
     others: BTreeMap<usize, HandleState>,
+}
+
+/// Tells somebody that there is something new.
+struct Waker(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waker")
+    }
 }
 
 /// What each of several that share a store has to itself.
@@ -162,9 +176,16 @@ impl MemoryStore {
             alive: None,
             broken: None,
             aside: BTreeMap::new(),
+            versions: Versions::default(),
+            wakers: BTreeMap::new(),
             current: 0,
             others: BTreeMap::new(),
         }
+    }
+
+    /// Everybody else is told that something has changed.
+    fn wake_others(&self) {
+        self.wakers.iter().filter(|(side, _)| **side != self.current).for_each(|(_, Waker(wake))| wake());
     }
 
     fn check_no_transaction(&self, what: &str) -> Result<(), StoreError> {
@@ -319,6 +340,7 @@ impl Store for MemoryStore {
         let kept = self.deferred.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
+        let changes_downtimes = stage.downtime.is_some() || stage.clock.is_some();
         let allowed = self.check_session().and_then(|()| self.check_in_transaction());
         let result = match allowed.and_then(|()| self.refusal(&stage).map_or(Ok(()), Err)) {
             Ok(()) => self.state.stage(stage, self.last_notice),
@@ -329,6 +351,8 @@ impl Store for MemoryStore {
             return Err(error);
         }
         self.transaction = Transaction::None;
+        self.versions.downtimes += u64::from(changes_downtimes);
+        self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
         match (&mut self.deferred, kept) {
@@ -409,6 +433,15 @@ impl Store for MemoryStore {
         self.alive = self.alive.max(Some(now));
     }
 
+    fn versions(&mut self) -> Result<Versions, StoreError> {
+        self.check_usable()?;
+        Ok(self.versions)
+    }
+
+    fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>) {
+        self.wakers.insert(self.current, Waker(wake));
+    }
+
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
         Ok(self.state.last_time.max(self.alive.filter(|_| self.state.last_time.is_some())))
@@ -457,6 +490,8 @@ impl Store for MemoryStore {
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
         self.check_session()?;
         let record = self.state.flows.put(flow)?;
+        self.versions.flows += 1;
+        self.wake_others();
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_flows(&self.state.flows);
         }
@@ -488,9 +523,12 @@ impl Store for MemoryStore {
         Ok(self.state.policies.switch.clone())
     }
 
-    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+    fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
         self.check_no_transaction("policies change")?;
+        check_version(made_on, self.versions.policies)?;
         self.state.policies.put(change)?;
+        self.versions.policies += 1;
+        self.wake_others();
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_policies(&self.state.policies);
         }
@@ -557,6 +595,7 @@ impl Store for MemoryStore {
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         self.check_no_transaction("a bulk action begins")?;
         self.state.put_bulk(bulk.clone())?;
+        self.wake_others();
         if let Some(deferred) = &mut self.deferred {
             deferred.keep_bulk(bulk);
         }

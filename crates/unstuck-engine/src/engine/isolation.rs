@@ -162,6 +162,10 @@ impl<S: Store> Engine<S> {
             BatchFailure::Store(StoreError::Conflict(_) | StoreError::Damaged(_))
             | BatchFailure::Panic(_) => failure,
         };
+        let is_conflict = matches!(failure, BatchFailure::Store(StoreError::Conflict(_)));
+        if is_conflict && self.isolation.is_none() && self.halve_batch(done) {
+            return;
+        }
         telemetry::batch_failed(&failure, done.suspect.as_ref(), self.isolation.is_some());
         let Some(isolation) = &mut self.isolation else {
             self.isolation = Isolation::new(done.counts);
@@ -186,6 +190,16 @@ impl<S: Store> Engine<S> {
             }
         }
         self.next_alone();
+    }
+
+    /// Others have changed what a batch was decided on: half of it is tried next. False where there is nothing to halve.
+    fn halve_batch(&mut self, done: &OutstandingBatch) -> bool {
+        let most = done.counts.0.iter().copied().max().unwrap_or(0).min(self.batch_limit);
+        if most > 1 {
+            self.batch_limit = most / 2;
+            self.more = true;
+        }
+        most > 1
     }
 
     fn next_alone(&mut self) {

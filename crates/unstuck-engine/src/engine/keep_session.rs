@@ -9,9 +9,9 @@ use crate::request::Output;
 use crate::session::losses;
 
 impl<S: Store> Engine<S> {
-    /// Whether this is an executor of another session.
+    /// Whether this is an executor of another session, which may still live.
     pub(super) fn is_elsewhere(&self, worker: &Worker) -> bool {
-        worker.local && worker.incarnation != self.life.incarnation
+        self.life.lease.is_some() && worker.local && worker.incarnation != self.life.incarnation
     }
 
     /// Renews the session when it is time, and hears what others have decided. A server that cannot renew it for too long

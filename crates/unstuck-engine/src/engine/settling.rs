@@ -9,6 +9,7 @@ use unstuck_core::time::Millis;
 use unstuck_store::contract::{Due, StageId, Store, StoreError};
 
 use super::Engine;
+use super::busy::BusyRequests;
 use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
 use super::telemetry;
@@ -61,12 +62,14 @@ impl<S: Store> Engine<S> {
     pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
         self.bulks.apply_staged(std::mem::take(&mut done.bulks));
         self.clock.staged(&done.clock, self.set_aside_count() > 0);
-        let taken: Vec<Request> = self.inbox.drain(..done.requests).collect();
-        for (_, request) in taken.into_iter().enumerate().rev().filter(|(place, _)| done.busy.contains(place))
-        {
-            self.inbox.push_front(request);
+        let taken = self.inbox.drain(..done.requests).enumerate();
+        let busy: Vec<Request> =
+            taken.filter(|(place, _)| done.busy.contains(place)).map(|(_, request)| request).collect();
+        if done.met_busy || !busy.is_empty() {
+            self.busy.wait(busy, self.now);
         }
-        self.more = done.stage.is_some() || !done.ended.is_empty() || done.met_busy;
+        self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);
+        self.more = done.stage.is_some() || !done.ended.is_empty();
         self.record_staged_aside(&mut done);
         self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {
@@ -195,15 +198,18 @@ impl<S: Store> Engine<S> {
     pub(super) fn refuse_all(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
         self.refuse_commands(error, outputs);
         self.inbox.clear();
+        self.busy = BusyRequests::default();
     }
 
     /// Callers are told; what executors say stays in line.
     fn refuse_commands(&mut self, error: &StoreError, outputs: &mut Vec<Output>) {
-        self.inbox.retain(|request| {
+        let mut keeps = |request: &Request| {
             let ticket = request.ticket();
             outputs.extend(ticket.map(|ticket| refusal(ticket, error)));
             ticket.is_none()
-        });
+        };
+        self.busy.retain(&mut keeps);
+        self.inbox.retain(keeps);
     }
 }
 

@@ -117,11 +117,9 @@ impl<'a> Execution<'a> {
         let plan = Arc::new(rehearsal.plan.clone());
         let mut store = MemoryStore::new();
         let policies = rehearsal.policies.clone();
-        store.put_policies(PolicyChange {
-            policies,
-            switch: unstuck_core::policy::PolicySwitch::default(),
-            changes: Vec::new(),
-        })?;
+        let switch = unstuck_core::policy::PolicySwitch::default();
+        let newest = store.versions()?.policies;
+        store.put_policies(PolicyChange { policies, switch, changes: Vec::new() }, newest)?;
         let settings = Settings { seed: rehearsal.seed, ..Settings::default() };
         let unknown = Box::new(|record: &unstuck_store::contract::FlowRecord| {
             Err(format!("flow `{}` is not part of this rehearsal", record.name))

@@ -132,7 +132,17 @@ mod tests {
             by: ada(),
         };
         machine.engine.submit(Request::Start { ticket: 1, start });
-        machine.work()
+        work(machine)
+    }
+
+    /// Works until there is nothing more to do for a while: what is busy is tried again after a moment.
+    fn work(machine: &mut Machine<Contended<MemoryStore>>) -> Vec<Output> {
+        let mut outputs = machine.work();
+        while let Some(at) = machine.next_at().filter(|at| at.since(machine.now()) < Millis(10)) {
+            machine.set_clock(at);
+            outputs.extend(machine.work());
+        }
+        outputs
     }
 
     /// The runs that there are, oldest first.
@@ -155,7 +165,7 @@ mod tests {
         let run = runs(&mut machine)[0].id;
         machine.engine.store().make_busy(run, 3);
         register(&mut machine);
-        let outputs = machine.work();
+        let outputs = work(&mut machine);
         let handed_out = outputs.iter().filter(|output| matches!(output, Output::Dispatch { .. })).count();
         assert_eq!(handed_out, 1, "{outputs:?}");
     }
@@ -171,7 +181,7 @@ mod tests {
             machine.engine.store().make_busy(run, tries);
             machine.engine.record_correction(ClockCorrection { from, to });
             machine.set_clock(to);
-            machine.work();
+            work(&mut machine);
             assert_eq!(machine.next_at(), Some(to + Millis::minutes(1)), "busy for {tries} tries");
         }
     }
@@ -193,7 +203,7 @@ mod tests {
                 machine.engine.submit(Request::Command { ticket, run: parent, command });
                 machine.engine.step(machine.now());
             }
-            machine.work();
+            work(&mut machine);
             let paused: Vec<bool> = runs(&mut machine).iter().map(|run| run.paused.is_some()).collect();
             assert_eq!(paused, [true, true], "busy for {tries} tries");
             assert!(machine.engine.store().notices(1).expect("reads").is_empty(), "busy for {tries} tries");

@@ -608,7 +608,9 @@ fn unless_away(result: Result<(), CheckError>) -> Result<(), Broken> {
 
 /// Whether the engine has nothing to do at its own time, and everything is durable.
 fn is_quiet<S: Store>(engine: &mut Engine<S>) -> bool {
-    engine.trouble().is_none() && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
+    engine.trouble().is_none()
+        && !engine.waits_for_locks()
+        && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
 }
 
 fn flow(store: &mut dyn Store, flows: &mut Flows, id: FlowId) -> Result<Arc<Flow>, CheckError> {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use unstuck_sqlite::{Options, SqliteStore, WriteMode};
-use unstuck_store::conformance::driver::Driver;
+use unstuck_store::conformance::driver::{Driver, put_policies};
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::{Store as _, StoreError};
@@ -29,11 +29,11 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
         switch: unstuck_core::policy::PolicySwitch::default(),
         changes: Vec::new(),
     };
-    driver.store.put_policies(policies.clone()).expect("it has the store still");
+    put_policies(&mut driver.store, policies.clone()).expect("it has the store still");
 
     other.open_session(session([1; 32])).expect("takes it over");
     let process = std::process::id();
-    let refused = driver.store.put_policies(policies).expect_err("refused");
+    let refused = put_policies(&mut driver.store, policies).expect_err("refused");
     let wanted = format!("process {process} took it over while this process had it open");
     assert!(matches!(&refused, StoreError::Broken(what) if what.contains(&wanted)), "{refused}");
     assert!(refused.to_string().contains("unstuck run --continue"), "{refused}");
@@ -46,7 +46,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
         switch: unstuck_core::policy::PolicySwitch::default(),
         changes: Vec::new(),
     };
-    other.put_policies(policies).expect("the other one goes on");
+    put_policies(&mut other, policies).expect("the other one goes on");
 }
 
 /// Number 18: the lock file is removed, and the store has one owner still.

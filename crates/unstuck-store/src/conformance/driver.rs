@@ -100,7 +100,7 @@ impl<S: Store> Driver<S> {
 
     /// Puts policies into the store, and decides by them from then on.
     pub fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
-        self.store.put_policies(change)?;
+        put_policies(&mut self.store, change)?;
         self.policies = self.kept_policies();
         Ok(())
     }
@@ -551,6 +551,12 @@ fn last_id(stage: &Stage) -> u64 {
         payloads.chain([change.run.id.0])
     });
     runs.chain(stage.notices.iter().map(|notice| notice.to.0)).max().unwrap_or(0)
+}
+
+/// Puts policies that were made of the newest ones.
+pub fn put_policies(store: &mut impl Store, change: PolicyChange) -> Result<(), StoreError> {
+    let newest = store.versions().expect("versions can be read").policies;
+    store.put_policies(change, newest)
 }
 
 /// A worker of another process.

@@ -10,7 +10,7 @@ use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{Criteria, PoliciesPaused, Policy, PolicySwitch, SwitchState};
 use unstuck_core::time::Millis;
 
-use crate::conformance::driver::{Driver, user};
+use crate::conformance::driver::{Driver, put_policies, user};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
 use crate::conformance::{TestStore, settle};
@@ -66,19 +66,19 @@ pub fn what_does_not_go_together_is_refused<S: TestStore>(make: &mut dyn FnMut()
     ];
     for (what, other) in cases {
         let changes = vec![audit(&driver, &other, PolicyAuditKind::Added)];
-        let refused = driver.store.put_policies(PolicyChange {
-            policies: vec![kept.clone(), other],
-            switch: PolicySwitch::default(),
-            changes,
-        });
+        let policies = vec![kept.clone(), other];
+        let change = PolicyChange { policies, switch: PolicySwitch::default(), changes };
+        let refused = put_policies(&mut driver.store, change);
         assert!(matches!(refused, Err(StoreError::Conflict(_))), "{what}: {refused:?}");
     }
+    let change = PolicyChange { policies: vec![other], switch: PolicySwitch::default(), changes: vec![] };
+    let newest = driver.store.versions().expect("reads").policies;
+    for made_on in [newest + 1, newest.wrapping_sub(1)] {
+        let refused = driver.store.put_policies(change.clone(), made_on);
+        assert!(matches!(refused, Err(StoreError::Conflict(_))), "made of another version: {refused:?}");
+    }
     driver.store.begin().expect("begins");
-    let refused = driver.store.put_policies(PolicyChange {
-        policies: vec![other],
-        switch: PolicySwitch::default(),
-        changes: vec![],
-    });
+    let refused = driver.store.put_policies(change, newest);
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "in a transaction: {refused:?}");
     driver.store.rollback();
     assert_eq!(driver.store.policies(), Ok(vec![kept]));
@@ -121,7 +121,7 @@ pub fn the_switch_is_of_the_same_snapshot_as_the_policies<S: TestStore>(make: &m
     };
     let refused = vec![kept.clone(), Policy { name: "b".into(), ..kept.clone() }];
     let change = PolicyChange { policies: refused, switch: switch.clone(), changes: vec![audit.clone()] };
-    assert!(matches!(driver.store.put_policies(change), Err(StoreError::Conflict(_))));
+    assert!(matches!(put_policies(&mut driver.store, change), Err(StoreError::Conflict(_))));
     assert_eq!(driver.store.policy_switch(), Ok(PolicySwitch::default()), "as a whole or not at all");
     let change =
         PolicyChange { policies: vec![kept.clone()], switch: switch.clone(), changes: vec![audit.clone()] };

@@ -236,7 +236,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             self.oracle.put_flow(flow.clone()).expect("the flow was kept before");
         }
         for change in &self.policies {
-            self.oracle.put_policies(change.clone()).expect("the policies were kept before");
+            let newest = self.oracle.versions().expect("reads").policies;
+            self.oracle.put_policies(change.clone(), newest).expect("the policies were kept before");
         }
         for (bulk, targets) in &self.bulks {
             self.oracle.put_targets(bulk.id, targets.clone()).expect("the targets were kept before");

@@ -63,6 +63,7 @@ impl MemoryStore {
             settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
         self.state = deferred.durable.clone();
+        self.versions.downtimes += 1;
         if self.transaction != Transaction::None {
             self.transaction = Transaction::Void(error.clone());
         }
@@ -92,6 +93,7 @@ impl MemoryStore {
             sessions: self.sessions,
             alive: self.alive,
             broken,
+            versions: self.versions,
             ..MemoryStore::with(self.state, self.deferred)
         }
     }

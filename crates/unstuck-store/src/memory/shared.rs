@@ -68,9 +68,12 @@ impl SharedStore {
 }
 
 impl Drop for SharedStore {
-    /// What this handle has locked is free again.
+    /// What this handle has locked is free again, and nobody tells it anything.
     fn drop(&mut self) {
-        self.store().undo_transaction();
+        let side = self.side;
+        let mut store = self.store();
+        store.undo_transaction();
+        store.wakers.remove(&side);
     }
 }
 

@@ -24,6 +24,7 @@ use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -275,6 +276,18 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
     }
 
+    fn versions(&mut self) -> Result<Versions, StoreError> {
+        if self.has_crashed() {
+            let answer = self.oracle.versions();
+            return self.after_death(answer);
+        }
+        self.store().versions()
+    }
+
+    fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>) {
+        self.store().on_news(wake);
+    }
+
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
         self.ask(A::policies, B::policies)
     }
@@ -283,14 +296,20 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.ask(A::policy_switch, B::policy_switch)
     }
 
-    fn put_policies(&mut self, change: PolicyChange) -> Result<(), StoreError> {
+    fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
+        let newest = self.oracle.versions().expect("reads").policies;
         // Whoever is dead already keeps nothing.
         if self.has_crashed() {
-            let answer = self.oracle.put_policies(change);
+            let answer = self.oracle.put_policies(change, newest);
             return self.after_death(answer);
         }
-        let (theirs, ours) = (change.clone(), change.clone());
-        self.both(|oracle| oracle.put_policies(theirs), |store| store.put_policies(ours))?;
+        // The oracle is made again now and then, and counts from the beginning.
+        let is_newest = self.store().versions().expect("reads").policies == made_on;
+        let theirs = if is_newest { newest } else { newest + 1 };
+        self.both(
+            |oracle| oracle.put_policies(change.clone(), theirs),
+            |store| store.put_policies(change.clone(), made_on),
+        )?;
         if self.has_crashed() {
             self.unsure_policies = Some(change);
             return self.after_death(Ok(()));
