@@ -4,6 +4,7 @@ use crate::command::{NoticeBody, StartChild};
 use crate::decide::signal::deliver_signals;
 use crate::decide::{Draft, Effect};
 use crate::duration::{parse_instant, read_duration};
+use crate::eligible::{Demand, Entry};
 use crate::evaluate::{bind_input, evaluate_condition, evaluate_expression, evaluate_template};
 use crate::event::UnitFact;
 use crate::for_each::list_items;
@@ -81,7 +82,8 @@ pub(crate) fn queue_attempt(
     }
     let priority = draft.run().priority.saturating_add(step.priority);
     let queue = Kind::queue_at(&step.queue, draft.run().home.as_ref());
-    if let Some(worker) = draft.context.offers.take_worker(&queue, step.load, place.alone, priority) {
+    let demand = Demand { load: step.load, alone: place.alone };
+    if let Some(worker) = draft.context.offers.take_worker(&Entry { queue: &queue, demand, priority }) {
         dispatch_attempt(draft, unit, worker);
     }
 }

@@ -13,6 +13,7 @@ pub mod decide;
 pub mod digest;
 pub mod downtime;
 pub mod duration;
+pub mod eligible;
 pub mod errors;
 mod evaluate;
 pub mod event;

@@ -21,11 +21,10 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
-use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
+use unstuck_core::offer::{Offer, Offers};
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::{NoticeId, PutFlowError, Stage, Store, StoreError};
 
 use self::clock::{EngineClock, SLACK};
@@ -212,7 +211,7 @@ impl<S: Store> Engine<S> {
     /// This worker is gone: nothing more is handed to it. What it has is another matter, see [`Request::Lost`].
     pub fn dismiss(&mut self, worker: &Worker) {
         self.handed_out.retain(|_, (holder, _)| holder != worker);
-        self.offers.put(Offer { worker: worker.clone(), queues: Arc::new([]), free: 0, max_load: 0 });
+        self.offers.remove(worker);
     }
 
     /// Whether [`Output::Happened`] is wanted; it is, unless somebody says otherwise.
@@ -506,8 +505,7 @@ impl<S: Store> Engine<S> {
         let mut claims = Vec::new();
         for candidate in self.store.candidates(&open, limit)? {
             let worker = open[candidate.offer].worker.clone();
-            let ReadyAttempt { load, alone, .. } = candidate.ready;
-            self.offers.use_up(&worker, if alone { WHOLE_WORKER } else { load });
+            self.offers.take_from(&worker, &candidate.ready.entry());
             claims.push((candidate.ready.run, Command::Claim { unit: candidate.ready.unit, worker }));
         }
         Ok(claims)
