@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashMap;
+
 use crate::advance::last_steps;
 use crate::command::{ChildEnd, Command, NoticeBody, Report, StartInput};
 use crate::id::PayloadId;
@@ -14,7 +16,7 @@ use crate::model::unit::{ITEMS_PER_PART, StepRun, Unit, UnitRef, UnitState};
 
 /// The stored payloads that deciding `command` may read.
 pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<PayloadId> {
-    let mut needs = PayloadNeeds { ids: BTreeSet::new(), flow };
+    let mut needs = PayloadNeeds { ids: BTreeSet::new(), flow, reached: FxHashMap::default() };
     if let Command::Notice(notice) = command
         && let NoticeBody::ChildEnded { how: ChildEnd::Completed(output), .. } = &**notice
     {
@@ -41,10 +43,15 @@ pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<Payl
     needs.ids
 }
 
+/// So many steps are looked at in no time.
+const FEW_STEPS: usize = 32;
+
 /// Whether every payload of the run is small enough to travel with it, so that there is nothing to load.
 fn has_only_inline_payloads(run: &Run) -> bool {
     let inline = |payload: &Payload| matches!(payload, Payload::Inline(_));
-    run.signals.is_empty()
+    // Of many steps, the few that may be reached are found sooner.
+    run.steps.len() <= FEW_STEPS
+        && run.signals.is_empty()
         && inline(&run.input)
         && run.steps.iter().all(|step| match step {
             StepRun::Single(_) => step.output().is_none_or(inline),
@@ -66,9 +73,21 @@ fn may_end_items_at_once(step: &Step) -> bool {
     }
 }
 
+/// Whether a step may be done in the decision that enters it: nobody works on it, it is left out, there are no items, or
+/// what it computes fails and others go on.
+fn may_end_at_once(step: &Step) -> bool {
+    let is_nobodys = match &step.kind {
+        Kind::Set(_) | Kind::Signal(_) => true,
+        Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => false,
+    };
+    is_nobodys || step.when.is_some() || step.for_each.is_some() || !step.fail_on_error
+}
+
 struct PayloadNeeds<'a> {
     ids: BTreeSet<PayloadId>,
     flow: &'a Flow,
+    /// The steps that were looked at, and whether each may be done after this decision.
+    reached: FxHashMap<StepIndex, bool>,
 }
 
 impl PayloadNeeds<'_> {
@@ -137,23 +156,39 @@ impl PayloadNeeds<'_> {
         self.add_after_steps(run, self.flow.step_indices().collect());
     }
 
-    /// What these steps, and all that may follow from them, may read.
-    fn add_after_steps(&mut self, run: &Run, mut work: Vec<StepIndex>) {
-        self.add_kept_signals(run);
-        let mut seen = vec![false; self.flow.steps.len()];
+    /// What these steps, and all that may follow from them in one decision, may read. A step that a worker, a child or a
+    /// timer has yet to end is as far as it goes.
+    fn add_after_steps(&mut self, run: &Run, first: Vec<StepIndex>) {
+        self.reached.extend(first.iter().map(|step| (*step, true)));
+        let mut work = first;
         let mut may_end = false;
         while let Some(step) = work.pop() {
-            if std::mem::replace(&mut seen[usize::from(step.0)], true) {
+            self.add_step(run, step);
+            if !self.reached[&step] {
                 continue;
             }
-            self.add_step(run, step);
             let dependents = &self.flow.dependents[usize::from(step.0)];
             may_end |= dependents.is_empty();
-            work.extend(dependents);
+            for dependent in dependents {
+                if !self.reached.contains_key(dependent) && self.may_be_entered(run, *dependent) {
+                    self.reached.insert(*dependent, may_end_at_once(self.flow.step(*dependent)));
+                    work.push(*dependent);
+                }
+            }
         }
         if may_end {
             self.add_run_output(run);
         }
+        if self.reached.keys().any(|step| matches!(self.flow.step(*step).kind, Kind::Signal(_))) {
+            self.add_kept_signals(run);
+        }
+    }
+
+    /// Whether all that a step needs is done, or may be done by this decision.
+    fn may_be_entered(&self, run: &Run, step: StepIndex) -> bool {
+        let is_done = |need: &StepIndex| run.step(*need).unblocks_dependents();
+        let needs = &self.flow.step(step).needs;
+        needs.iter().all(|need| self.reached.get(need) == Some(&true) || is_done(need))
     }
 
     /// A signal that has come already becomes an output, and may be read, in the decision that reaches its step.
@@ -182,9 +217,15 @@ impl PayloadNeeds<'_> {
             StepRun::Items(items) => {
                 let step = self.flow.step(place);
                 let parallel = step.for_each.as_ref().map_or(1, |each| each.parallel as usize);
-                let at_once = if may_end_items_at_once(step) { usize::MAX } else { parallel };
+                // One of them ends, and others take the room that there is.
+                let room = parallel.saturating_sub(items.in_motion as usize).saturating_add(1);
+                let at_once = if may_end_items_at_once(step) { usize::MAX } else { room };
+                let mut last_part = None;
                 for item in items.items_to_launch().take(at_once) {
-                    self.add_item(run, place, item);
+                    let part = item as usize / ITEMS_PER_PART;
+                    if last_part.replace(part) != Some(part) {
+                        self.add_item(run, place, item);
+                    }
                 }
                 self.add_step_reads(run, step);
                 // A worker or a child answers for one item; whatever else is in motion may end all at once.
