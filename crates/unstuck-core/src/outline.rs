@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::command::{Command, NoticeBody};
 use crate::json::Json;
 use crate::model::expression::Template;
-use crate::model::flow::{Flow, Kind, Step};
+use crate::model::flow::{Flow, Kind, RunKind, Step};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::run::Run;
 
@@ -61,6 +61,7 @@ impl Flow {
             output: None,
             deadline: None,
             concurrency: None,
+            kind: RunKind::Graph,
             labels: std::collections::BTreeMap::new(),
             dependents: vec![Vec::new(); steps.len()],
             steps,

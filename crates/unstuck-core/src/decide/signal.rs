@@ -6,9 +6,9 @@ use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitState, Waiting};
 use std::sync::Arc;
 
-use crate::advance::advance_all;
 use crate::decide::{Answer, Draft, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use crate::event::Fact;
+use crate::interpreter::advance_all;
 use crate::json::Json;
 use crate::model::flow::Kind;
 use crate::model::run::{KEPT_SIGNAL_NAMES, KEPT_SIGNALS};

@@ -1,6 +1,7 @@
 //! Why each step and item is where it is: every state has its sentence.
 
 use crate::explain::{RunContext, SHOWN, UnitReason};
+use crate::interpreter::interpreter;
 use crate::json::Payload;
 use crate::model::attempt::{ResumedBy, Worker};
 use crate::model::flow::{Kind, Step, StepIndex};
@@ -139,13 +140,8 @@ fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
 }
 
 fn pending(view: &RunContext<'_>, unit: UnitRef) -> String {
-    let missing: Vec<String> = view
-        .step(unit)
-        .needs
-        .iter()
-        .filter(|need| !view.run.step(**need).unblocks_dependents())
-        .map(|need| view.quoted(UnitRef::step(*need)))
-        .collect();
+    let missing = interpreter(view.flow).missing_steps(view.run, view.flow, unit.step);
+    let missing: Vec<String> = missing.into_iter().map(|need| view.quoted(UnitRef::step(need))).collect();
     if !missing.is_empty() {
         return format!("needs {}", list(&missing));
     }

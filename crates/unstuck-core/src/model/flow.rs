@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::id::FlowId;
 use crate::model::emulation::Emulation;
-use crate::model::expression::{Expression, Template};
+use crate::model::expression::{Expression, Reads, Template};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::time_of_day::TimeOfDay;
 use crate::time::{Millis, Time};
@@ -39,6 +39,8 @@ pub struct Flow {
     pub concurrency: Option<Concurrency>,
     /// For people and filters.
     pub labels: BTreeMap<String, String>,
+    /// How its runs are interpreted.
+    pub kind: RunKind,
     /// In an order in which every step comes after what it needs.
     pub steps: Vec<Step>,
     /// For each step, the steps that need it.
@@ -47,6 +49,17 @@ pub struct Flow {
     pub source: Arc<str>,
     /// The folder that relative paths of local processes start from.
     pub directory: Arc<str>,
+}
+
+/// What decides how a run goes on: see the module `interpreter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunKind {
+    /// The graph of the flow's steps.
+    #[default]
+    Graph,
+    /// Each step names the next: a kind for tests.
+    #[cfg(test)]
+    Plan,
 }
 
 /// Checks the input of a run.
@@ -171,6 +184,20 @@ impl Kind {
         match home {
             Some(home) if queue.starts_with('@') => format!("{queue}@{home}").into(),
             _ => queue.clone(),
+        }
+    }
+
+    /// What it computes when it begins.
+    pub fn reads(&self) -> Option<&Reads> {
+        match self {
+            Kind::Set(value) => value.reads(),
+            Kind::Wait(WaitFor::Computed(expression)) => Some(&expression.reads),
+            Kind::Action(_)
+            | Kind::Process(_)
+            | Kind::Child(_)
+            | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
+            | Kind::Signal(_)
+            | Kind::Emulate(_) => None,
         }
     }
 

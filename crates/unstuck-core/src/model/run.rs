@@ -418,6 +418,11 @@ impl Run {
         matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.allows_progress()
     }
 
+    /// Whether it is on its way to `failed`.
+    pub fn is_failing(&self) -> bool {
+        matches!(self.phase, Phase::Failing(_))
+    }
+
     /// Whether this generation is over.
     pub fn is_final(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))

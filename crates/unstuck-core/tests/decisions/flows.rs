@@ -7,7 +7,7 @@ use serde_json::Value;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope, Template};
-use unstuck_core::model::flow::{Flow, ForEach, Kind, Step, StepIndex};
+use unstuck_core::model::flow::{Flow, ForEach, Kind, RunKind, Step, StepIndex};
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 use unstuck_core::time::Millis;
 
@@ -48,6 +48,7 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
         labels: BTreeMap::new(),
         steps: built,
         dependents,
+        kind: RunKind::Graph,
         source: "{}".into(),
         directory: "".into(),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Concurrency, Flow, ForEach, Kind, Step, StepIndex};
+use unstuck_core::model::flow::{Concurrency, Flow, ForEach, Kind, RunKind, Step, StepIndex};
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 
 /// Steps one after the other.
@@ -39,6 +39,7 @@ pub fn graph(name: &str, mut steps: Vec<Step>) -> Flow {
         source: format!("{name}: {steps:?}").into(),
         steps,
         dependents,
+        kind: RunKind::Graph,
         directory: "/".into(),
     }
 }
