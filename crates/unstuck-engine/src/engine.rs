@@ -91,7 +91,7 @@ pub struct Engine<S> {
     random: Random,
     offers: Offers,
     /// Executors that want the whole product with a job.
-    want_product: Vec<Arc<str>>,
+    want_product: FxHashSet<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The resume policies in force, and whether they resume anything.
@@ -162,7 +162,7 @@ impl<S: Store> Engine<S> {
             ids,
             random,
             offers: Offers::default(),
-            want_product: Vec::new(),
+            want_product: FxHashSet::default(),
             handed_out: FxHashMap::default(),
             policies,
             turns: ResumePacer::default(),
@@ -195,7 +195,7 @@ impl<S: Store> Engine<S> {
     /// An executor of this process waits for work.
     pub fn register(&mut self, offer: Offer, wants_product: bool) {
         if wants_product {
-            self.want_product.push(offer.worker.name.clone());
+            self.want_product.insert(offer.worker.name.clone());
         }
         self.offers.put(offer);
         self.more = true;
