@@ -41,13 +41,13 @@ impl Interpreter for Graph {
         let step = draft.step(unit);
         let seen_by_worker =
             draft.run().unit(unit).is_some_and(|unit| unit.past.iter().any(|past| past.worker.is_some()));
-        if let (Some(condition), None, false) = (&step.when, unit.item, seen_by_worker)
+        if let (Some(condition), None, false) = (&step.node.when, unit.item, seen_by_worker)
             && !evaluate_condition(draft, condition)?
         {
             draft.emit_unit(unit, UnitFact::Skipped { why: SkippedBy::Condition, reason: None });
             return Ok(Prepared::Otherwise);
         }
-        if let (Some(each), None) = (&step.for_each, unit.item) {
+        if let (Some(each), None) = (&step.node.for_each, unit.item) {
             list_items(draft, unit.step, each)?;
             return Ok(Prepared::Otherwise);
         }
@@ -57,7 +57,7 @@ impl Interpreter for Graph {
 
     fn rebind_input(&self, draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
         // Without a template the run's input is looked up anyway, and an item is what it was when the list was made.
-        let Some(template) = &draft.step(unit).with else { return Ok(()) };
+        let Some(template) = &draft.step(unit).node.with else { return Ok(()) };
         let input = evaluate_template(draft, template, unit)?;
         let input = draft.store_payload(input);
         draft.emit_unit(unit, UnitFact::InputBound { input });
@@ -70,7 +70,7 @@ impl Interpreter for Graph {
     }
 
     fn missing_steps(&self, run: &Run, flow: &Flow, step: StepIndex) -> Vec<StepIndex> {
-        let needs = flow.step(step).needs.iter().copied();
+        let needs = flow.step(step).node.needs.iter().copied();
         needs.filter(|need| !run.step(*need).unblocks_dependents()).collect()
     }
 
@@ -93,7 +93,7 @@ fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
     if draft.run().unit(unit).is_some_and(|unit| unit.input.is_some()) {
         return Ok(());
     }
-    let input = match (&draft.step(unit).with, unit.item) {
+    let input = match (&draft.step(unit).node.with, unit.item) {
         (Some(template), _) => evaluate_template(draft, template, unit)?,
         (None, Some(item)) => Json::of(&item_value(draft, unit.step, item)?),
         (None, None) => return Ok(()),
@@ -105,7 +105,7 @@ fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
 
 fn can_enter_step(run: &Run, flow: &Flow, step: StepIndex) -> bool {
     matches!(run.step(step), StepRun::Single(Unit { state: UnitState::Pending, .. }))
-        && flow.step(step).needs.iter().all(|need| run.step(*need).unblocks_dependents())
+        && flow.step(step).node.needs.iter().all(|need| run.step(*need).unblocks_dependents())
 }
 
 /// Works through a list of steps: one that is done makes its dependents worth a look. What comes up while it is at it

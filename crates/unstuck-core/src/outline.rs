@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::command::{Command, NoticeBody};
 use crate::json::Json;
 use crate::model::expression::Template;
-use crate::model::flow::{Flow, Kind, RunKind, Step};
+use crate::model::flow::{Flow, GraphNode, Kind, RunKind, Step};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::run::Run;
 
@@ -77,10 +77,7 @@ fn outline_step(flow: &str, id: Arc<str>) -> Step {
         id,
         kind: Kind::Set(Template::Fixed(Json::NULL)),
         action_type: None,
-        with: None,
-        needs: Vec::new(),
-        when: None,
-        for_each: None,
+        node: GraphNode::default(),
         limits: Limits::default(),
         defer: Defer::default(),
         load: 1,

@@ -203,7 +203,7 @@ fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<
 fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (place, step) in steps.iter().enumerate() {
-        for needed in &step.needs {
+        for needed in &step.node.needs {
             dependents[usize::from(needed.0)].push(StepIndex(u16::try_from(place).unwrap_or(u16::MAX)));
         }
     }

@@ -128,7 +128,7 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refu
         (Rerun::Steps(_) | Rerun::Continue | Rerun::All, _) => None,
     };
     let is_fan_out = |step: &StepIndex| {
-        draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.for_each.is_some())
+        draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.node.for_each.is_some())
     };
     step.filter(|step| !is_fan_out(step)).ok_or_else(|| {
         let problem = "an input for a step was given, but it is not clear for which step; choose one step without \

@@ -86,7 +86,7 @@ fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String
     }
     let open = (items.total as usize).saturating_sub(launched);
     if open > 0 {
-        let parallel = view.flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
+        let parallel = view.flow.step(step).node.for_each.as_ref().map_or(1, |each| each.parallel);
         parts.push(format!("{open} not started yet (parallel: {parallel})"));
     }
     let total = count(items.total as usize, "item", "items");

@@ -13,7 +13,7 @@ use crate::recovery::failing_run;
 use serde_json::Value;
 
 pub(super) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool {
-    let parallel = flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
+    let parallel = flow.step(step).node.for_each.as_ref().map_or(1, |each| each.parallel);
     run.items(step).is_some_and(|items| {
         matches!(items.end, ItemsEnd::Open)
             && items.in_motion < parallel

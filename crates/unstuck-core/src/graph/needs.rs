@@ -57,7 +57,7 @@ impl Reach<'_> {
     /// Whether all that a step needs is done, or may be done by this decision.
     fn may_be_entered(&self, step: StepIndex) -> bool {
         let is_done = |need: &StepIndex| self.run.step(*need).unblocks_dependents();
-        let needs = &self.flow.step(step).needs;
+        let needs = &self.flow.step(step).node.needs;
         needs.iter().all(|need| self.reached.get(need) == Some(&true) || is_done(need))
     }
 
@@ -65,7 +65,7 @@ impl Reach<'_> {
     fn add_kept_signals(&mut self) {
         for (name, kept) in &self.run.signals {
             let waits = |step: &&Step| matches!(&step.kind, Kind::Signal(wanted) if wanted == name);
-            let most = self.flow.steps.iter().filter(waits).fold(0, |most, step| match &step.for_each {
+            let most = self.flow.steps.iter().filter(waits).fold(0, |most, step| match &step.node.for_each {
                 None => most + 1,
                 Some(_) => kept.len(),
             });
@@ -78,7 +78,7 @@ impl Reach<'_> {
         let step = self.flow.step(place);
         match self.run.step(place) {
             StepRun::Items(items) => {
-                let parallel = step.for_each.as_ref().map_or(1, |each| each.parallel as usize);
+                let parallel = step.node.for_each.as_ref().map_or(1, |each| each.parallel as usize);
                 // One of them ends, and others take the room that there is.
                 let room = parallel.saturating_sub(items.in_motion as usize).saturating_add(1);
                 let at_once = if may_end_items_at_once(step) { usize::MAX } else { room };
@@ -104,9 +104,9 @@ impl Reach<'_> {
     }
 
     fn add_step_reads(&mut self, step: &Step) {
-        let templates = [step.with.as_ref(), step.for_each.as_ref().map(|each| &each.items)];
+        let templates = [step.node.with.as_ref(), step.node.for_each.as_ref().map(|each| &each.items)];
         let templates = templates.into_iter().flatten().filter_map(Template::reads);
-        let expressions = templates.chain(step.when.as_ref().map(|condition| &condition.reads));
+        let expressions = templates.chain(step.node.when.as_ref().map(|condition| &condition.reads));
         let all: Vec<&Reads> = expressions.chain(step.kind.reads()).collect();
         for reads in all {
             self.needs.add_reads(self.run, reads);
@@ -139,7 +139,7 @@ fn may_end_at_once(step: &Step) -> bool {
         Kind::Set(_) | Kind::Signal(_) => true,
         Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => false,
     };
-    is_nobodys || step.when.is_some() || step.for_each.is_some() || !step.fail_on_error
+    is_nobodys || step.node.when.is_some() || step.node.for_each.is_some() || !step.fail_on_error
 }
 
 /// Whether many items of a fan-out may come and go in one decision: nobody works on them, or their own expressions
@@ -150,7 +150,7 @@ fn may_end_items_at_once(step: &Step) -> bool {
         Kind::Set(_) | Kind::Signal(_) => true,
         Kind::Wait(WaitFor::Computed(_)) => !step.fail_on_error || holds,
         Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => {
-            let computes = step.with.as_ref().and_then(Template::reads).is_some();
+            let computes = step.node.with.as_ref().and_then(Template::reads).is_some();
             computes && (!step.fail_on_error || holds)
         }
     }

@@ -88,7 +88,7 @@ pub struct Concurrency {
     pub strict: bool,
 }
 
-/// One node of a flow.
+/// One step of a flow: what each unit of it does, and what is done when that goes wrong.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Unique in the flow.
@@ -97,14 +97,6 @@ pub struct Step {
     pub kind: Kind,
     /// A free label, such as `TRANSFORM`.
     pub action_type: Option<Arc<str>>,
-    /// Its input; without it, the run's input.
-    pub with: Option<Template>,
-    /// What must be done first.
-    pub needs: Vec<StepIndex>,
-    /// Whether it runs at all.
-    pub when: Option<Expression>,
-    /// One item for each of a list.
-    pub for_each: Option<ForEach>,
     /// When an attempt is given up on.
     pub limits: Limits,
     /// How a deferral waits.
@@ -123,6 +115,21 @@ pub struct Step {
     pub queue: Arc<str>,
     /// The full action name, `flow.action`.
     pub full_action: Arc<str>,
+    /// Its place in the graph: nothing for a flow of another kind.
+    pub node: GraphNode,
+}
+
+/// What the graph of a flow knows of a step.
+#[derive(Clone, Debug, Default)]
+pub struct GraphNode {
+    /// Its input; without it, the run's input.
+    pub with: Option<Template>,
+    /// What must be done first.
+    pub needs: Vec<StepIndex>,
+    /// Whether it runs at all.
+    pub when: Option<Expression>,
+    /// One item for each of a list.
+    pub for_each: Option<ForEach>,
 }
 
 /// A fan-out over a list.
