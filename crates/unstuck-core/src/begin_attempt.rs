@@ -1,19 +1,20 @@
-//! How a step or item begins: its attempt is queued and dispatched, or its kind begins without a worker.
+//! How a unit begins: its attempt is queued and dispatched, or its kind begins without a worker.
 
 use crate::command::{NoticeBody, StartChild};
 use crate::decide::signal::deliver_signals;
 use crate::decide::{Draft, Effect};
 use crate::duration::{parse_instant, read_duration};
-use crate::evaluate::{bind_input, evaluate_condition, evaluate_expression, evaluate_template};
+use crate::eligible::{Demand, Entry};
+use crate::evaluate::{evaluate_expression, evaluate_template};
 use crate::event::UnitFact;
-use crate::for_each::list_items;
 use crate::id::RunId;
+use crate::interpreter::{Prepared, interpreter};
 use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::error::{CHILD_ACTION, EXPRESSION_ACTION, Error};
 use crate::model::flow::{Kind, WaitFor};
 use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, ParentAttempt, Run};
-use crate::model::unit::{QueuePlace, SkippedBy, UnitRef, UnitState};
+use crate::model::unit::{QueuePlace, UnitRef, UnitState};
 use crate::offer::WHOLE_WORKER;
 use crate::recovery::ladder::{self, AttemptError};
 use crate::time::Time;
@@ -43,24 +44,26 @@ pub(crate) fn try_begin_attempt(
     by: Option<ResumedBy>,
     place: QueuePlace,
 ) -> Result<(), String> {
-    let step = draft.step(unit);
-    let seen_by_worker =
-        draft.run().unit(unit).is_some_and(|unit| unit.past.iter().any(|past| past.worker.is_some()));
-    if let (Some(condition), None, false) = (&step.when, unit.item, seen_by_worker)
-        && !evaluate_condition(draft, condition)?
-    {
-        draft.emit_unit(unit, UnitFact::Skipped { why: SkippedBy::Condition, reason: None });
-        return Ok(());
+    match interpreter(draft.flow()).prepare(draft, unit)? {
+        Prepared::Otherwise => Ok(()),
+        Prepared::ForAttempt if draft.step(unit).queue.is_empty() && draft.run().can_schedule() => {
+            begin_without_worker(draft, unit, by)
+        }
+        Prepared::ForAttempt => {
+            queue_attempt(draft, unit, by, place);
+            Ok(())
+        }
     }
-    if let (Some(each), None) = (&step.for_each, unit.item) {
-        return list_items(draft, unit.step, each);
-    }
-    bind_input(draft, unit)?;
-    if step.queue.is_empty() && draft.run().can_schedule() {
-        begin_without_worker(draft, unit, by)
-    } else {
-        queue_attempt(draft, unit, by, place);
-        Ok(())
+}
+
+/// The input of the run has changed: that of a unit is computed again. False where that fails, and the unit with it.
+pub(crate) fn rebind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
+    match interpreter(draft.flow()).rebind_input(draft, unit) {
+        Ok(()) => true,
+        Err(cause) => {
+            fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
+            false
+        }
     }
 }
 
@@ -81,7 +84,8 @@ pub(crate) fn queue_attempt(
     }
     let priority = draft.run().priority.saturating_add(step.priority);
     let queue = Kind::queue_at(&step.queue, draft.run().home.as_ref());
-    if let Some(worker) = draft.context.offers.take_worker(&queue, step.load, place.alone, priority) {
+    let demand = Demand { load: step.load, alone: place.alone };
+    if let Some(worker) = draft.context.offers.take_worker(&Entry { queue: &queue, demand, priority }) {
         dispatch_attempt(draft, unit, worker);
     }
 }

@@ -1,46 +1,11 @@
-//! Values that a flow computes: inputs of steps, conditions, templates, each within the limits of a payload.
+//! Values that are computed for a run: expressions, conditions, templates, each within the limits of a payload.
 
-use crate::begin_attempt::fail_by_engine;
 use crate::decide::{Draft, MAX_PAYLOAD_BYTES};
-use crate::event::UnitFact;
-use crate::for_each::item_value;
 use crate::json::{Json, MAX_DEPTH};
-use crate::model::error::{EXPRESSION_ACTION, Error};
 use crate::model::expression::{Expression, Template};
-use crate::model::unit::UnitRef;
+use crate::model::flow::StepIndex;
+use crate::model::unit::{ITEMS_PER_PART, UnitRef};
 use serde_json::Value;
-
-/// Computes the input of a unit, once.
-pub(crate) fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
-    if draft.run().unit(unit).is_some_and(|unit| unit.input.is_some()) {
-        return Ok(());
-    }
-    let input = match (&draft.step(unit).with, unit.item) {
-        (Some(template), _) => evaluate_template(draft, template, unit)?,
-        (None, Some(item)) => Json::of(&item_value(draft, unit.step, item)?),
-        (None, None) => return Ok(()),
-    };
-    let input = draft.store_payload(input);
-    draft.emit_unit(unit, UnitFact::InputBound { input });
-    Ok(())
-}
-
-/// The input of the run has changed: that of a unit is computed anew. False where that fails, and the unit with it.
-pub(crate) fn rebind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
-    // Without a template the run's input is looked up anyway, and an item is what it was when the list was made.
-    let Some(template) = &draft.step(unit).with else { return true };
-    match evaluate_template(draft, template, unit) {
-        Ok(input) => {
-            let input = draft.store_payload(input);
-            draft.emit_unit(unit, UnitFact::InputBound { input });
-            true
-        }
-        Err(cause) => {
-            fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
-            false
-        }
-    }
-}
 
 pub(crate) fn evaluate_template(
     draft: &Draft<'_, '_>,
@@ -79,6 +44,14 @@ pub(crate) fn evaluate_condition(draft: &Draft<'_, '_>, condition: &Expression) 
         )),
         Err(problem) => Err(format!("if: {}: {problem}", condition.source)),
     }
+}
+
+/// The value of one item of a list.
+pub(crate) fn item_value(draft: &Draft<'_, '_>, step: StepIndex, item: u32) -> Result<Value, String> {
+    let place = item as usize;
+    let part = draft.run().items(step).and_then(|items| items.values.get(place / ITEMS_PER_PART));
+    let values = draft.payload_json(part.ok_or("the list of items is not known")?)?.value();
+    values.get(place % ITEMS_PER_PART).cloned().ok_or_else(|| format!("there is no item {item}"))
 }
 
 /// What is made of others is a payload too, which must be stored and read again.

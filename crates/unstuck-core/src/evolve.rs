@@ -153,6 +153,7 @@ pub(crate) fn new_run(started: &Started, at: Time) -> Run {
         paused: None,
         phase: Phase::Going,
         steps: vec![StepRun::Single(Unit::default()); usize::from(started.steps)],
+        recent: Vec::new(),
         signals: BTreeMap::new(),
         bulk: None,
     }
@@ -223,6 +224,7 @@ fn begin_generation(run: &mut Run, fact: &Fact) {
         *old = *new;
     }
     run.generation = *generation;
+    run.rebuild_recent();
     run.flow = *flow;
     run.deadline = *deadline;
     run.phase = Phase::Going;
@@ -261,6 +263,9 @@ fn keep_items(items: Items, generation: u32) -> Items {
 
 fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
     launch_item(run, unit);
+    if let UnitFact::Ended { attempt, .. } = fact {
+        run.add_recent(unit, *attempt, at);
+    }
     let Some(state) = run.unit_mut(unit) else { return };
     if unit.item.is_none() {
         change_unit(state, fact, at);

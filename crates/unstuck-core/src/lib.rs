@@ -4,7 +4,9 @@
 //! [`event`] comes out, [`evolve`] applies it; [`wakeup`] derives from a run's state what will move it next.
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
-mod advance;
+#[cfg(test)]
+extern crate self as unstuck_core;
+
 mod begin_attempt;
 pub mod bulk;
 pub mod clock;
@@ -13,15 +15,17 @@ pub mod decide;
 pub mod digest;
 pub mod downtime;
 pub mod duration;
+pub mod eligible;
 pub mod errors;
 mod evaluate;
 pub mod event;
 pub mod evolve;
 pub mod explain;
 pub mod fingerprint;
-mod for_each;
+mod graph;
 pub mod home;
 pub mod id;
+mod interpreter;
 pub mod json;
 pub mod model;
 pub mod needs;

@@ -7,6 +7,7 @@ pub mod expression;
 pub mod flow;
 pub mod log;
 pub mod nesting;
+pub mod recent;
 pub mod recovery;
 pub mod run;
 mod step_order;

@@ -1,15 +1,20 @@
-//! Offers: what waiting executors would take, so that a decision can hand work over in the same event.
+//! Offers: what waiting workers would take, so that a decision can hand work over in the same event.
+//!
+//! Those with room stand in a line for each of their queues, and in one for all of them. Whoever is handed something
+//! goes to the end of the line, so that work is dealt in turn and the one who has waited longest comes first. To join,
+//! to leave and to be handed something costs a few steps, however many others wait.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::eligible::{Demand, Entry, Snapshot, eligible, eligible_in_queue};
 use crate::model::attempt::Worker;
 
 /// The load of an attempt that must be alone: all of its worker, whatever that can take.
 pub const WHOLE_WORKER: u32 = u32::MAX;
 
-/// An executor that waits for work.
+/// A worker that waits for work.
 #[derive(Clone, Debug)]
 pub struct Offer {
     pub worker: Worker,
@@ -22,110 +27,368 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether it takes an attempt of this queue and load.
-    pub fn takes(&self, queue: &str, load: u32, alone: bool) -> bool {
-        self.free >= load.min(self.max_load)
-            && self.free > 0
-            && (!alone || self.free == self.max_load)
-            && self.queues.iter().any(|mine| &**mine == queue)
+    /// Takes the room of an attempt; one that must be alone takes all of it.
+    pub fn take_room(&mut self, demand: Demand) {
+        self.use_up(if demand.alone { WHOLE_WORKER } else { demand.load });
+    }
+
+    fn use_up(&mut self, load: u32) {
+        self.free = self.free.saturating_sub(load.min(self.max_load));
     }
 }
 
-/// The executors that wait, while nothing that they could take is waiting for them.
-#[derive(Clone, Debug, Default)]
+/// The workers that wait, while nothing that they could take is waiting for them.
+#[derive(Clone, Debug)]
 pub struct Offers {
-    offers: Vec<Offer>,
-    /// Which offers take from a queue.
-    by_queue: FxHashMap<Arc<str>, Vec<usize>>,
+    members: Slots<Member>,
     by_worker: FxHashMap<(Arc<str>, u64), usize>,
-    /// The executor whose answer is being decided, and the highest priority that waits for it.
+    /// The lines of all queues that somebody takes from; the line of everyone is [`EVERYONE`].
+    lines: Slots<Line>,
+    by_queue: FxHashMap<Arc<str>, usize>,
+    /// The worker whose answer is being decided, and the highest priority that waits for it.
     answering: Option<(usize, Option<i32>)>,
+    /// A worker that has room again and is to join its lines at their end. Most are handed the next attempt before anybody
+    /// looks at the lines, and need not join them.
+    joining: Option<usize>,
+}
+
+/// The line in which everyone stands who has room, whatever the queues.
+const EVERYONE: usize = 0;
+
+#[derive(Clone, Debug)]
+struct Member {
+    offer: Offer,
+    /// Its places: in the line of everyone, then in the line of each of its queues.
+    places: Vec<Place>,
+    /// Whether it stands in its lines: it has room.
+    in_line: bool,
+}
+
+impl Member {
+    fn is_to_join(&self) -> bool {
+        self.offer.free > 0 && !self.in_line
+    }
+}
+
+/// The place of a member in a line, between two others.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    line: usize,
+    before: Option<Seat>,
+    after: Option<Seat>,
+}
+
+/// Names a place: which member, and which of its places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seat {
+    member: usize,
+    place: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Line {
+    queue: Arc<str>,
+    /// How many take from the queue, with room or without.
+    takers: usize,
+    first: Option<Seat>,
+    last: Option<Seat>,
+}
+
+impl Default for Offers {
+    fn default() -> Offers {
+        let mut lines = Slots::default();
+        lines.insert(Line::default());
+        Offers {
+            members: Slots::default(),
+            by_worker: FxHashMap::default(),
+            lines,
+            by_queue: FxHashMap::default(),
+            answering: None,
+            joining: None,
+        }
+    }
 }
 
 impl Offers {
-    /// Adds an executor, or changes what it offers.
+    /// Adds a worker, or changes what it offers.
     pub fn put(&mut self, offer: Offer) {
-        let name = (offer.worker.name.clone(), offer.worker.incarnation);
-        let place = *self.by_worker.entry(name).or_insert(self.offers.len());
-        for queue in &*offer.queues {
-            let places = self.by_queue.entry(queue.clone()).or_default();
-            if !places.contains(&place) {
-                places.push(place);
+        if let Some(member) = self.member_of(&offer.worker) {
+            if self.members[member].offer.queues == offer.queues {
+                self.members[member].offer = offer;
+                return self.update_lines(member);
             }
+            self.remove(&offer.worker);
         }
-        match self.offers.get_mut(place) {
-            Some(old) => *old = offer,
-            None => self.offers.push(offer),
+        let name = (offer.worker.name.clone(), offer.worker.incarnation);
+        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.line_of(queue)).collect();
+        // A queue that is named twice is one queue.
+        lines.sort_unstable();
+        lines.dedup();
+        for line in &lines {
+            self.lines[*line].takers += 1;
+        }
+        let place = |line| Place { line, before: None, after: None };
+        let places = std::iter::once(EVERYONE).chain(lines).map(place).collect();
+        let member = self.members.insert(Member { offer, places, in_line: false });
+        self.by_worker.insert(name, member);
+        self.update_lines(member);
+    }
+
+    /// Forgets a worker.
+    pub fn remove(&mut self, worker: &Worker) {
+        let Some(member) = self.by_worker.remove(&(worker.name.clone(), worker.incarnation)) else { return };
+        self.members[member].offer.free = 0;
+        self.update_lines(member);
+        self.answering = self.answering.filter(|(answering, _)| *answering != member);
+        self.joining = self.joining.filter(|joining| *joining != member);
+        for place in self.members.remove(member).places.into_iter().skip(1) {
+            self.lines[place.line].takers -= 1;
+            if self.lines[place.line].takers == 0 {
+                let line = self.lines.remove(place.line);
+                self.by_queue.remove(&line.queue);
+            }
         }
     }
 
-    /// Everyone who has room.
+    /// How many workers there are, with room or without.
+    pub fn len(&self) -> usize {
+        self.by_worker.len()
+    }
+
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.by_worker.is_empty()
+    }
+
+    /// Everyone who has room, the one first that has waited longest.
     pub fn open(&self) -> impl Iterator<Item = &Offer> {
-        self.offers.iter().filter(|offer| offer.free > 0)
+        let joining = self.joining.filter(|member| self.members[*member].is_to_join());
+        let members = self.line(EVERYONE).map(|seat| seat.member).chain(joining);
+        members.map(|member| &self.members[member].offer)
     }
 
     /// The offer of this worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
-        self.position_of(worker).map(|place| &self.offers[place])
+        self.member_of(worker).map(|member| &self.members[member].offer)
     }
 
     /// Gives room back: an attempt of this load is over.
     pub fn give_back(&mut self, worker: &Worker, load: u32) {
-        if let Some(place) = self.position_of(worker) {
-            let offer = &mut self.offers[place];
+        if let Some(member) = self.member_of(worker) {
+            let offer = &mut self.members[member].offer;
             offer.free = offer.free.saturating_add(load.min(offer.max_load)).min(offer.max_load);
+            self.update_lines(member);
         }
     }
 
-    /// Takes room from this worker.
+    /// Takes room from this worker, who keeps its place in line.
     pub fn use_up(&mut self, worker: &Worker, load: u32) {
-        if let Some(place) = self.position_of(worker) {
-            let offer = &mut self.offers[place];
-            offer.free = offer.free.saturating_sub(load.min(offer.max_load));
+        if let Some(member) = self.member_of(worker) {
+            self.members[member].offer.use_up(load);
+            self.update_lines(member);
         }
     }
 
     /// Everyone has all of their room, less what is used.
     pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
-        for offer in &mut self.offers {
-            offer.free = offer.max_load;
+        for member in self.members.places() {
+            self.members[member].offer.free = self.members[member].offer.max_load;
         }
         for (worker, load) in used {
-            self.use_up(worker, load);
+            if let Some(member) = self.member_of(worker) {
+                self.members[member].offer.use_up(load);
+            }
+        }
+        for member in self.members.places() {
+            self.update_lines(member);
         }
     }
 
     /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
-        self.answering = answering.and_then(|(worker, waiting)| Some((self.position_of(worker)?, waiting)));
+        self.answering = answering.and_then(|(worker, waiting)| Some((self.member_of(worker)?, waiting)));
     }
 
     /// Somebody who takes this attempt at once: first the one whose answer made it ready, unless something of a
-    /// higher priority waits for that one; then whoever has been waiting for work.
-    pub fn take_worker(&mut self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<Worker> {
-        let place = self.find_worker(queue, load, alone, priority)?;
-        let load = if alone { WHOLE_WORKER } else { load };
-        let offer = &mut self.offers[place];
-        offer.free = offer.free.saturating_sub(load.min(offer.max_load));
-        Some(offer.worker.clone())
+    /// higher priority waits for that one; then whoever has been waiting for work longest.
+    pub fn take_worker(&mut self, entry: &Entry<'_>) -> Option<Worker> {
+        let member = self.answering_worker(entry).or_else(|| self.next_in_line(entry))?;
+        self.hand_over(member, entry);
+        Some(self.members[member].offer.worker.clone())
     }
 
-    fn find_worker(&self, queue: &str, load: u32, alone: bool, priority: i32) -> Option<usize> {
-        if let Some((place, waiting)) = self.answering
-            && waiting.is_none_or(|waiting| waiting <= priority)
-            && self.offers[place].takes(queue, load, alone)
-        {
-            return Some(place);
+    /// This worker has been handed an attempt: it takes room, and others come first next time.
+    pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) {
+        if let Some(member) = self.member_of(worker) {
+            self.hand_over(member, entry);
         }
-        let busy = self.answering.map(|(place, _)| place);
-        let places = self.by_queue.get(queue)?;
-        places
-            .iter()
-            .copied()
-            .find(|place| Some(*place) != busy && self.offers[*place].takes(queue, load, alone))
     }
 
-    fn position_of(&self, worker: &Worker) -> Option<usize> {
+    fn answering_worker(&self, entry: &Entry<'_>) -> Option<usize> {
+        let (member, highest_waiting) = self.answering?;
+        let offer = &self.members[member].offer;
+        eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
+    }
+
+    fn next_in_line(&self, entry: &Entry<'_>) -> Option<usize> {
+        let answering = self.answering.map(|(member, _)| member);
+        // Nothing of theirs waits: they would have been handed it.
+        let snapshot = Snapshot::default();
+        let mut line = self.line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
+        let found = line.find(|member| {
+            Some(*member) != answering
+                && eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
+        });
+        // Whoever is to join stands behind all others.
+        found.or_else(|| {
+            let last = self.joining.filter(|member| Some(*member) != answering)?;
+            let Member { offer, in_line, .. } = &self.members[last];
+            (!*in_line && eligible(entry, offer, snapshot).is_ok()).then_some(last)
+        })
+    }
+
+    fn hand_over(&mut self, member: usize, entry: &Entry<'_>) {
+        if self.joining != Some(member) {
+            self.let_join();
+        }
+        self.members[member].offer.take_room(entry.demand);
+        self.update_lines(member);
+        if self.members[member].in_line {
+            self.requeue(Seat { member, place: 0 });
+            let line = self.by_queue.get(entry.queue);
+            let place = self.members[member].places.iter().position(|place| Some(&place.line) == line);
+            if let Some(place) = place {
+                self.requeue(Seat { member, place });
+            }
+        }
+    }
+
+    fn member_of(&self, worker: &Worker) -> Option<usize> {
         self.by_worker.get(&(worker.name.clone(), worker.incarnation)).copied()
+    }
+
+    fn line_of(&mut self, queue: &Arc<str>) -> usize {
+        if let Some(line) = self.by_queue.get(queue) {
+            return *line;
+        }
+        let line = self.lines.insert(Line { queue: queue.clone(), ..Line::default() });
+        self.by_queue.insert(queue.clone(), line);
+        line
+    }
+
+    fn line(&self, line: usize) -> impl Iterator<Item = Seat> {
+        std::iter::successors(self.lines[line].first, |seat| self.place(*seat).after)
+    }
+
+    fn place(&self, seat: Seat) -> Place {
+        self.members[seat.member].places[seat.place]
+    }
+
+    fn place_mut(&mut self, seat: Seat) -> &mut Place {
+        &mut self.members[seat.member].places[seat.place]
+    }
+
+    /// Who has room stands in line or is about to, and nobody else.
+    fn update_lines(&mut self, member: usize) {
+        let Member { offer, in_line, .. } = &mut self.members[member];
+        let has_room = offer.free > 0;
+        if *in_line && !has_room {
+            *in_line = false;
+            for place in 0..self.members[member].places.len() {
+                self.leave(Seat { member, place });
+            }
+        } else if !*in_line && has_room && self.joining != Some(member) {
+            self.let_join();
+            self.joining = Some(member);
+        }
+    }
+
+    /// Whoever is to join the lines does.
+    fn let_join(&mut self) {
+        if let Some(member) = self.joining.take()
+            && self.members[member].is_to_join()
+        {
+            self.members[member].in_line = true;
+            for place in 0..self.members[member].places.len() {
+                self.join(Seat { member, place });
+            }
+        }
+    }
+
+    fn requeue(&mut self, seat: Seat) {
+        if self.place(seat).after.is_some() {
+            self.leave(seat);
+            self.join(seat);
+        }
+    }
+
+    fn join(&mut self, seat: Seat) {
+        let line = self.place(seat).line;
+        let last = self.lines[line].last.replace(seat);
+        match last {
+            Some(last) => self.place_mut(last).after = Some(seat),
+            None => self.lines[line].first = Some(seat),
+        }
+        *self.place_mut(seat) = Place { line, before: last, after: None };
+    }
+
+    fn leave(&mut self, seat: Seat) {
+        let Place { line, before, after } = self.place(seat);
+        match before {
+            Some(before) => self.place_mut(before).after = after,
+            None => self.lines[line].first = after,
+        }
+        match after {
+            Some(after) => self.place_mut(after).before = before,
+            None => self.lines[line].last = before,
+        }
+    }
+}
+
+/// Things that keep their number as long as they are there; a number is used again afterwards.
+#[derive(Clone, Debug)]
+struct Slots<T> {
+    slots: Vec<Option<T>>,
+    vacant: Vec<usize>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Slots<T> {
+        Slots { slots: Vec::new(), vacant: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    fn insert(&mut self, thing: T) -> usize {
+        if let Some(slot) = self.vacant.pop() {
+            self.slots[slot] = Some(thing);
+            return slot;
+        }
+        self.slots.push(Some(thing));
+        self.slots.len() - 1
+    }
+
+    fn remove(&mut self, slot: usize) -> T {
+        self.vacant.push(slot);
+        self.slots[slot].take().expect("it is there")
+    }
+
+    /// The numbers of what is there, in order.
+    fn places(&self) -> Vec<usize> {
+        (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
+    }
+}
+
+impl<T> std::ops::Index<usize> for Slots<T> {
+    type Output = T;
+
+    fn index(&self, slot: usize) -> &T {
+        self.slots[slot].as_ref().expect("it is there")
+    }
+}
+
+impl<T> std::ops::IndexMut<usize> for Slots<T> {
+    fn index_mut(&mut self, slot: usize) -> &mut T {
+        self.slots[slot].as_mut().expect("it is there")
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::command::{Command, NoticeBody};
 use crate::json::Json;
 use crate::model::expression::Template;
-use crate::model::flow::{Flow, Kind, Step};
+use crate::model::flow::{Flow, GraphNode, Kind, RunKind, Step};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::run::Run;
 
@@ -61,6 +61,7 @@ impl Flow {
             output: None,
             deadline: None,
             concurrency: None,
+            kind: RunKind::Graph,
             labels: std::collections::BTreeMap::new(),
             dependents: vec![Vec::new(); steps.len()],
             steps,
@@ -76,10 +77,7 @@ fn outline_step(flow: &str, id: Arc<str>) -> Step {
         id,
         kind: Kind::Set(Template::Fixed(Json::NULL)),
         action_type: None,
-        with: None,
-        needs: Vec::new(),
-        when: None,
-        for_each: None,
+        node: GraphNode::default(),
         limits: Limits::default(),
         defer: Defer::default(),
         load: 1,

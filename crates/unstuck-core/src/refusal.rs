@@ -86,6 +86,13 @@ pub enum Refusal {
         /// How many there may be.
         max: usize,
     },
+    /// Signals of too many names wait to be consumed.
+    TooManySignalNames {
+        /// The one that is too many.
+        name: Arc<str>,
+        /// How many there may be.
+        max: usize,
+    },
     /// The value is over a limit.
     TooLarge {
         what: &'static str,
@@ -133,7 +140,7 @@ impl Refusal {
             Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
             Refusal::BadName { .. } | Refusal::LongReason { .. } => "bad-request",
             Refusal::BadInput(_) => "invalid",
-            Refusal::TooManySignals { .. } => "too-many-signals",
+            Refusal::TooManySignals { .. } | Refusal::TooManySignalNames { .. } => "too-many-signals",
             Refusal::TooLarge { .. } => "too-large",
         }
     }
@@ -197,6 +204,7 @@ impl fmt::Display for Refusal {
                     "{max} signals `{name}` are waiting already; send more after the run has consumed some"
                 )
             }
+            Refusal::TooManySignalNames { name, max } => f.write_str(&too_many_names(name, *max)),
             Refusal::TooLarge { what, bytes, max } => {
                 write!(
                     f,
@@ -205,6 +213,12 @@ impl fmt::Display for Refusal {
             }
         }
     }
+}
+
+fn too_many_names(name: &str, max: usize) -> String {
+    format!(
+        "signals of {max} names are waiting already, and no step of the flow waits for `{name}`; check the name"
+    )
 }
 
 impl fmt::Display for Void {

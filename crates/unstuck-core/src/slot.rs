@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::advance::{advance_all, has_runnable_steps};
 use crate::decide::{Answer, Draft, MAX_KEY_BYTES};
 use crate::event::Fact;
+use crate::interpreter::{advance_all, has_runnable_steps};
 use crate::model::expression::Scope;
 use crate::model::flow::Flow;
 use crate::model::run::{Limit, Phase, Run, RunState, Slot};

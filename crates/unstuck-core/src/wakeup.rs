@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::eligible::{Demand, Entry};
 use crate::id::{FlowId, RunId};
 use crate::model::attempt::{StuckLimit, Worker};
 use crate::model::flow::{Flow, Kind, Step};
@@ -40,6 +41,17 @@ pub struct ReadyAttempt {
     pub load: u32,
     /// Only for a worker that runs nothing else.
     pub alone: bool,
+}
+
+impl ReadyAttempt {
+    /// What a hand-over looks at.
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { queue: &self.queue, demand: self.demand(), priority: self.priority }
+    }
+
+    pub fn demand(&self) -> Demand {
+        Demand { load: self.load, alone: self.alone }
+    }
 }
 
 /// The wakeup of one unit, or of the run itself.

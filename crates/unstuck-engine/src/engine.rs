@@ -23,11 +23,10 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
-use unstuck_core::offer::{Offer, Offers, WHOLE_WORKER};
+use unstuck_core::offer::{Offer, Offers};
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::{
     Interrupt, NewSession, NoticeId, PutFlowError, Stage, Store, StoreError, Versions,
 };
@@ -97,7 +96,7 @@ pub struct Engine<S> {
     random: Random,
     offers: Offers,
     /// Executors that want the whole product with a job.
-    want_product: Vec<Arc<str>>,
+    want_product: FxHashSet<Arc<str>>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The versions of what it knows of what all servers share.
@@ -177,7 +176,7 @@ impl<S: Store> Engine<S> {
             ids,
             random,
             offers: Offers::default(),
-            want_product: Vec::new(),
+            want_product: FxHashSet::default(),
             handed_out: FxHashMap::default(),
             known,
             policies,
@@ -243,7 +242,7 @@ impl<S: Store> Engine<S> {
     /// An executor of this process waits for work.
     pub fn register(&mut self, offer: Offer, wants_product: bool) {
         if wants_product {
-            self.want_product.push(offer.worker.name.clone());
+            self.want_product.insert(offer.worker.name.clone());
         }
         self.offers.put(offer);
         self.more = true;
@@ -259,7 +258,7 @@ impl<S: Store> Engine<S> {
     /// This worker is gone: nothing more is handed to it. What it has is another matter, see [`Request::Lost`].
     pub fn dismiss(&mut self, worker: &Worker) {
         self.handed_out.retain(|_, (holder, _)| holder != worker);
-        self.offers.put(Offer { worker: worker.clone(), queues: Arc::new([]), free: 0, max_load: 0 });
+        self.offers.remove(worker);
     }
 
     /// Whether [`Output::Happened`] is wanted; it is, unless somebody says otherwise.
@@ -571,8 +570,7 @@ impl<S: Store> Engine<S> {
         let mut claims = Vec::new();
         for candidate in self.store.candidates(&open, limit)? {
             let worker = open[candidate.offer].worker.clone();
-            let ReadyAttempt { load, alone, .. } = candidate.ready;
-            self.offers.use_up(&worker, if alone { WHOLE_WORKER } else { load });
+            self.offers.take_from(&worker, &candidate.ready.entry());
             claims.push((candidate.ready.run, Command::Claim { unit: candidate.ready.unit, worker }));
         }
         Ok(claims)

@@ -48,9 +48,9 @@ impl Evaluate for Panics {
 fn flow(name: &str, is_armed: bool) -> Flow {
     let all = unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows;
     let mut flow = all.into_iter().find(|flow| &*flow.name == name).expect("there");
-    for step in flow.steps.iter_mut().filter(|step| is_armed && step.when.is_some()) {
+    for step in flow.steps.iter_mut().filter(|step| is_armed && step.node.when.is_some()) {
         let (source, reads) = ("true".into(), Reads::default());
-        step.when = Some(Expression { source, reads, program: Arc::new(Panics) });
+        step.node.when = Some(Expression { source, reads, program: Arc::new(Panics) });
     }
     flow
 }

@@ -234,7 +234,7 @@ fn what_a_fan_out_has_tried_before_its_list_was_known_stays_in_the_history_of_pr
     });
     let each = step("a").for_each("[]", 2).hold(None);
     let each = each.change(|step| {
-        if let Some(each) = &mut step.for_each {
+        if let Some(each) = &mut step.node.for_each {
             each.items = Template::Computed(list);
         }
     });

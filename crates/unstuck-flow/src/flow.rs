@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unstuck_core::decide::MAX_NAME_BYTES;
 use unstuck_core::id::FlowId;
-use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, Step, StepIndex};
+use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, RunKind, Step, StepIndex};
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::time::Millis;
 
@@ -76,6 +76,7 @@ pub(crate) fn compile(
         concurrency: head.concurrency,
         labels: head.labels,
         dependents: dependents(&steps),
+        kind: RunKind::Graph,
         steps,
         source: source.into(),
         directory: directory.into(),
@@ -202,7 +203,7 @@ fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<
 fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (place, step) in steps.iter().enumerate() {
-        for needed in &step.needs {
+        for needed in &step.node.needs {
             dependents[usize::from(needed.0)].push(StepIndex(u16::try_from(place).unwrap_or(u16::MAX)));
         }
     }

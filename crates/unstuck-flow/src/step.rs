@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Expression, Template};
-use unstuck_core::model::flow::{ForEach, Kind, Step, StepIndex};
+use unstuck_core::model::flow::{ForEach, GraphNode, Kind, Step, StepIndex};
 
 use crate::computed::{self, Done, Scope};
 use crate::outline::{Outline, StepOutline};
@@ -64,12 +64,14 @@ impl Compiler<'_, '_> {
             full_action: self.full_action(outline, &kind).into(),
             kind,
             action_type,
-            with: with.map(|with| with.unwrap_or(Template::Fixed(Json::NULL))),
-            needs: outline.needs.iter().map(|needed| self.outline.order.places[*needed]).collect(),
-            when,
-            for_each: match for_each {
-                Some(for_each) => Some(for_each?),
-                None => None,
+            node: GraphNode {
+                with: with.map(|with| with.unwrap_or(Template::Fixed(Json::NULL))),
+                needs: outline.needs.iter().map(|needed| self.outline.order.places[*needed]).collect(),
+                when,
+                for_each: match for_each {
+                    Some(for_each) => Some(for_each?),
+                    None => None,
+                },
             },
             limits,
             defer,

@@ -31,7 +31,12 @@ fn what_is_left_out_has_its_default() {
     assert!(flow.description.is_none() && flow.input.is_none() && flow.output.is_none());
     assert!(flow.deadline.is_none() && flow.concurrency.is_none() && flow.labels.is_empty());
     let step = &flow.steps[0];
-    assert!(step.with.is_none() && step.when.is_none() && step.for_each.is_none() && step.needs.is_empty());
+    assert!(
+        step.node.with.is_none()
+            && step.node.when.is_none()
+            && step.node.for_each.is_none()
+            && step.node.needs.is_empty()
+    );
     assert_eq!(step.limits, Limits::default());
     assert_eq!(step.defer, Defer::default());
     assert_eq!(step.retry, RetryStrategy::None);
@@ -78,11 +83,14 @@ fn steps_come_after_what_they_need_and_otherwise_as_written() {
         let flow = flow(&format!("flow: f\nsteps: [{steps}]\n"));
         assert_eq!(ids(&flow), order, "{steps}");
         let found: Vec<Vec<u16>> =
-            flow.steps.iter().map(|step| step.needs.iter().map(|ix| ix.0).collect()).collect();
+            flow.steps.iter().map(|step| step.node.needs.iter().map(|ix| ix.0).collect()).collect();
         assert_eq!(found, needs, "{steps}");
         for (place, dependents) in flow.dependents.iter().enumerate() {
             for dependent in dependents {
-                assert!(flow.step(*dependent).needs.iter().any(|ix| usize::from(ix.0) == place), "{steps}");
+                assert!(
+                    flow.step(*dependent).node.needs.iter().any(|ix| usize::from(ix.0) == place),
+                    "{steps}"
+                );
             }
         }
         let edges: usize = flow.dependents.iter().map(Vec::len).sum();
@@ -302,7 +310,7 @@ fn for_each_is_a_list_an_expression_or_both_with_limits() {
         ("foreach: '${input.list}'", ForEach::PARALLEL, ForEach::MAX_ITEMS, true),
         ("for-each: {items: '${input.list}', parallel: 3, max-items: 9}", 3, 9, true),
     ] {
-        let for_each = step(&format!("set: '${{item}}', {fields}")).for_each.expect("given");
+        let for_each = step(&format!("set: '${{item}}', {fields}")).node.for_each.expect("given");
         assert_eq!((for_each.parallel, for_each.max_items), (parallel, max_items), "{fields}");
         assert_eq!(for_each.items.reads().is_some(), computed, "{fields}");
     }
@@ -315,15 +323,15 @@ fn expressions_are_compiled_with_what_they_read() {
          \x20   with: {n: '${steps.x.output + input.n}', text: plain}\n",
     );
     let step = &flow.steps[1];
-    let when = step.when.as_ref().expect("given");
+    let when = step.node.when.as_ref().expect("given");
     assert_eq!(when.reads.steps.iter().copied().collect::<Vec<_>>(), [StepIndex(0)]);
     assert!(!when.reads.input);
-    let Some(Template::Computed(with)) = &step.with else { panic!("computed") };
+    let Some(Template::Computed(with)) = &step.node.with else { panic!("computed") };
     let scope = Scope { input: json!({"n": 2}), steps: vec![("x".into(), json!(1))], ..Scope::default() };
     assert_eq!(with.program.evaluate(&scope), Ok(json!({"n": 3, "text": "plain"})));
-    let never = self::step("set: 1, if: false").when.expect("given");
+    let never = self::step("set: 1, if: false").node.when.expect("given");
     assert_eq!(never.program.evaluate(&Scope::default()), Ok(Value::Bool(false)));
-    assert!(self::step("set: 1, if: true").when.is_none());
+    assert!(self::step("set: 1, if: true").node.when.is_none());
 }
 
 #[test]

@@ -40,9 +40,12 @@ fn shape(flow: &Flow) -> Vec<(String, [Vec<String>; 3])> {
                 Kind::Set(Template::Computed(value)) => Some(&value.reads.steps),
                 _ => None,
             };
-            let when = step.when.as_ref().map(|when| &when.reads.steps);
+            let when = step.node.when.as_ref().map(|when| &when.reads.steps);
             let reads = sorted(&mut value.into_iter().chain(when).flatten());
-            (step.id.to_string(), [sorted(&mut step.needs.iter()), sorted(&mut dependents.iter()), reads])
+            (
+                step.id.to_string(),
+                [sorted(&mut step.node.needs.iter()), sorted(&mut dependents.iter()), reads],
+            )
         })
         .collect();
     shape.sort();

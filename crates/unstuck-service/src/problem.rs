@@ -204,7 +204,7 @@ fn subject(refusal: &Refusal) -> ProblemSubject {
             problems: problems.iter().map(|message| of_input(message)).collect(),
             ..nothing()
         },
-        Refusal::TooManySignals { name, max } => {
+        Refusal::TooManySignals { name, max } | Refusal::TooManySignalNames { name, max } => {
             ProblemSubject { name: some(name), max: number(*max), ..nothing() }
         }
         Refusal::TooLarge { what, bytes, max } => {
@@ -303,6 +303,11 @@ mod tests {
             ),
             (
                 Refusal::TooManySignals { name: "go".into(), max: 100 },
+                "too-many-signals",
+                json!({"name": "go", "max": 100}),
+            ),
+            (
+                Refusal::TooManySignalNames { name: "go".into(), max: 100 },
                 "too-many-signals",
                 json!({"name": "go", "max": 100}),
             ),

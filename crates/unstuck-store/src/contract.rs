@@ -58,8 +58,9 @@ pub trait Store {
 
     /// Attempts that may be handed out to these offers, at most `limit`, each at most once in a transaction: by
     /// priority, then by turns over the flows, then the ones at the front, then by age. An offer is given no more
-    /// than it has room for; of several that take an attempt, the first gets it. They are not removed: the claim
-    /// that is staged does that. Turns begin anew with a restart.
+    /// than it has room for. Offers are dealt to in turn: of several that take an attempt, the one that was given its last
+    /// one longest ago gets it, and of those that were given none, the first. They are not removed: the claim that is
+    /// staged does that. Turns begin anew with a restart.
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
 
     /// The highest priority that waits in any of these queues, candidates of this transaction apart.

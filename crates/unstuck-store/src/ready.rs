@@ -124,8 +124,8 @@ impl ReadyQueues {
         self.line_up(ready);
     }
 
-    /// Attempts for these offers, at most `limit`, best first; each goes to the first offer that takes it. What was
-    /// picked is not picked again, nor does it count as waiting, until it is [put back](ReadyQueues::put_back).
+    /// Attempts for these offers, at most `limit`, best first, dealt to them in turn. What was picked is not picked
+    /// again, nor does it count as waiting, until it is [put back](ReadyQueues::put_back).
     pub fn pick(&mut self, offers: &[Offer], limit: usize) -> Vec<Candidate> {
         if self.in_line == 0 {
             return Vec::new();

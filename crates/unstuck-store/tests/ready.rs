@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::eligible::{Snapshot, eligible};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::flow::StepIndex;
@@ -45,11 +46,14 @@ impl Model {
 
     fn pick(&mut self, offers: &[Offer], limit: usize) -> Vec<Candidate> {
         let mut offers = offers.to_vec();
+        let mut turns = vec![0; offers.len()];
         let mut found = Vec::new();
         while found.len() < limit {
             let takers = self.entries.values().filter(|(_, picked)| !picked).filter_map(|(ready, _)| {
-                let takes = |offer: &Offer| offer.takes(&ready.queue, ready.load, ready.alone);
-                Some((ready, offers.iter().position(takes)?))
+                let takes =
+                    |place: &usize| eligible(&ready.entry(), &offers[*place], Snapshot::default()).is_ok();
+                let next = (0..offers.len()).filter(takes).min_by_key(|place| turns[*place])?;
+                Some((ready, next))
             });
             let Some((ready, offer)) = takers.min_by_key(|(ready, _)| self.place(ready)) else { break };
             let ready = ready.clone();
@@ -60,6 +64,7 @@ impl Model {
             let Offer { free, max_load, .. } = &mut offers[offer];
             *free = if ready.alone { 0 } else { free.saturating_sub(ready.load.min(*max_load)) };
             found.push(Candidate { offer, ready });
+            turns[offer] = found.len();
         }
         found
     }

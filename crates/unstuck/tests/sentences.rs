@@ -57,6 +57,7 @@ const SECTIONS: &[Section] = &[
     ("What happened: the lines of a log", decisions::facts),
     ("Why: the rule and the reason of each decision", decisions::reasons),
     ("Explanations: the headline, the steps, what comes next, what can be done", explanations::lines),
+    ("Why a worker is not handed an attempt", endings::of_hand_overs),
     ("How attempts and targets of bulk actions end", endings::of_attempts),
     ("Why attempts of local processes fail", processes::lines),
     ("Refused commands", refusals::lines),

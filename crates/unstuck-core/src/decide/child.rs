@@ -1,10 +1,10 @@
 //! What children tell their parents, and what that does to the parent's step.
 
-use crate::advance::{advance_after, is_failing};
 use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody, StartChild};
 use crate::decide::{Answer, Draft};
 use crate::event::{Fact, UnitFact};
 use crate::id::RunId;
+use crate::interpreter::advance_after;
 use crate::model::attempt::Outcome;
 use crate::model::error::{CHILD_ACTION, Error, RunError};
 use crate::model::run::{Failing, Handler, Origin, ParentAttempt, Phase, RunState};
@@ -97,7 +97,7 @@ fn end_step_of_child(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
     match verdict {
         Some(verdict) => ladder::climb(draft, unit, verdict),
-        None if is_failing(draft.run()) => failing_run::advance_failing(draft),
+        None if draft.run().is_failing() => failing_run::advance_failing(draft),
         None => advance_after(draft, unit.step),
     }
 }

@@ -1,10 +1,10 @@
 //! An operator's choice for a held step.
 
-use crate::advance::advance_after;
 use crate::begin_attempt::begin_attempt;
 use crate::bulk::BulkRef;
 use crate::decide::{Answer, Draft};
 use crate::event::{Choice, UnitFact};
+use crate::interpreter::advance_after;
 use crate::model::attempt::ResumedBy;
 use crate::model::unit::{QueuePlace, UnitRef, UnitState};
 use crate::recovery::ladder;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::advance::advance_after;
 use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
 use crate::event::UnitFact;
+use crate::interpreter::advance_after;
 use crate::json::Json;
 use crate::model::unit::{SkippedBy, UnitRef, UnitState};
 use crate::refusal::Refusal;

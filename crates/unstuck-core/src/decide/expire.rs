@@ -1,10 +1,10 @@
 //! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
 
-use crate::advance::advance_after;
 use crate::begin_attempt::{begin_attempt, end_by_engine};
 use crate::decide::{Answer, Draft, LeaseMove, Withheld};
 use crate::downtime::limit_reached_at;
 use crate::event::UnitFact;
+use crate::interpreter::advance_after;
 use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Outcome, StuckLimit};
 use crate::model::error::{Error, Reason, TIMEOUT_ACTION};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::advance::advance_all;
 use crate::command::NoticeBody;
 use crate::decide::{Answer, Draft};
 use crate::event::Fact;
 use crate::id::RunId;
+use crate::interpreter::advance_all;
 use crate::model::run::{Failing, Handler, PausedBy, Phase};
 use crate::recovery::failing_run;
 use crate::refusal::Refusal;

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use crate::advance::{advance_after, is_failing};
 use crate::begin_attempt::{begin_attempt, dispatch_attempt};
 use crate::command::Report;
 use crate::decide::{Answer, Draft, LeaseMove, MAX_PAYLOAD_BYTES};
 use crate::event::UnitFact;
+use crate::interpreter::advance_after;
 use crate::json::Json;
 use crate::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy, Worker};
 use crate::model::error::{Error, OUTPUT_ACTION};
@@ -192,7 +192,7 @@ fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json
     }
     let output = draft.store_payload(output);
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Completed(output) });
-    if is_failing(draft.run()) {
+    if draft.run().is_failing() {
         failing_run::advance_failing(draft);
     } else {
         advance_after(draft, unit.step);
@@ -203,7 +203,7 @@ fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json
 fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
     let outcome = Outcome::Cancelled(Cancelled::Released);
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-    if is_failing(draft.run()) {
+    if draft.run().is_failing() {
         let how = failing_run::closing_of_rest(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);

@@ -1,18 +1,16 @@
 //! The next generation of a final run: from the point of failure, from chosen steps, or all of it.
 
-use std::collections::BTreeSet;
-
-use crate::advance::advance_all;
 use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
 use crate::decide::start::{next_deadline, stored_input};
 use crate::decide::{Answer, Draft, cancel};
 use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
+use crate::interpreter::{advance_all, interpreter};
 use crate::json::Json;
-use crate::model::flow::{Flow, StepIndex};
+use crate::model::flow::StepIndex;
 use crate::model::run::{Origin, ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
-use crate::model::unit::{StepRun, UnitRef};
+use crate::model::unit::UnitRef;
 use crate::refusal::Refusal;
 use crate::slot::limit_for_input;
 use crate::time::Time;
@@ -84,19 +82,12 @@ fn start_next_generation(
         None => limit_for_input(draft, &stored_input(draft, &run.input)?)?,
     };
     let (run, flow) = (draft.run(), draft.flow());
-    let keep = match what {
-        Rerun::All => Vec::new(),
-        Rerun::Continue => flow.step_indices().filter(|step| has_reusable_output(run, *step)).collect(),
-        Rerun::Steps(steps) => {
-            if let Some(unknown) = steps.iter().find(|step| usize::from(step.0) >= flow.steps.len()) {
-                return Err(Refusal::UnknownUnit(draft.name(UnitRef::step(*unknown))));
-            }
-            let again = downstream(flow, steps);
-            flow.step_indices()
-                .filter(|step| has_reusable_output(run, *step) && !again.contains(step))
-                .collect()
-        }
-    };
+    if let Rerun::Steps(steps) = what
+        && let Some(unknown) = steps.iter().find(|step| usize::from(step.0) >= flow.steps.len())
+    {
+        return Err(Refusal::UnknownUnit(draft.name(UnitRef::step(*unknown))));
+    }
+    let keep = interpreter(flow).kept_steps(run, flow, what);
     let reran = Fact::Reran {
         generation: run.generation + 1,
         flow: flow.id,
@@ -137,7 +128,7 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refu
         (Rerun::Steps(_) | Rerun::Continue | Rerun::All, _) => None,
     };
     let is_fan_out = |step: &StepIndex| {
-        draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.for_each.is_some())
+        draft.flow().steps.get(usize::from(step.0)).is_some_and(|step| step.node.for_each.is_some())
     };
     step.filter(|step| !is_fan_out(step)).ok_or_else(|| {
         let problem = "an input for a step was given, but it is not clear for which step; choose one step without \
@@ -158,25 +149,4 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -
     let deadline = next_deadline(draft);
     let again = RerunRequest { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };
     start_next_generation(draft, again, Changes::default())
-}
-
-/// Whether a step has something that the next generation can reuse: completed steps are never run again, and a
-/// fan-out keeps its completed items.
-fn has_reusable_output(run: &Run, step: StepIndex) -> bool {
-    match run.step(step) {
-        StepRun::Single(unit) => unit.state.unblocks_dependents(),
-        StepRun::Items(_) => true,
-    }
-}
-
-/// These steps and everything that depends on them.
-fn downstream(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
-    let mut found = BTreeSet::new();
-    let mut work = steps.to_vec();
-    while let Some(step) = work.pop() {
-        if found.insert(step) {
-            work.extend(&flow.dependents[usize::from(step.0)]);
-        }
-    }
-    found
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::advance::{advance_after, is_failing};
-use crate::begin_attempt::begin_attempt;
+use crate::begin_attempt::{begin_attempt, rebind_input};
 use crate::command::Changes;
 use crate::decide::{Answer, Draft, MAX_PAYLOAD_BYTES};
-use crate::evaluate::rebind_input;
 use crate::event::{Fact, UnitFact};
+use crate::interpreter::advance_after;
 use crate::json::Json;
 use crate::model::attempt::ResumedBy;
 use crate::model::run::RunState;
@@ -66,7 +65,7 @@ fn units_to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<U
         None => {
             let waiting = draft.run().units_where(waits);
             units_in_error(draft, None, "be resumed").or_else(|refusal| {
-                if waiting.is_empty() || is_failing(draft.run()) { Err(refusal) } else { Ok(waiting) }
+                if waiting.is_empty() || draft.run().is_failing() { Err(refusal) } else { Ok(waiting) }
             })
         }
     }

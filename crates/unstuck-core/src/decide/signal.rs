@@ -6,11 +6,12 @@ use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitState, Waiting};
 use std::sync::Arc;
 
-use crate::advance::advance_all;
 use crate::decide::{Answer, Draft, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 use crate::event::Fact;
+use crate::interpreter::advance_all;
 use crate::json::Json;
-use crate::model::run::KEPT_SIGNALS;
+use crate::model::flow::Kind;
+use crate::model::run::{KEPT_SIGNAL_NAMES, KEPT_SIGNALS};
 use crate::refusal::Refusal;
 
 /// A signal has come.
@@ -24,10 +25,21 @@ pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) 
     if draft.run().signals.get(name).is_some_and(|kept| kept.len() >= KEPT_SIGNALS) {
         return Err(Refusal::TooManySignals { name: name.clone(), max: KEPT_SIGNALS });
     }
+    if is_one_name_too_many(draft, name) {
+        return Err(Refusal::TooManySignalNames { name: name.clone(), max: KEPT_SIGNAL_NAMES });
+    }
     let payload = draft.store_payload(payload);
     draft.emit(Fact::SignalKept { name: name.clone(), payload });
     advance_all(draft);
     Ok(Answer::Done)
+}
+
+/// Whether nothing waits for this name, and enough others are kept that nothing may ever wait for.
+fn is_one_name_too_many(draft: &Draft<'_, '_>, name: &Arc<str>) -> bool {
+    let run = draft.run();
+    let is_awaited =
+        || draft.flow().steps.iter().any(|step| matches!(&step.kind, Kind::Signal(wanted) if wanted == name));
+    run.signals.len() >= KEPT_SIGNAL_NAMES && !run.signals.contains_key(name) && !is_awaited()
 }
 
 /// Gives kept signals to the steps that wait for them, first come, first served.

@@ -4,11 +4,11 @@ use crate::slot::limit_for_input;
 
 use serde_json::Value;
 
-use crate::advance::advance_all;
 use crate::command::{OnDuplicate, Start, StartChild, StartInput};
 use crate::decide::{Answer, Draft, MAX_KEY_BYTES, MAX_PAYLOAD_BYTES, rerun};
 use crate::digest::digest;
 use crate::event::{Fact, Started};
+use crate::interpreter::advance_all;
 use crate::json::{Json, Payload};
 use crate::model::flow::{Deadline, Flow};
 use crate::model::run::Run;

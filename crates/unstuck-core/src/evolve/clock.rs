@@ -16,6 +16,7 @@ pub(super) fn correct_clock(run: &mut Run, by: i64) {
         correct_unit(unit, by);
     });
     correct_fan_outs(run, by);
+    run.shift_recent(by);
 }
 
 /// A rerun takes in how the clock was set since its run ended: what it is told of attempts is by the clock as it is now.
@@ -24,6 +25,7 @@ pub(super) fn correct_reran(run: &mut Run, clock: i64) {
     run.clock = clock;
     each_unit(run, |unit| correct_ended(unit, by));
     correct_fan_outs(run, by);
+    run.shift_recent(by);
 }
 
 /// What fan-outs have tried themselves, before their lists were known.

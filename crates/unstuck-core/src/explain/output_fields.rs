@@ -36,9 +36,9 @@ fn expressions(step: &Step) -> Vec<&Expression> {
         | Kind::Signal(_)
         | Kind::Emulate(_) => None,
     };
-    let with = step.with.as_ref().and_then(computed);
-    let items = step.for_each.as_ref().and_then(|each| computed(&each.items));
-    [with, items, step.when.as_ref(), of_kind].into_iter().flatten().collect()
+    let with = step.node.with.as_ref().and_then(computed);
+    let items = step.node.for_each.as_ref().and_then(|each| computed(&each.items));
+    [with, items, step.node.when.as_ref(), of_kind].into_iter().flatten().collect()
 }
 
 fn computed(template: &Template) -> Option<&Expression> {

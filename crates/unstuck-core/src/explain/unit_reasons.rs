@@ -1,6 +1,7 @@
 //! Why each step and item is where it is: every state has its sentence.
 
 use crate::explain::{RunContext, SHOWN, UnitReason};
+use crate::interpreter::interpreter;
 use crate::json::Payload;
 use crate::model::attempt::{ResumedBy, Worker};
 use crate::model::flow::{Kind, Step, StepIndex};
@@ -85,7 +86,7 @@ fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String
     }
     let open = (items.total as usize).saturating_sub(launched);
     if open > 0 {
-        let parallel = view.flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
+        let parallel = view.flow.step(step).node.for_each.as_ref().map_or(1, |each| each.parallel);
         parts.push(format!("{open} not started yet (parallel: {parallel})"));
     }
     let total = count(items.total as usize, "item", "items");
@@ -139,13 +140,8 @@ fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
 }
 
 fn pending(view: &RunContext<'_>, unit: UnitRef) -> String {
-    let missing: Vec<String> = view
-        .step(unit)
-        .needs
-        .iter()
-        .filter(|need| !view.run.step(**need).unblocks_dependents())
-        .map(|need| view.quoted(UnitRef::step(*need)))
-        .collect();
+    let missing = interpreter(view.flow).missing_steps(view.run, view.flow, unit.step);
+    let missing: Vec<String> = missing.into_iter().map(|need| view.quoted(UnitRef::step(need))).collect();
     if !missing.is_empty() {
         return format!("needs {}", list(&missing));
     }

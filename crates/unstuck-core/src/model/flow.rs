@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::id::FlowId;
 use crate::model::emulation::Emulation;
-use crate::model::expression::{Expression, Template};
+use crate::model::expression::{Expression, Reads, Template};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::time_of_day::TimeOfDay;
 use crate::time::{Millis, Time};
@@ -39,6 +39,8 @@ pub struct Flow {
     pub concurrency: Option<Concurrency>,
     /// For people and filters.
     pub labels: BTreeMap<String, String>,
+    /// How its runs are interpreted.
+    pub kind: RunKind,
     /// In an order in which every step comes after what it needs.
     pub steps: Vec<Step>,
     /// For each step, the steps that need it.
@@ -47,6 +49,17 @@ pub struct Flow {
     pub source: Arc<str>,
     /// The folder that relative paths of local processes start from.
     pub directory: Arc<str>,
+}
+
+/// What decides how a run goes on: see the module `interpreter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunKind {
+    /// The graph of the flow's steps.
+    #[default]
+    Graph,
+    /// Each step names the next: a kind for tests.
+    #[cfg(test)]
+    Plan,
 }
 
 /// Checks the input of a run.
@@ -75,7 +88,7 @@ pub struct Concurrency {
     pub strict: bool,
 }
 
-/// One node of a flow.
+/// One step of a flow: what each unit of it does, and what is done when that goes wrong.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Unique in the flow.
@@ -84,14 +97,6 @@ pub struct Step {
     pub kind: Kind,
     /// A free label, such as `TRANSFORM`.
     pub action_type: Option<Arc<str>>,
-    /// Its input; without it, the run's input.
-    pub with: Option<Template>,
-    /// What must be done first.
-    pub needs: Vec<StepIndex>,
-    /// Whether it runs at all.
-    pub when: Option<Expression>,
-    /// One item for each of a list.
-    pub for_each: Option<ForEach>,
     /// When an attempt is given up on.
     pub limits: Limits,
     /// How a deferral waits.
@@ -110,6 +115,21 @@ pub struct Step {
     pub queue: Arc<str>,
     /// The full action name, `flow.action`.
     pub full_action: Arc<str>,
+    /// Its place in the graph: nothing for a flow of another kind.
+    pub node: GraphNode,
+}
+
+/// What the graph of a flow knows of a step.
+#[derive(Clone, Debug, Default)]
+pub struct GraphNode {
+    /// Its input; without it, the run's input.
+    pub with: Option<Template>,
+    /// What must be done first.
+    pub needs: Vec<StepIndex>,
+    /// Whether it runs at all.
+    pub when: Option<Expression>,
+    /// One item for each of a list.
+    pub for_each: Option<ForEach>,
 }
 
 /// A fan-out over a list.
@@ -171,6 +191,20 @@ impl Kind {
         match home {
             Some(home) if queue.starts_with('@') => format!("{queue}@{home}").into(),
             _ => queue.clone(),
+        }
+    }
+
+    /// What it computes when it begins.
+    pub fn reads(&self) -> Option<&Reads> {
+        match self {
+            Kind::Set(value) => value.reads(),
+            Kind::Wait(WaitFor::Computed(expression)) => Some(&expression.reads),
+            Kind::Action(_)
+            | Kind::Process(_)
+            | Kind::Child(_)
+            | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
+            | Kind::Signal(_)
+            | Kind::Emulate(_) => None,
         }
     }
 

@@ -12,11 +12,15 @@ use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIndex;
 use crate::model::nesting::Nesting;
+use crate::model::recent::RecentAttempt;
 use crate::model::unit::{AttemptPhase, Items, ItemsEnd, StepRun, Unit, UnitCounts, UnitRef, UnitState};
 use crate::time::Time;
 
 /// So many signals of one name are kept for a run that is not waiting for them yet.
 pub const KEPT_SIGNALS: usize = 1_000;
+
+/// Signals of so many names are kept; the names that steps of the flow wait for come on top.
+pub const KEPT_SIGNAL_NAMES: usize = 100;
 
 /// One execution of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +69,9 @@ pub struct Run {
     pub phase: Phase,
     /// The steps, by place.
     pub steps: Vec<StepRun>,
+    /// The attempts that ended last, oldest first, once there may be many: see [`Run::recent_attempts`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent: Vec<RecentAttempt>,
     /// Signals that have come and wait to be consumed.
     pub signals: BTreeMap<Arc<str>, VecDeque<Payload>>,
     /// The bulk action that has started this generation, while that does not know how it came out.
@@ -409,6 +416,11 @@ impl Run {
     /// Whether steps may be scheduled now.
     pub fn can_schedule(&self) -> bool {
         matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.allows_progress()
+    }
+
+    /// Whether it is on its way to `failed`.
+    pub fn is_failing(&self) -> bool {
+        matches!(self.phase, Phase::Failing(_))
     }
 
     /// Whether this generation is over.

@@ -35,7 +35,7 @@ impl Flow {
         for (place, step) in ordered.iter_mut().enumerate() {
             moved.move_step(step);
             // What needs it comes after it: the whole of the scheduler stands on that.
-            if step.needs.iter().any(|need| usize::from(need.0) >= place) {
+            if step.node.needs.iter().any(|need| usize::from(need.0) >= place) {
                 return Err(describe_other_steps(&old, ids));
             }
         }
@@ -74,16 +74,16 @@ impl StepMoves<'_> {
     }
 
     fn move_step(&self, step: &mut Step) {
-        for need in &mut step.needs {
+        for need in &mut step.node.needs {
             *need = self.new_index(*need);
         }
-        if let Some(with) = &mut step.with {
+        if let Some(with) = &mut step.node.with {
             self.move_template(with);
         }
-        if let Some(when) = &mut step.when {
+        if let Some(when) = &mut step.node.when {
             self.move_expression(when);
         }
-        if let Some(each) = &mut step.for_each {
+        if let Some(each) = &mut step.node.for_each {
             self.move_template(&mut each.items);
         }
         match &mut step.kind {

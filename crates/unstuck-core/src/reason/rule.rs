@@ -69,7 +69,7 @@ pub(super) fn defer(step: &Step) -> String {
 
 /// The `if` of a step.
 pub(super) fn condition(step: &Step) -> String {
-    step.when.as_ref().map_or("if".to_owned(), |condition| format!("if: {}", condition.source))
+    step.node.when.as_ref().map_or("if".to_owned(), |condition| format!("if: {}", condition.source))
 }
 
 /// How many runs go on at once.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::advance::is_failing;
 use crate::decide::Draft;
 use crate::event::UnitFact;
 use crate::model::attempt::Outcome;
@@ -23,7 +22,7 @@ pub(crate) fn defer(
     let step = draft.step(unit);
     let round = draft.unit(unit).round;
     let left = Millis(step.defer.limit.0.saturating_sub(round.deferred.0));
-    if left == Millis::ZERO && !is_failing(draft.run()) {
+    if left == Millis::ZERO && !draft.run().is_failing() {
         let what = lacking.map_or(String::new(), |lacking| format!(": {lacking}"));
         let cause = format!("deferred for longer than {} (defer.limit){what}", step.defer.limit);
         let outcome = Outcome::Stalled(Box::new(Error::found_with(DEFER_ACTION, Reason::Capacity, cause)));
@@ -32,7 +31,7 @@ pub(crate) fn defer(
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });
-    if is_failing(draft.run()) {
+    if draft.run().is_failing() {
         let how = failing_run::closing_of_rest(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);

@@ -8,6 +8,7 @@ use crate::command::{NoticeBody, StartChild};
 use crate::decide::Draft;
 use crate::event::{Closing, Fact, UnitFact};
 use crate::id::RunId;
+use crate::interpreter::interpreter;
 use crate::json::{Json, MAX_DEPTH};
 use crate::model::attempt::{Cancelled, Outcome};
 use crate::model::error::{CHILD_ACTION, DEADLINE_ACTION, Error, Reason, RunError};
@@ -96,9 +97,8 @@ fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
     let (run, flow) = (draft.run(), draft.flow());
     let handler_of = |step: StepIndex| flow.step(step).exception_handler.clone();
     let open = |step: &StepIndex| !run.step(*step).is_final();
-    let reached = |step: &StepIndex| {
-        open(step) && flow.step(*step).needs.iter().all(|need| run.step(*need).unblocks_dependents())
-    };
+    let reached =
+        |step: &StepIndex| open(step) && interpreter(flow).missing_steps(run, flow, *step).is_empty();
     flow.step_indices()
         .filter(reached)
         .find_map(handler_of)

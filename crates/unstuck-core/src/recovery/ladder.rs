@@ -1,8 +1,8 @@
 //! The recovery ladder: the first rung that acts ends the climb.
 
-use crate::advance::{advance_after, is_failing};
 use crate::decide::Draft;
 use crate::event::UnitFact;
+use crate::interpreter::advance_after;
 use crate::model::error::{Error, RunError};
 use crate::model::recovery::RetryStrategy;
 use crate::model::unit::UnitRef;
@@ -19,7 +19,7 @@ pub(crate) enum AttemptError {
 
 /// What happens after an attempt that was *stalled* or *failed* and has been recorded as such.
 pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) {
-    if is_failing(draft.run()) {
+    if draft.run().is_failing() {
         draft.emit_unit(unit, UnitFact::Failed);
         failing_run::advance_failing(draft);
         return;

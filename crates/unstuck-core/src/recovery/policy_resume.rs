@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::advance::advance_after;
 use crate::begin_attempt::begin_attempt;
 use crate::decide::Draft;
 use crate::errors::rounds_of;
 use crate::event::UnitFact;
+use crate::interpreter::advance_after;
 use crate::model::attempt::{Outcome, ResumedBy};
 use crate::model::run::Phase;
 use crate::model::unit::{AutoResume, QueuePlace, UnitRef};

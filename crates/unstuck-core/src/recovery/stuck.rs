@@ -1,6 +1,5 @@
 //! Stuck: an attempt that is disposed of and tried anew, within `maxStuck`.
 
-use crate::advance::is_failing;
 use crate::command::NoticeBody;
 use crate::decide::Draft;
 use crate::event::UnitFact;
@@ -29,7 +28,7 @@ pub(crate) fn end_stuck_attempt(
     let round = draft.unit(unit).round;
     let stuck = round.stuck + u32::from(!free);
     let attempt = live.attempt;
-    if is_failing(draft.run()) {
+    if draft.run().is_failing() {
         draft.emit_unit(
             unit,
             UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) },

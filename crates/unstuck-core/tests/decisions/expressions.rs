@@ -68,7 +68,7 @@ fn failing() -> [(&'static str, StepBuilder, &'static str); 6] {
         (
             "forEach",
             step("a").for_each("[]", 1).change(|step| {
-                step.for_each.as_mut().unwrap().items = Template::Computed(picky());
+                step.node.for_each.as_mut().unwrap().items = Template::Computed(picky());
             }),
             "${ test }: no such key: x",
         ),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope, Template};
-use unstuck_core::model::flow::{Flow, ForEach, Kind, Step, StepIndex};
+use unstuck_core::model::flow::{Flow, ForEach, GraphNode, Kind, RunKind, Step, StepIndex};
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 use unstuck_core::time::Millis;
 
@@ -21,7 +21,7 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
     let mut built = Vec::new();
     for (place, builder) in steps.into_iter().enumerate() {
         let mut step = builder.step;
-        step.needs = match builder.needs {
+        step.node.needs = match builder.needs {
             None => place.checked_sub(1).map(ix).into_iter().collect(),
             Some(needs) => {
                 needs.iter().map(|need| ix(ids.iter().position(|id| id == need).expect("known"))).collect()
@@ -32,7 +32,7 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
     }
     let mut dependents = vec![Vec::new(); built.len()];
     for (place, step) in built.iter().enumerate() {
-        for need in &step.needs {
+        for need in &step.node.needs {
             dependents[usize::from(need.0)].push(ix(place));
         }
     }
@@ -48,6 +48,7 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
         labels: BTreeMap::new(),
         steps: built,
         dependents,
+        kind: RunKind::Graph,
         source: "{}".into(),
         directory: "".into(),
     };
@@ -86,10 +87,7 @@ impl StepBuilder {
             id: id.into(),
             kind,
             action_type: None,
-            with: None,
-            needs: Vec::new(),
-            when: None,
-            for_each: None,
+            node: GraphNode::default(),
             limits: Limits::default(),
             defer: Defer::default(),
             load: 1,
@@ -132,15 +130,17 @@ impl StepBuilder {
 
     pub(crate) fn for_each(self, list: &str, parallel: u32) -> StepBuilder {
         let items = Template::Fixed(Json::parse(list).expect("valid JSON"));
-        self.change(|step| step.for_each = Some(ForEach { items, parallel, max_items: ForEach::MAX_ITEMS }))
+        self.change(|step| {
+            step.node.for_each = Some(ForEach { items, parallel, max_items: ForEach::MAX_ITEMS });
+        })
     }
 
     pub(crate) fn with(self, template: Template) -> StepBuilder {
-        self.change(|step| step.with = Some(template))
+        self.change(|step| step.node.with = Some(template))
     }
 
     pub(crate) fn when(self, condition: Expression) -> StepBuilder {
-        self.change(|step| step.when = Some(condition))
+        self.change(|step| step.node.when = Some(condition))
     }
 }
 

@@ -138,7 +138,7 @@ fn a_list_may_be_empty_and_must_be_a_list_that_is_not_too_long() {
     let (world, run) = fan(step("a").for_each("[]", 4));
     assert_eq!((outputs(&world, run).as_str(), world.step(run, "z")), ("[]", "ready"));
     let long = format!("[{}0]", "0,".repeat(99));
-    let most = |step: StepBuilder| step.change(|step| step.for_each.as_mut().unwrap().max_items = 99);
+    let most = |step: StepBuilder| step.change(|step| step.node.for_each.as_mut().unwrap().max_items = 99);
     let cases = [
         (step("a").for_each("{\"x\":1}", 4), "forEach needs a list but got {\"x\":1}"),
         (step("a").for_each("null", 4), "forEach needs a list but got null"),

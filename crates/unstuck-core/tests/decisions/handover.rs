@@ -100,6 +100,29 @@ fn another_executor_that_waits_takes_what_the_one_who_answers_cannot() {
 }
 
 #[test]
+fn work_is_dealt_in_turn() {
+    let steps = ["a", "b", "c", "d", "e"]
+        .map(|id| step(id).needs(&[]).change(|step| step.queue = "work".into()))
+        .into();
+    let offers = vec![
+        offer(local("x"), &["work"], 2, 2),
+        offer(local("y"), &["work"], 1, 1),
+        offer(local("z"), &["work"], 3, 3),
+    ];
+    let mut world = world(steps, offers);
+    world.start("f");
+    let got: Vec<String> = handed(&world).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(got, ["x", "y", "z", "x", "z"]);
+    let open: Vec<&str> = world.offers.open().map(|offer| &*offer.worker.name).collect();
+    assert_eq!(open, ["z"], "the others are full");
+    world.offers.give_back(&local("y"), 1);
+    world.offers.remove(&local("z"));
+    world.start("f");
+    let got: Vec<String> = handed(&world).into_iter().skip(5).map(|(_, name)| name).collect();
+    assert_eq!(got, ["y"], "who is gone is given nothing");
+}
+
+#[test]
 fn a_remote_worker_is_handed_an_attempt_and_has_yet_to_start_it() {
     let mut world = world(vec![step("a")], vec![offer(remote("r"), &["a"], 1, 1)]);
     let run = world.start("f");

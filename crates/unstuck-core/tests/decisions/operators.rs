@@ -11,7 +11,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, ResumedBy};
 use unstuck_core::model::flow::{Deadline, Flow, Kind, StepIndex, WaitFor};
-use unstuck_core::model::run::{KEPT_SIGNALS, Phase, RunEnd, RunOutcome, RunState};
+use unstuck_core::model::run::{KEPT_SIGNAL_NAMES, KEPT_SIGNALS, Phase, RunEnd, RunOutcome, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::outline::can_decide_by_outline;
 use unstuck_core::time::Millis;
@@ -201,6 +201,27 @@ fn there_is_a_limit_to_the_signals_that_are_kept_and_to_their_size() {
     );
     assert_eq!(world.runs[&run].seq, seq);
     world.signal(run, "stop", "1").expect("another name has its own room");
+}
+
+#[test]
+fn there_is_a_limit_to_the_names_of_signals_unless_a_step_waits_for_them() {
+    let steps = vec![step("a"), step_of("s", Kind::Signal("go".into()))];
+    let mut world = World::new(vec![flow("f", steps)]);
+    let run = world.start("f");
+    for n in 0..KEPT_SIGNAL_NAMES {
+        world.signal(run, &format!("n{n}"), "1").expect("kept");
+    }
+    let seq = world.runs[&run].seq;
+    let refusal = world.signal(run, "og", "1").expect_err("too many");
+    assert_eq!(
+        refusal.to_string(),
+        "signals of 100 names are waiting already, and no step of the flow waits for `og`; check the name"
+    );
+    assert_eq!(world.runs[&run].seq, seq);
+    world.signal(run, "n7", "2").expect("a name that is kept already");
+    world.signal(run, "go", "1").expect("a name that a step waits for");
+    world.attempt(run, "a", done());
+    assert_eq!(world.state(run), RunState::Completed);
 }
 
 #[test]

@@ -6,14 +6,11 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, PastAttempt, ResumedBy, Worker};
 use unstuck_core::model::flow::{Flow, Kind, Step};
 use unstuck_core::model::run::Run;
-use unstuck_core::model::unit::{StepRun, Unit, UnitRef, UnitState};
+use unstuck_core::model::unit::{Unit, UnitState};
 use unstuck_core::time::Time;
 
 use super::attempt::outcome_error;
 use super::{Loading, raw};
-
-/// So many attempts of the run are told; the rest is a call away.
-const HISTORY: usize = 20;
 
 /// The product of an attempt that was handed to `worker`.
 pub fn product(
@@ -86,24 +83,11 @@ fn attempts<'a>(run: &Run, unit: &'a Unit) -> impl Iterator<Item = (u32, &'a Pas
     earlier.chain(unit.past.iter().map(move |past| (generation, past)))
 }
 
-/// The attempts of the run that ended last, oldest first; over the generations, where this one continues them.
+/// The attempts of the run that ended last, oldest first.
 fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
-    let mut all: Vec<(UnitRef, u32, &PastAttempt)> = Vec::new();
-    // What a fan-out has tried itself, before its list was known.
-    for (place, step) in flow.step_indices().zip(&run.steps) {
-        if let StepRun::Items(items) = step {
-            let own = items.earlier.iter();
-            all.extend(own.map(|earlier| (UnitRef::step(place), earlier.generation, &earlier.past)));
-        }
-    }
-    run.each_unit(|unit, state| {
-        all.extend(attempts(run, state).map(|(generation, past)| (unit, generation, past)));
-    });
-    all.sort_by_key(|(unit, generation, past)| (*generation, past.ended_at, *unit, past.attempt));
-    let last = all.len().saturating_sub(HISTORY);
-    let told = all[last..].iter().map(|(unit, generation, past)| api::PastAttempt {
-        generation: *generation,
-        step: unit_name(flow, *unit),
+    let told = run.recent_attempts().map(|(unit, generation, past)| api::PastAttempt {
+        generation,
+        step: unit_name(flow, unit),
         attempt: past.attempt,
         state: past.outcome.word().to_owned(),
         started_at: past.started_at.map(Time::timestamp),

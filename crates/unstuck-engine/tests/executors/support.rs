@@ -15,7 +15,7 @@ use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan};
-use unstuck_core::model::flow::{Flow, Kind, ProcessCommand, Step, StepIndex};
+use unstuck_core::model::flow::{Flow, GraphNode, Kind, ProcessCommand, RunKind, Step, StepIndex};
 use unstuck_core::model::log::AttemptLog;
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 use unstuck_core::model::unit::UnitRef;
@@ -33,10 +33,7 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
         full_action: "test.work".into(),
         kind,
         action_type: None,
-        with: None,
-        needs: Vec::new(),
-        when: None,
-        for_each: None,
+        node: GraphNode::default(),
         limits,
         defer: Defer::default(),
         load: 1,
@@ -57,6 +54,7 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
         labels: std::collections::BTreeMap::new(),
         steps: vec![step],
         dependents: vec![Vec::new()],
+        kind: RunKind::Graph,
         source: "{}".into(),
         directory: directory.to_string_lossy().into(),
     })

@@ -207,7 +207,9 @@ fn exists(
         Target::Step { item, .. } => *item,
         Target::Action(_) | Target::ActionType(_) => None,
     };
-    if of_target(item).any(|(_, step)| section.takes(step) && (item.is_none() || step.for_each.is_some())) {
+    if of_target(item)
+        .any(|(_, step)| section.takes(step) && (item.is_none() || step.node.for_each.is_some()))
+    {
         return true;
     }
     let is_exact = match target {

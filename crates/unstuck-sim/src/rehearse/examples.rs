@@ -237,7 +237,7 @@ fn follow<'a>(
 
 /// The steps that no other needs: what a flow without an `output` puts out.
 fn last_steps(flow: &Flow) -> Vec<StepIndex> {
-    let is_needed = |ix: &StepIndex| flow.steps.iter().any(|step| step.needs.contains(ix));
+    let is_needed = |ix: &StepIndex| flow.steps.iter().any(|step| step.node.needs.contains(ix));
     (0..).map(StepIndex).take(flow.steps.len()).filter(|ix| !is_needed(ix)).collect()
 }
 
@@ -287,9 +287,9 @@ fn expressions(step: &Step) -> Vec<&Expression> {
         | Kind::Signal(_)
         | Kind::Emulate(_) => None,
     };
-    let with = step.with.as_ref().and_then(computed);
-    let items = step.for_each.as_ref().and_then(|each| computed(&each.items));
-    [with, items, step.when.as_ref(), of_kind].into_iter().flatten().collect()
+    let with = step.node.with.as_ref().and_then(computed);
+    let items = step.node.for_each.as_ref().and_then(|each| computed(&each.items));
+    [with, items, step.node.when.as_ref(), of_kind].into_iter().flatten().collect()
 }
 
 fn computed(template: &Template) -> Option<&Expression> {

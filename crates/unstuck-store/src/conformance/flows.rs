@@ -6,13 +6,13 @@ use std::sync::Arc;
 use unstuck_core::id::FlowId;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::Template;
-use unstuck_core::model::flow::{Concurrency, Flow, ForEach, Kind, Step, StepIndex};
+use unstuck_core::model::flow::{Concurrency, Flow, ForEach, GraphNode, Kind, RunKind, Step, StepIndex};
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 
 /// Steps one after the other.
 pub fn sequence(name: &str, mut steps: Vec<Step>) -> Flow {
     for (place, step) in steps.iter_mut().enumerate().skip(1) {
-        step.needs = vec![ix(place - 1)];
+        step.node.needs = vec![ix(place - 1)];
     }
     graph(name, steps)
 }
@@ -22,7 +22,7 @@ pub fn graph(name: &str, mut steps: Vec<Step>) -> Flow {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (place, step) in steps.iter_mut().enumerate() {
         step.full_action = format!("{name}.{}", step.id).into();
-        for needed in &step.needs {
+        for needed in &step.node.needs {
             dependents[usize::from(needed.0)].push(ix(place));
         }
     }
@@ -39,6 +39,7 @@ pub fn graph(name: &str, mut steps: Vec<Step>) -> Flow {
         source: format!("{name}: {steps:?}").into(),
         steps,
         dependents,
+        kind: RunKind::Graph,
         directory: "/".into(),
     }
 }
@@ -66,7 +67,7 @@ pub fn each(id: &str, items: u32) -> Step {
     let numbers: Vec<String> = (0..items).map(|item| item.to_string()).collect();
     let list = Json::parse(&format!("[{}]", numbers.join(","))).unwrap_or_default();
     let for_each = ForEach { items: Template::Fixed(list), parallel: items.max(1), max_items: items };
-    Step { for_each: Some(for_each), ..action(id) }
+    Step { node: GraphNode { for_each: Some(for_each), ..GraphNode::default() }, ..action(id) }
 }
 
 /// A step of this kind, with nothing else set.
@@ -79,10 +80,7 @@ pub fn step(id: &str, kind: Kind) -> Step {
         full_action: "".into(),
         kind,
         action_type: None,
-        with: None,
-        needs: Vec::new(),
-        when: None,
-        for_each: None,
+        node: GraphNode::default(),
         limits: Limits { timeout: limits.timeout.filter(|_| is_timed), ..limits },
         defer: Defer::default(),
         load: 1,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use unstuck_core::eligible::Demand;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
@@ -31,16 +32,9 @@ struct Turns {
 /// Entries that an offer either takes or does not, all of them.
 #[derive(Clone, Debug)]
 struct Class {
-    fit: Fit,
+    demand: Demand,
     /// Whoever had its last turn first is next.
     lanes: BTreeMap<(u64, FlowId), BTreeSet<Spot>>,
-}
-
-/// What decides whether an offer takes an entry of its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fit {
-    pub(super) load: u32,
-    pub(super) alone: bool,
 }
 
 /// The place of an entry among those of its flow.
@@ -55,7 +49,7 @@ pub(super) struct Spot {
 /// One entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    fit: Fit,
+    demand: Demand,
     flow: FlowId,
     spot: Spot,
 }
@@ -79,18 +73,18 @@ impl Level {
         let turns = self.flows.entry(ready.flow).or_insert(Turns { last: turn, waiting: 0 });
         turns.waiting += 1;
         let lane = (turns.last, ready.flow);
-        let fit = Fit { load: ready.load, alone: ready.alone };
-        let class = match self.classes.iter().position(|class| class.fit == fit) {
+        let demand = ready.demand();
+        let class = match self.classes.iter().position(|class| class.demand == demand) {
             Some(place) => &mut self.classes[place],
-            None => self.classes.push_mut(Class { fit, lanes: BTreeMap::new() }),
+            None => self.classes.push_mut(Class { demand, lanes: BTreeMap::new() }),
         };
         class.lanes.entry(lane).or_default().insert(Spot::of(ready));
     }
 
     /// Removes an entry; whether it was there.
     pub(super) fn remove(&mut self, ready: &ReadyAttempt) -> bool {
-        let fit = Fit { load: ready.load, alone: ready.alone };
-        let Some(class) = self.classes.iter().position(|class| class.fit == fit) else { return false };
+        let demand = ready.demand();
+        let Some(class) = self.classes.iter().position(|class| class.demand == demand) else { return false };
         let was_there = self.remove_from(class, ready.flow, Spot::of(ready));
         if self.classes[class].lanes.is_empty() && self.classes.len() > KEPT_EMPTY {
             self.classes.swap_remove(class);
@@ -100,26 +94,26 @@ impl Level {
 
     /// Every entry.
     pub(super) fn each(&self, mut each: impl FnMut(Entry)) {
-        for Class { fit, lanes } in &self.classes {
+        for Class { demand, lanes } in &self.classes {
             for ((_, flow), spots) in lanes {
                 for spot in spots {
-                    each(Entry { fit: *fit, flow: *flow, spot: *spot });
+                    each(Entry { demand: *demand, flow: *flow, spot: *spot });
                 }
             }
         }
     }
 
-    /// The next entry of those that fit.
-    pub(super) fn first(&self, mut fits: impl FnMut(Fit) -> bool) -> Option<(First, Fit)> {
-        let mut best: Option<(First, Fit)> = None;
+    /// The next entry of those that demand.
+    pub(super) fn first(&self, mut fits: impl FnMut(Demand) -> bool) -> Option<(First, Demand)> {
+        let mut best: Option<(First, Demand)> = None;
         for (place, class) in self.classes.iter().enumerate() {
             // A flow with entries in several classes is at the head of all of them or of none, since its turn is the
             // same in each: so the smallest of the heads is the next entry of the next flow.
             let Some((&(last, flow), spots)) = class.lanes.first_key_value() else { continue };
             let Some(&spot) = spots.first() else { continue };
             let first = First { last, flow, spot, class: place };
-            if best.is_none_or(|(best, _)| first < best) && fits(class.fit) {
-                best = Some((first, class.fit));
+            if best.is_none_or(|(best, _)| first < best) && fits(class.demand) {
+                best = Some((first, class.demand));
             }
         }
         best
@@ -127,7 +121,7 @@ impl Level {
 
     /// That entry, which stays.
     pub(super) fn entry(&self, first: First) -> Entry {
-        Entry { fit: self.classes[first.class].fit, flow: first.flow, spot: first.spot }
+        Entry { demand: self.classes[first.class].demand, flow: first.flow, spot: first.spot }
     }
 
     /// Takes that entry; its flow has had this turn.
@@ -167,7 +161,7 @@ impl Level {
 impl Entry {
     /// All that there is to know about it, in this queue and of this priority.
     pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> ReadyAttempt {
-        let Entry { fit: Fit { load, alone }, flow, spot: Spot { back, since, run, unit } } = self;
+        let Entry { demand: Demand { load, alone }, flow, spot: Spot { back, since, run, unit } } = self;
         let queue = queue.clone();
         ReadyAttempt { run, unit, flow, queue, priority, front: !back, since, load, alone }
     }

@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
+use unstuck_core::eligible::{Demand, Entry, Snapshot, eligible_in_queue};
 use unstuck_core::offer::Offer;
 
 use crate::contract::Candidate;
-use crate::ready::level::{First, Fit};
+use crate::ready::level::First;
 use crate::ready::{Queue, ReadyQueues, Waiting};
 
 /// The next entry of a queue; the smaller comes first.
@@ -23,22 +25,32 @@ struct Line {
     queue: usize,
     /// Who takes from it, in the order of the offers.
     offers: Vec<usize>,
-    /// For each class, the first of them that may take it.
-    fits: Vec<(Fit, usize)>,
+    /// For each demand, those of them that may take it, with the turn that each had last when it was last looked at.
+    takers: Vec<(Demand, InTurn)>,
     /// Nothing above fits anybody.
     from: Reverse<i32>,
     /// How many entries had been picked when its head was found.
     seen: usize,
 }
 
+/// The last turns of offers with their places; the one whose turn is longest ago comes first.
+type InTurn = BinaryHeap<Reverse<(usize, usize)>>;
+
+/// An offer during a pick.
+struct Taker {
+    /// With what is left of its room.
+    offer: Offer,
+    /// How many entries had been picked when it was last given one; 0 if it was given none.
+    turn: usize,
+}
+
 pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> Vec<Candidate> {
-    let mut free: Vec<u32> = offers.iter().map(|offer| offer.free).collect();
+    let mut takers: Vec<Taker> = offers.iter().map(|offer| Taker { offer: offer.clone(), turn: 0 }).collect();
     let mut lines = lines(ready, offers);
     let mut heads = BinaryHeap::with_capacity(lines.len());
     for (place, line) in lines.iter_mut().enumerate() {
-        heads.extend(
-            line.head(&ready.queues[line.queue], offers, &free, 0).map(|head| Reverse((head, place))),
-        );
+        let head = line.head(&ready.queues[line.queue], &takers, 0);
+        heads.extend(head.map(|head| Reverse((head, place))));
     }
     let mut found = Vec::new();
     while found.len() < limit
@@ -48,10 +60,13 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
         if line.seen == found.len() && !ready.aside.is_empty() && ready.hide(line.queue, head) {
             // It is not given: whoever stands behind it is next.
         } else if line.seen == found.len() {
-            found.push(ready.hand_out(line.queue, head));
-            take_room(&mut free[head.offer], &offers[head.offer], &found[found.len() - 1]);
+            let candidate = ready.hand_out(line.queue, head);
+            let taker = &mut takers[head.offer];
+            taker.offer.take_room(candidate.ready.demand());
+            found.push(candidate);
+            taker.turn = found.len();
         }
-        let next = line.head(&ready.queues[line.queue], offers, &free, found.len());
+        let next = line.head(&ready.queues[line.queue], &takers, found.len());
         heads.extend(next.map(|head| Reverse((head, place))));
     }
     found
@@ -92,46 +107,43 @@ impl ReadyQueues {
 
 impl Line {
     /// The best entry that somebody takes.
-    fn head(&mut self, queue: &Queue, offers: &[Offer], free: &[u32], seen: usize) -> Option<Head> {
+    fn head(&mut self, queue: &Queue, takers: &[Taker], seen: usize) -> Option<Head> {
         self.seen = seen;
         for (priority, level) in queue.levels.range(self.from..) {
             self.from = *priority;
-            let first = level.first(|fit| self.taker(fit, offers, free).is_some());
-            if let Some((first, fit)) = first {
-                let offer = self.taker(fit, offers, free)?;
+            let entry = |demand| Entry { queue: &queue.name, demand, priority: priority.0 };
+            let first = level.first(|demand| self.next_taker(&entry(demand), takers).is_some());
+            if let Some((first, demand)) = first {
+                let offer = self.next_taker(&entry(demand), takers)?;
                 return Some(Head { priority: *priority, first, offer });
             }
         }
         None
     }
 
-    /// The first offer that takes entries of this class.
-    fn taker(&mut self, fit: Fit, offers: &[Offer], free: &[u32]) -> Option<usize> {
-        let known = self.fits.iter().position(|(known, _)| *known == fit);
+    /// Of the offers that take this entry, the one whose last turn is longest ago.
+    fn next_taker(&mut self, entry: &Entry<'_>, takers: &[Taker]) -> Option<usize> {
+        let known = self.takers.iter().position(|(known, _)| *known == entry.demand);
         let place = known.unwrap_or_else(|| {
-            self.fits.push((fit, 0));
-            self.fits.len() - 1
+            let all = self.offers.iter().map(|offer| Reverse((0, *offer))).collect();
+            self.takers.push((entry.demand, all));
+            self.takers.len() - 1
         });
-        let from = &mut self.fits[place].1;
-        while let Some(offer) = self.offers.get(*from) {
-            if takes(fit, free[*offer], offers[*offer].max_load) {
-                return Some(*offer);
+        let heap = &mut self.takers[place].1;
+        while let Some(mut first) = heap.peek_mut() {
+            let Reverse((turn, offer)) = *first;
+            let taker = &takers[offer];
+            // A pick goes by priority: nothing better waits for anybody.
+            if eligible_in_queue(entry, &taker.offer, Snapshot::default()).is_err() {
+                PeekMut::pop(first);
+            } else if turn != taker.turn {
+                *first = Reverse((taker.turn, offer));
+            } else {
+                return Some(offer);
             }
-            *from += 1;
         }
         None
     }
-}
-
-/// The rule of [`Offer::takes`], for an offer of this queue with so much room left.
-fn takes(fit: Fit, free: u32, max_load: u32) -> bool {
-    free > 0 && free >= fit.load.min(max_load) && (!fit.alone || free == max_load)
-}
-
-/// An attempt that must be alone takes the whole of its worker.
-fn take_room(free: &mut u32, offer: &Offer, candidate: &Candidate) {
-    let load = if candidate.ready.alone { offer.max_load } else { candidate.ready.load };
-    *free = free.saturating_sub(load.min(offer.max_load));
 }
 
 /// The queues that have entries and takers.
@@ -155,33 +167,6 @@ fn lines(ready: &ReadyQueues, offers: &[Offer]) -> Vec<Line> {
 
 impl Line {
     fn new(queue: usize) -> Line {
-        Line { queue, offers: Vec::new(), fits: Vec::new(), from: Reverse(i32::MAX), seen: 0 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use unstuck_core::model::attempt::Worker;
-
-    use super::*;
-
-    #[test]
-    fn the_rule_is_that_of_an_offer() {
-        for max_load in 0..5 {
-            for free in 0..=max_load {
-                for load in 0..7 {
-                    for alone in [false, true] {
-                        let worker = Worker { name: "w".into(), incarnation: 1, local: true };
-                        let offer = Offer { worker, queues: ["q".into()].into(), free, max_load };
-                        let fit = Fit { load, alone };
-                        assert_eq!(
-                            takes(fit, free, max_load),
-                            offer.takes("q", load, alone),
-                            "{fit:?} {free}"
-                        );
-                    }
-                }
-            }
-        }
+        Line { queue, offers: Vec::new(), takers: Vec::new(), from: Reverse(i32::MAX), seen: 0 }
     }
 }

@@ -106,13 +106,13 @@ fn should_have_begun(run: &Run, flow: &Flow, place: StepIndex) -> bool {
     let step = flow.step(place);
     match run.step(place) {
         StepRun::Single(Unit { state: UnitState::Pending, .. }) => {
-            step.needs.iter().all(|need| run.step(*need).unblocks_dependents())
+            step.node.needs.iter().all(|need| run.step(*need).unblocks_dependents())
         }
         // What nobody takes from a queue begins as soon as the run may go on.
         StepRun::Single(Unit { state: UnitState::Ready(_), .. }) => step.queue.is_empty(),
         StepRun::Single(_) => false,
         StepRun::Items(items) => {
-            let parallel = step.for_each.as_ref().map_or(1, |each| each.parallel);
+            let parallel = step.node.for_each.as_ref().map_or(1, |each| each.parallel);
             matches!(items.end, ItemsEnd::Open)
                 && items.in_motion < parallel
                 && items.items_to_launch().next().is_some()

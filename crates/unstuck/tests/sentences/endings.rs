@@ -1,10 +1,11 @@
-//! How attempts end, what is wrong with policies, and what keeps a store from being opened.
+//! Why attempts are not handed over and how they end, what is wrong with policies, and what keeps a store from being opened.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use unstuck_core::bulk::ResultKind;
+use unstuck_core::eligible::NotEligible;
 use unstuck_core::model::attempt::{Cancelled, StuckLimit};
 use unstuck_core::policy::{Criteria, DraftBackOff, NotSuggested, Policies, PolicyDraft, PolicyProblem};
 use unstuck_core::time::Millis;
@@ -37,6 +38,25 @@ labels!(NOT_SUGGESTED, of_not_suggested(NotSuggested), {
     NotSuggested::Data => "not suggested Data",
     NotSuggested::Mistake(_) => "not suggested Mistake",
 });
+
+labels!(NOT_ELIGIBLE, of_not_eligible(NotEligible), {
+    NotEligible::OtherQueue => "not eligible OtherQueue",
+    NotEligible::NoRoom { .. } => "not eligible NoRoom",
+    NotEligible::NotIdle => "not eligible NotIdle",
+    NotEligible::Outranked { .. } => "not eligible Outranked",
+});
+
+/// Why a worker is not handed an attempt.
+pub(crate) fn of_hand_overs() -> Vec<Line> {
+    let all = [
+        NotEligible::OtherQueue,
+        NotEligible::NoRoom { load: 2, free: 1 },
+        NotEligible::NoRoom { load: 2, free: 0 },
+        NotEligible::NotIdle,
+        NotEligible::Outranked { waiting: 5 },
+    ];
+    in_order(NOT_ELIGIBLE, all.iter().map(|why| (of_not_eligible(why), why.to_string())).collect())
+}
 
 /// How attempts end, and the results of bulk actions.
 pub(crate) fn of_attempts() -> Vec<Line> {

@@ -29,6 +29,7 @@ labels!(LABELS, label(Refusal), {
     Refusal::LongReason { .. } => "LongReason",
     Refusal::BadInput(_) => "BadInput",
     Refusal::TooManySignals { .. } => "TooManySignals",
+    Refusal::TooManySignalNames { .. } => "TooManySignalNames",
     Refusal::TooLarge { .. } => "TooLarge",
 });
 
@@ -61,6 +62,7 @@ fn examples() -> Vec<Refusal> {
         Refusal::LongReason { characters: 1_200, max: 1_000 },
         Refusal::BadInput(vec!["`n` is missing".to_owned(), "`size` is not a number".to_owned()]),
         Refusal::TooManySignals { name: "approve".into(), max: 1_000 },
+        Refusal::TooManySignalNames { name: "aprove".into(), max: 100 },
         Refusal::TooLarge { what: "the input", bytes: 20_000_000, max: 16_777_216 },
     ];
     all.extend(void_tokens());

@@ -42,7 +42,7 @@ pub(super) fn guess(flows: &[Flow], flow: &Flow, step: &Step) -> Value {
 
 /// What one item must be, where a list is read of a fan-out.
 fn of_item(shape: Shape, step: &Step) -> Shape {
-    match (shape, &step.for_each) {
+    match (shape, &step.node.for_each) {
         (Shape::List(item, _), Some(_)) => *item,
         (_, Some(_)) => Shape::Any,
         (shape, None) => shape,
@@ -86,11 +86,11 @@ fn read_as(flow: &Flow, step: &Step) -> Shape {
 /// What the value of an expression must be, by the field that it stands in.
 fn whole(reader: &Step, expression: &Expression, items: &Shape) -> Shape {
     let is = |other: Option<&Expression>| other.is_some_and(|other| std::ptr::eq(other, expression));
-    if is(reader.when.as_ref()) {
+    if is(reader.node.when.as_ref()) {
         Shape::Leaf(json!(true))
-    } else if is(reader.for_each.as_ref().and_then(|each| computed(&each.items))) {
+    } else if is(reader.node.for_each.as_ref().and_then(|each| computed(&each.items))) {
         Shape::List(Box::new(items.clone()), 1)
-    } else if matches!(reader.kind, Kind::Wait(_)) && !is(reader.with.as_ref().and_then(computed)) {
+    } else if matches!(reader.kind, Kind::Wait(_)) && !is(reader.node.with.as_ref().and_then(computed)) {
         Shape::Leaf(json!("1m"))
     } else {
         Shape::Any

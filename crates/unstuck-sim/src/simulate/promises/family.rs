@@ -168,7 +168,7 @@ fn too_many(name: &str, has: &BTreeMap<RunId, u32>) -> Broken {
 /// No further item is launched while `parallel` of them are in motion. Those that somebody resumes go on at once.
 fn check_parallel(event: &Event, run: &Run, flow: &Flow) -> Result<(), Broken> {
     for (place, step) in flow.step_indices().zip(&flow.steps) {
-        let (Some(each), Some(items)) = (&step.for_each, run.items(place)) else { continue };
+        let (Some(each), Some(items)) = (&step.node.for_each, run.items(place)) else { continue };
         let launches = event.facts.iter().any(|fact| match fact {
             Fact::Unit {
                 unit,

@@ -370,7 +370,7 @@ impl RunModel {
         if is_given {
             return Ok(());
         }
-        let (wanted, has) = match (&step.flow.step(unit.step).with, unit.item) {
+        let (wanted, has) = match (&step.flow.step(unit.step).node.with, unit.item) {
             (Some(Template::Computed(expression)), _) => {
                 let Some(earlier) = only(&expression.reads.steps) else { return Ok(()) };
                 let has = look(input).and_then(|input| input.get("earlier").cloned());
@@ -442,7 +442,8 @@ impl RunModel {
             }
             Some(Template::Fixed(_)) => return Ok(()),
             None => {
-                let is_last = |place: &StepIndex| !flow.steps.iter().any(|step| step.needs.contains(place));
+                let is_last =
+                    |place: &StepIndex| !flow.steps.iter().any(|step| step.node.needs.contains(place));
                 let last: Vec<StepIndex> = flow.step_indices().filter(is_last).collect();
                 let wanted = match last[..] {
                     [only] => self.output_of(only, look),

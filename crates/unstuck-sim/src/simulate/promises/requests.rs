@@ -133,7 +133,7 @@ fn with_dependents(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
         let more: Vec<StepIndex> = flow
             .step_indices()
             .filter(|place| {
-                !all.contains(place) && flow.step(*place).needs.iter().any(|need| all.contains(need))
+                !all.contains(place) && flow.step(*place).node.needs.iter().any(|need| all.contains(need))
             })
             .collect();
         if more.is_empty() {
@@ -186,6 +186,6 @@ pub(super) fn can_enter(flow: &Flow, model: &RunModel, run: &Run) -> bool {
     flow.step_indices().any(|place| {
         let is_pending =
             run.unit(UnitRef::step(place)).is_some_and(|unit| matches!(unit.state, UnitState::Pending));
-        is_pending && flow.step(place).needs.iter().all(|need| model.is_done(*need))
+        is_pending && flow.step(place).node.needs.iter().all(|need| model.is_done(*need))
     })
 }

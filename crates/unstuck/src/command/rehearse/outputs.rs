@@ -109,7 +109,7 @@ fn of_step(flow: &Flow, step: &Step, output: &Value, run: &str) -> Vec<Example> 
         output: Json::of(output),
         from: from.clone(),
     };
-    match (&step.for_each, output) {
+    match (&step.node.for_each, output) {
         (Some(_), Value::Array(outputs)) => {
             let items = (0..).map(Some).zip(outputs.iter().take(MOST_ITEMS));
             let rest = outputs.first().map(|first| (None, first));

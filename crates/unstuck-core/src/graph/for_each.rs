@@ -12,8 +12,8 @@ use crate::model::unit::{ITEMS_PER_PART, ItemsEnd, QueuePlace, UnitRef, UnitStat
 use crate::recovery::failing_run;
 use serde_json::Value;
 
-pub(crate) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool {
-    let parallel = flow.step(step).for_each.as_ref().map_or(1, |each| each.parallel);
+pub(super) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool {
+    let parallel = flow.step(step).node.for_each.as_ref().map_or(1, |each| each.parallel);
     run.items(step).is_some_and(|items| {
         matches!(items.end, ItemsEnd::Open)
             && items.in_motion < parallel
@@ -22,7 +22,7 @@ pub(crate) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool 
 }
 
 /// Finds out the list of a fan-out.
-pub(crate) fn list_items(draft: &mut Draft<'_, '_>, step: StepIndex, each: &ForEach) -> Result<(), String> {
+pub(super) fn list_items(draft: &mut Draft<'_, '_>, step: StepIndex, each: &ForEach) -> Result<(), String> {
     let list = evaluate_template(draft, &each.items, UnitRef::step(step))?;
     let Value::Array(values) = list.value() else {
         return Err(format!("forEach needs a list but got {}", quote_briefly(&list)));
@@ -44,7 +44,7 @@ pub(crate) fn list_items(draft: &mut Draft<'_, '_>, step: StepIndex, each: &ForE
 }
 
 /// Launches items while there is room under `parallel`.
-pub(crate) fn launch_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
+pub(super) fn launch_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
     let flow = draft.flow();
     while draft.run().can_schedule() && can_launch_items(draft.run(), flow, step) {
         let Some(item) = draft.run().items(step).and_then(|items| items.items_to_launch().next()) else {
@@ -55,7 +55,7 @@ pub(crate) fn launch_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
 }
 
 /// Completes a fan-out whose items are all done, with their outputs in order.
-pub(crate) fn complete_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
+pub(super) fn complete_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
     let Some(items) = draft.run().items(step) else { return };
     let done = items.units.len() == items.total as usize
         && items.in_motion == 0
@@ -90,11 +90,4 @@ pub(crate) fn complete_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
             failing_run::fail_run(draft, RunError::of_unit(UnitRef::step(step), true, error), step);
         }
     }
-}
-
-pub(crate) fn item_value(draft: &Draft<'_, '_>, step: StepIndex, item: u32) -> Result<Value, String> {
-    let place = item as usize;
-    let part = draft.run().items(step).and_then(|items| items.values.get(place / ITEMS_PER_PART));
-    let values = draft.payload_json(part.ok_or("the list of items is not known")?)?.value();
-    values.get(place % ITEMS_PER_PART).cloned().ok_or_else(|| format!("there is no item {item}"))
 }

@@ -1,0 +1,125 @@
+//! The attempts of a run that ended last, kept in order, so that nobody has to look through all units for them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::attempt::PastAttempt;
+use crate::model::flow::StepIndex;
+use crate::model::run::Run;
+use crate::model::unit::{EarlierAttempt, StepRun, Unit, UnitRef};
+use crate::time::Time;
+
+/// So many of the last attempts of a run are known in order, over the generations; the history has them all.
+pub const RECENT_ATTEMPTS: usize = 20;
+
+/// Names an attempt that has ended; the greater ended later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RecentAttempt {
+    pub generation: u32,
+    pub ended_at: Time,
+    pub unit: UnitRef,
+    pub attempt: u32,
+}
+
+/// A run of so few steps without items has few attempts: they are put in order when somebody asks.
+const FEW_STEPS: usize = 32;
+
+impl Run {
+    /// The attempts that ended last, at most [`RECENT_ATTEMPTS`], oldest first, with their units and generations; over the
+    /// generations, where this one continues them.
+    pub fn recent_attempts(&self) -> impl Iterator<Item = (UnitRef, u32, &PastAttempt)> {
+        let is_in_order = !self.recent.is_empty() || self.steps.len() > FEW_STEPS;
+        let names = if is_in_order { self.recent.clone() } else { self.last_of_steps() };
+        let found =
+            |recent: RecentAttempt| Some((recent.unit, recent.generation, self.find_attempt(&recent)?));
+        names.into_iter().filter_map(found)
+    }
+
+    /// An attempt is about to end.
+    pub(crate) fn add_recent(&mut self, unit: UnitRef, attempt: u32, ended_at: Time) {
+        if self.recent.is_empty() {
+            if unit.item.is_none() && self.steps.len() <= FEW_STEPS {
+                return;
+            }
+            self.recent = self.last_of_steps();
+        }
+        let recent = RecentAttempt { generation: self.generation, ended_at, unit, attempt };
+        let place = self.recent.partition_point(|other| *other <= recent);
+        if self.recent.len() < RECENT_ATTEMPTS {
+            self.recent.insert(place, recent);
+        } else if place > 0 {
+            self.recent[..place].rotate_left(1);
+            self.recent[place - 1] = recent;
+        }
+    }
+
+    /// A generation begins: what it does not continue is not told any more.
+    pub(crate) fn rebuild_recent(&mut self) {
+        if self.recent.is_empty() {
+            return;
+        }
+        let mut all = self.last_of_steps();
+        let generation = self.generation;
+        self.each_unit(|unit, state| {
+            if unit.item.is_some() {
+                add_attempts(&mut all, unit, generation, state);
+            }
+        });
+        self.recent = last_of(all);
+    }
+
+    /// The last attempts of what is no item.
+    fn last_of_steps(&self) -> Vec<RecentAttempt> {
+        let mut all = Vec::new();
+        for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&self.steps) {
+            let unit = UnitRef::step(place);
+            match step {
+                StepRun::Single(state) => add_attempts(&mut all, unit, self.generation, state),
+                // What a fan-out has tried itself, before its list was known.
+                StepRun::Items(items) => add_earlier(&mut all, unit, &items.earlier),
+            }
+        }
+        last_of(all)
+    }
+
+    /// The clock was set.
+    pub(crate) fn shift_recent(&mut self, by: i64) {
+        self.recent.iter_mut().for_each(|recent| recent.ended_at = recent.ended_at.shifted(by));
+        self.recent.sort_unstable();
+    }
+
+    fn find_attempt(&self, recent: &RecentAttempt) -> Option<&PastAttempt> {
+        let in_earlier = |earlier: &'_ [EarlierAttempt]| {
+            earlier.iter().position(|earlier| {
+                (earlier.generation, earlier.past.attempt) == (recent.generation, recent.attempt)
+            })
+        };
+        match (self.steps.get(usize::from(recent.unit.step.0))?, recent.unit.item) {
+            (StepRun::Items(items), None) => in_earlier(&items.earlier).map(|at| &items.earlier[at].past),
+            (StepRun::Single(_), _) | (StepRun::Items(_), Some(_)) => {
+                let Unit { past, earlier, .. } = self.unit(recent.unit)?;
+                if recent.generation == self.generation {
+                    return past.iter().find(|past| past.attempt == recent.attempt);
+                }
+                in_earlier(earlier).map(|at| &earlier[at].past)
+            }
+        }
+    }
+}
+
+fn add_attempts(all: &mut Vec<RecentAttempt>, unit: UnitRef, generation: u32, state: &Unit) {
+    add_earlier(all, unit, &state.earlier);
+    all.extend(state.past.iter().map(|past| name_of(unit, generation, past)));
+}
+
+fn add_earlier(all: &mut Vec<RecentAttempt>, unit: UnitRef, earlier: &[EarlierAttempt]) {
+    all.extend(earlier.iter().map(|earlier| name_of(unit, earlier.generation, &earlier.past)));
+}
+
+fn name_of(unit: UnitRef, generation: u32, past: &PastAttempt) -> RecentAttempt {
+    RecentAttempt { generation, ended_at: past.ended_at, unit, attempt: past.attempt }
+}
+
+fn last_of(mut all: Vec<RecentAttempt>) -> Vec<RecentAttempt> {
+    all.sort_unstable();
+    all.split_off(all.len().saturating_sub(RECENT_ATTEMPTS))
+}
