@@ -8,7 +8,7 @@ use unstuck_core::policy::Policy;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_flow::plan::{self, Plan};
-use unstuck_flow::policies::{self, export_json, export_yaml};
+use unstuck_flow::policies::{self, document, export_json, export_yaml};
 use unstuck_flow::{Problem, Severity, check_input, load};
 
 /// A flow file.
@@ -63,8 +63,8 @@ pub(crate) fn policies(bytes: &[u8]) {
     let checked: Vec<Policy> = loaded.policies.iter().map(check).collect();
     // One at a time: those without an id would all be given the same.
     for policy in &checked {
-        for exported in [export_yaml(std::slice::from_ref(policy)), export_json(std::slice::from_ref(policy))]
-        {
+        let written = [document(policy)];
+        for exported in [export_yaml(&written), export_json(&written)] {
             let again = policies::load(&exported, "exported")
                 .unwrap_or_else(|problems| panic!("{exported}\n{problems:#?}"));
             assert_eq!(check(&again.policies[0]), *policy, "{exported}");

@@ -2,6 +2,7 @@
 
 mod explanation;
 pub mod json_form;
+pub mod policies;
 mod problem;
 mod product;
 mod run;

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
+use unstuck_api::policies::PolicyDocument;
 use unstuck_core::event::Actor;
 use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Time;
 use unstuck_engine::document::policies_paused;
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_flow::policies::document;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
 
 use crate::service::ServiceError;
@@ -155,12 +156,12 @@ pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> 
 }
 
 /// A policy with all that can be said of it, whether it would be so anyway or not.
-pub(crate) fn document(policy: &Policy) -> PolicyDocument {
+pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     PolicyDocument {
         priority: Some(policy.priority),
         enabled: Some(policy.enabled),
         include_fatal: Some(policy.include_fatal),
-        ..PolicyDocument::of(policy)
+        ..document(policy)
     }
 }
 
@@ -177,14 +178,14 @@ pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
         policy: Some(audit.name.to_string()).filter(|name| !name.is_empty()),
         what: audit.what.word().to_owned(),
         reason: audit.reason.as_deref().map(str::to_owned),
-        before: audit.before.as_ref().map(PolicyDocument::of),
-        after: audit.after.as_ref().map(PolicyDocument::of),
+        before: audit.before.as_ref().map(document),
+        after: audit.after.as_ref().map(document),
     }
 }
 
 fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
     PolicyView {
-        policy: document(policy),
+        policy: full_document(policy),
         version: policy.version,
         hits: hits.map_or(0, |hits| hits.hits),
         last_hit: hits.and_then(|hits| hits.last).map(Time::timestamp),

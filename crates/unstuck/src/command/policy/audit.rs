@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use unstuck_service::local_time;
 
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_api::policies::PolicyDocument;
+use unstuck_flow::policies::to_yaml;
 
 use crate::CommandResult;
 use crate::Format;
@@ -115,7 +116,7 @@ fn difference(change: &AuditEntry) -> String {
 }
 
 fn fields(policy: &PolicyDocument) -> BTreeMap<String, String> {
-    let yaml = policy.to_yaml();
+    let yaml = to_yaml(policy);
     let pairs = yaml.lines().filter_map(|line| line.split_once(": "));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use unstuck_core::policy::Policy;
-use unstuck_flow::policies::{export_json, export_yaml};
+use unstuck_flow::policies::{document, export_json, export_yaml};
 
 use crate::CommandResult;
 use crate::Format;
@@ -31,7 +31,8 @@ Examples:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let answer = self.store.place()?.read(Query::Kept { names: self.names })?;
-        let policies: Vec<Policy> = answer.read()?;
+        let kept: Vec<Policy> = answer.read()?;
+        let policies: Vec<_> = kept.iter().map(document).collect();
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&export_json(&policies)),

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use unstuck_service::local_time;
 
 use serde::Serialize;
+use unstuck_api::policies::PolicyDocument;
 use unstuck_core::policy::{PolicyDraft, PolicyProblem};
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_flow::policies::{document_of_draft, to_yaml};
 
 use super::trial::{self, When};
 use super::words::count;
@@ -67,13 +68,13 @@ impl Arguments {
         match format {
             Format::Json => {
                 let suggestion =
-                    Suggestion { policy: &policy, yaml: policy.to_yaml(), trial: trials.first() };
+                    Suggestion { policy: &policy, yaml: to_yaml(&policy), trial: trials.first() };
                 let json = serde_json::to_string(&suggestion)
                     .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text => {
-                stdout.text(&format!("{}{}", comment(&page.line), policy.to_yaml()));
+                stdout.text(&format!("{}{}", comment(&page.line), to_yaml(&policy)));
                 let mut stderr = Output::stderr();
                 for found in &trials {
                     trial::show(found, When::Now, &mut stderr);
@@ -104,9 +105,8 @@ fn comment(group: &ErrorGroupView) -> String {
 
 /// As it is written in a file: without the id that it has not got yet.
 fn document(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
-    let policy = draft.check(&"".into(), 0);
     let told = |problems: Vec<PolicyProblem>| {
         CommandError::new(problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
     };
-    Ok(PolicyDocument { id: None, ..PolicyDocument::of(&policy.map_err(told)?) })
+    document_of_draft(draft).map_err(told)
 }
