@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use unstuck_api::ProblemDocument;
+use unstuck_api::request::{Query, Request};
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
@@ -18,7 +19,6 @@ use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
 
-use crate::request::{Query, Request};
 use crate::{
     bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner, policies,
     run_name, show, status, try_policies,
@@ -79,10 +79,7 @@ impl Service {
                 let service = self.clone();
                 handle.read(move |store, flows| service.run_query(store, flows, &reading))?
             }
-            Request::Change(change) => {
-                let done = change_run::change_run(self, handle, change)?;
-                to_json(&done)
-            }
+            Request::Change(change) => change_run::change_run(self, handle, change),
             Request::Policies(wish) => change_policies::change_policies(handle, wish),
             Request::Bulk(wish) => bulk::change_bulk(self, handle, wish),
         }

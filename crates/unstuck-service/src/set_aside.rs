@@ -103,6 +103,7 @@ pub(crate) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
 
 #[cfg(test)]
 mod tests {
+    use unstuck_api::request::{Query, Request, RunOperation, RunRequest, RunsQuery};
     use unstuck_core::command::OnDuplicate;
     use unstuck_core::event::Actor;
     use unstuck_core::json::Json;
@@ -114,7 +115,6 @@ mod tests {
     use unstuck_store::memory::MemoryStore;
 
     use super::*;
-    use crate::request::{Query, Request, RunOperation, RunRequest, RunsQuery};
     use crate::service::Service;
 
     /// A store with a run that waits, whose flow does not compile any more.

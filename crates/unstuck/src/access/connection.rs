@@ -18,11 +18,11 @@ use crate::access::user_name;
 use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
-use unstuck_service::flows::{compile_flow, flows_for_reading};
-use unstuck_service::request::{
+use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
     RunRequest,
 };
+use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::{Service, ServiceError, SilentOwner};
 
 /// Another command has the store open for a moment; a run that ends waits for its processes.

@@ -9,7 +9,7 @@ use unstuck_api::{ProblemDocument, ProblemType};
 
 use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
 use crate::error::{CommandError, plain};
-use unstuck_service::request::Request;
+use unstuck_api::request::Request;
 
 /// So long an owner may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::style;
-use unstuck_service::bulk::ChangedBulkView;
-use unstuck_service::request::BulkOperation;
+use unstuck_api::bulk::ChangedBulkView;
+use unstuck_api::request::BulkOperation;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

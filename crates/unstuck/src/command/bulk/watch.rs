@@ -21,10 +21,10 @@ use crate::error::CommandError;
 use crate::exit;
 use crate::view::output::Output;
 use crate::view::text;
+use unstuck_api::bulk::BulkView;
+use unstuck_api::request::{Query, Request};
 use unstuck_service::Service;
-use unstuck_service::bulk::BulkView;
 use unstuck_service::flows::compile_flow;
-use unstuck_service::request::{Query, Request};
 
 /// How often it is looked at.
 const BETWEEN: Duration = Duration::from_millis(100);

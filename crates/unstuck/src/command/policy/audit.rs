@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use unstuck_service::local_time;
 
-use unstuck_api::policies::PolicyDocument;
 use unstuck_flow::policies::to_yaml;
 
 use crate::CommandResult;
@@ -13,8 +12,8 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::policies::{AuditEntry, AuditView};
-use unstuck_service::request::Query;
+use unstuck_api::policies::{AuditEntry, AuditView, PolicyDocument};
+use unstuck_api::request::Query;
 
 /// List changes of policies: who, when, and what changed; newest first.
 #[derive(clap::Args)]

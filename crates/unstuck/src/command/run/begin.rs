@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use unstuck_core::command::OnDuplicate;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::RunId;
@@ -32,11 +31,11 @@ use crate::input::source::Source;
 use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::problems;
+use unstuck_api::owner::KeyView;
+use unstuck_api::request::{OnDuplicate, Query, Request};
 use unstuck_service::flows::{compile_flow, flows_for_reading};
-use unstuck_service::owner::KeyView;
 use unstuck_service::owner::state_phrase;
-use unstuck_service::request::{Query, Request};
-use unstuck_service::{Service, ServiceError, family, payload_of, run_name};
+use unstuck_service::{Service, ServiceError, convert, family, payload_of, run_name};
 
 /// Emulated steps take nothing but a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -307,7 +306,7 @@ fn start_run(
         input,
         priority: 0,
         deadline: None,
-        on_duplicate: order.on_duplicate,
+        on_duplicate: convert::on_duplicate(order.on_duplicate),
         home,
         by: Actor::User(user_name().into()),
     };

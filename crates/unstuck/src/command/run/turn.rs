@@ -19,9 +19,9 @@ use crate::view::changed;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::owner::state_phrase;
-use unstuck_service::owner::{KeyView, OwnerView};
-use unstuck_service::request::{Query, Request};
+use unstuck_api::owner::{KeyView, OwnerView};
+use unstuck_api::request::{Query, Request};
+use unstuck_service::owner::{run_in_words, state_phrase};
 
 /// A command that looks at the store has it open for a moment, which is not worth a word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -109,7 +109,7 @@ fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
 
 fn tell(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
-    let what = driven.run_in_words().map_or_else(String::new, |run| format!(" and executes {run}"));
+    let what = run_in_words(driven).map_or_else(String::new, |run| format!(" and executes {run}"));
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));
