@@ -87,7 +87,7 @@ pub struct Engine<S> {
     settings: Settings,
     /// The homes that it drives.
     homes: Homes,
-    pub(crate) life: EngineSession,
+    pub(crate) session: EngineSession,
     pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
@@ -145,7 +145,7 @@ impl<S: Store> Engine<S> {
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let clock = EngineClock::open(&mut store)?;
         let ids = Ids::new(settings.node, store.last_id()?);
-        let life = EngineSession::begin(&mut store, settings.token_key, clock.last)?;
+        let session = EngineSession::begin(&mut store, settings.token_key, clock.last)?;
         let mut flows = Flows::new(compile);
         flows.backfill_step_orders(&mut store)?;
         backfill_open_errors(&mut store, &mut flows)?;
@@ -154,7 +154,7 @@ impl<S: Store> Engine<S> {
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
-        tracing::info!(incarnation = life.incarnation, "engine started");
+        tracing::info!(incarnation = session.incarnation, "engine started");
         Ok(Engine {
             store,
             flows,
@@ -169,8 +169,8 @@ impl<S: Store> Engine<S> {
             turns: ResumePacer::default(),
             has_waiting: false,
             bulks,
-            inbox: life.losses(),
-            life,
+            inbox: session.losses(),
+            session,
             outstanding: VecDeque::new(),
             last,
             now: last,
@@ -237,7 +237,7 @@ impl<S: Store> Engine<S> {
 
     /// Which start of an engine on this store it is.
     pub fn incarnation(&self) -> u64 {
-        self.life.incarnation
+        self.session.incarnation
     }
 
     /// The home whose local steps its executors carry out.
@@ -247,7 +247,7 @@ impl<S: Store> Engine<S> {
 
     /// Nothing is due before `now`, and answers are taken all the same.
     pub fn record_alive(&mut self, now: Time) {
-        let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.life.is_down();
+        let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.session.is_down();
         if self.outstanding.is_empty() && takes_answers {
             self.store.record_alive(now.max(self.last));
         }
@@ -261,7 +261,7 @@ impl<S: Store> Engine<S> {
     /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
     /// disk.
     pub fn record_stop(&mut self, from: Time) {
-        self.life.begin_downtime(from);
+        self.session.begin_downtime(from);
     }
 
     /// Puts a request in line.
@@ -337,7 +337,7 @@ impl<S: Store> Engine<S> {
                 }
                 Err(failure) => {
                     self.store.rollback();
-                    self.life.restore_downtime(done.downtime);
+                    self.session.restore_downtime(done.downtime);
                     self.clock.undo_work(&done.clock);
                     self.restore_offers(&done);
                     self.failed(failure, &done, &mut outputs);
@@ -407,7 +407,7 @@ impl<S: Store> Engine<S> {
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         self.find_families(limit(WorkKind::Bulk))?;
         self.store.begin()?;
-        done.downtime = self.life.end_downtime(self.last);
+        done.downtime = self.session.end_downtime(self.last);
         let mut batch = Batch::new(self.is_watched);
         self.dispatch_and_admit(&mut batch, done, limit)?;
         self.deliver_notices(&mut batch, done, limit(WorkKind::Notice))?;
@@ -612,7 +612,7 @@ impl<S: Store> Engine<S> {
         let input = batch.payload_json(store, unit.input.as_ref().unwrap_or(&run.input))?;
         let product = if self.want_product.contains(&worker.name) {
             let mut failed = None;
-            let token = self.life.signer.sign(attempt);
+            let token = self.session.signer.sign(attempt);
             let product = document::product(run, flow, attempt, worker, token, &input, &mut |payload| {
                 batch.payload_json(store, payload).unwrap_or_else(|error| {
                     failed = Some(error);
@@ -636,7 +636,7 @@ impl<S: Store> Engine<S> {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut self.offers,
-            downtimes: &self.life.downtimes,
+            downtimes: &self.session.downtimes,
             clock: self.clock.record.shift,
             policies: &self.policies,
             turns: &mut self.turns,

@@ -115,7 +115,7 @@ impl Runtime {
         let mut executors: HashMap<Arc<str>, Box<dyn Executor>> =
             executors.into_iter().map(|executor| (executor.name(), executor)).collect();
         for (name, executor) in &mut executors {
-            executor.clean_up(&engine.life.left_over(name));
+            executor.clean_up(&engine.session.left_over(name));
             let worker = Worker { name: name.clone(), incarnation, local: true };
             let max_load = executor.max_load();
             let queues = executor.queues();

@@ -1,4 +1,4 @@
-//! One life of an engine on its store: what the one before left behind, and the time in which nobody took answers.
+//! One session of an engine on its store: what the one before left behind, and the time in which nobody took answers.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::token::Signer;
 /// Shorter than this, nobody has noticed.
 const SHORTEST_DOWNTIME: Millis = Millis(500);
 
-/// What an engine knows of its own life.
+/// What an engine knows of its own session.
 pub(crate) struct EngineSession {
     /// Which start of an engine this is.
     pub(crate) incarnation: u64,
@@ -39,9 +39,9 @@ impl EngineSession {
     ) -> Result<EngineSession, StoreError> {
         let left = store.local_attempts()?;
         let downtimes = store.downtimes()?;
-        let life = store.open_session(fresh_key)?;
-        let signer = Signer::new(life.token_key, life.epoch);
-        Ok(EngineSession { incarnation: life.incarnation, signer, left, downtimes, down_since })
+        let session = store.open_session(fresh_key)?;
+        let signer = Signer::new(session.token_key, session.epoch);
+        Ok(EngineSession { incarnation: session.incarnation, signer, left, downtimes, down_since })
     }
 
     /// The loss of every worker of the engine before: each had some attempts, or one.

@@ -12,7 +12,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let folder = tempfile::tempdir().expect("a folder");
     let (here, there) = (folder.path().join("store"), folder.path().join("copies/monday"));
     let mut driver = Driver::new(SqliteStore::open(&here).expect("opens"));
-    let life = driver.store.open_session([7; 32]).expect("begins");
+    let session = driver.store.open_session([7; 32]).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     // Reading waits until everything is durable.
@@ -23,7 +23,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let mut copied = SqliteStore::open(&there).expect("opens");
     assert_eq!(contents(&mut copied, driver.flows.values()), then);
     let other = copied.open_session([9; 32]).expect("begins");
-    assert_eq!((other.epoch, other.token_key), (life.epoch + 1, life.token_key));
+    assert_eq!((other.epoch, other.token_key), (session.epoch + 1, session.token_key));
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub trait Store {
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
-    /// turn. It comes back when a stage changes it, and when another life begins; it may come back sooner. Outside of a
+    /// turn. It comes back when a stage changes it, and when another session begins; it may come back sooner. Outside of a
     /// transaction.
     fn withhold(&mut self, due: &Due, until: Withheld);
 
@@ -122,7 +122,7 @@ pub trait Store {
     /// until there is at least one, if any is outstanding.
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 
-    /// A new life of an engine on this store begins, durable on return. `fresh_key` is what tokens are signed with if
+    /// A new session of an engine on this store begins, durable on return. `fresh_key` is what tokens are signed with if
     /// the store has no key yet.
     fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError>;
 
@@ -234,7 +234,7 @@ pub trait Store {
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError>;
 
     /// Keeps targets of a bulk action that is not there yet, in order and following those before. Nobody sees them until
-    /// [`Store::put_bulk`]; without that they are gone when the next life begins. Outside of a transaction.
+    /// [`Store::put_bulk`]; without that they are gone when the next session begins. Outside of a transaction.
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
 
     /// Keeps a bulk action whose targets were put before, all of it durable on return. Outside of a transaction.
@@ -348,10 +348,10 @@ pub struct Stage {
     pub bulks: Vec<BulkChange>,
 }
 
-/// One life of an engine on a store.
+/// One session of an engine on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The life of the store.
+    /// Which store it is: a copy that is put in its place has another.
     pub epoch: u32,
     /// What tokens are signed with.
     pub token_key: [u8; 32],

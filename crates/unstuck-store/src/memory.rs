@@ -55,7 +55,7 @@ pub struct MemoryStore {
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
     refuse_run: Option<(RunId, StoreError)>,
-    life: Option<Session>,
+    session: Option<Session>,
     alive: Option<Time>,
     broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
@@ -143,7 +143,7 @@ impl MemoryStore {
             refuse_next: None,
             refuse_after: None,
             refuse_run: None,
-            life: None,
+            session: None,
             alive: None,
             broken: None,
             aside: BTreeMap::new(),
@@ -332,9 +332,9 @@ impl Store for MemoryStore {
         if let Some(deferred) = &mut self.deferred {
             deferred.drop_drafts();
         }
-        let life = self.life.get_or_insert(Session { epoch: 1, token_key: fresh_key, incarnation: 0 });
-        life.incarnation += 1;
-        Ok(*life)
+        let session = self.session.get_or_insert(Session { epoch: 1, token_key: fresh_key, incarnation: 0 });
+        session.incarnation += 1;
+        Ok(*session)
     }
 
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {

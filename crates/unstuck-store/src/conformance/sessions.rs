@@ -14,7 +14,7 @@ use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
 use crate::contract::{Session, Stage};
 
-/// Every life has an incarnation of its own; the key and the epoch stay.
+/// Every session has an incarnation of its own; the key and the epoch stay.
 pub fn each_life_has_an_incarnation_of_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut store = make();
     let first = store.open_session([7; 32]).expect("begins");

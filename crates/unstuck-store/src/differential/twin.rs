@@ -1,6 +1,6 @@
 //! Two stores that are asked the same: every answer is compared on the way.
 
-mod asked;
+mod calls;
 mod names;
 
 use std::collections::BTreeMap;
@@ -45,8 +45,8 @@ pub struct Twin<'m, A, B> {
     durable: usize,
     /// What the store has said of its stages, and nobody has asked for yet.
     told: Vec<Settled>,
-    /// The keys that lives have begun with.
-    lives: Vec<[u8; 32]>,
+    /// The keys that sessions were opened with.
+    session_keys: Vec<[u8; 32]>,
     /// When the engine was last alive.
     seen: Option<Time>,
     /// Why the next stage is refused.
@@ -83,7 +83,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             log: Vec::new(),
             durable: 0,
             told: Vec::new(),
-            lives: Vec::new(),
+            session_keys: Vec::new(),
             seen: None,
             refusal: None,
             names: Names::default(),
@@ -226,8 +226,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     /// The oracle as it is after the first `count` stages.
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
-        for key in &self.lives {
-            self.oracle.open_session(*key).expect("the life was begun before");
+        for key in &self.session_keys {
+            self.oracle.open_session(*key).expect("the session was opened before");
         }
         if let Some(seen) = self.seen {
             self.oracle.record_alive(seen);

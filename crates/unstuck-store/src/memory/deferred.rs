@@ -86,7 +86,7 @@ impl MemoryStore {
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,
-            life: self.life,
+            session: self.session,
             alive: self.alive,
             broken,
             ..MemoryStore::with(self.state, self.deferred)

@@ -152,7 +152,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         std::mem::take(&mut self.told)
     }
 
-    /// A process that dies while it begins its life is followed by another one, which may be the first or the second.
+    /// A process that dies while it opens its session is followed by another one, which may be the first or the second.
     fn open_session(&mut self, fresh_key: [u8; 32]) -> Result<Session, StoreError> {
         let mut deaths = 0;
         let found = loop {
@@ -165,11 +165,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
             self.crash(&flows);
         };
         let mut expected = self.oracle.open_session(fresh_key);
-        self.lives.push(fresh_key);
+        self.session_keys.push(fresh_key);
         while deaths > 0 && incarnation(&expected) < incarnation(&found) {
             deaths -= 1;
             expected = self.oracle.open_session(fresh_key);
-            self.lives.push(fresh_key);
+            self.session_keys.push(fresh_key);
         }
         assert_same(&expected, &found);
         found
@@ -388,8 +388,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 }
 
-fn incarnation(life: &Result<Session, StoreError>) -> u64 {
-    life.as_ref().map_or(0, |life| life.incarnation)
+fn incarnation(session: &Result<Session, StoreError>) -> u64 {
+    session.as_ref().map_or(0, |session| session.incarnation)
 }
 
 /// Targets as they are known to whoever does not look at results.
