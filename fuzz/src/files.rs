@@ -34,8 +34,11 @@ pub(crate) fn flow(bytes: &[u8]) {
             }
             for flow in &loaded.flows {
                 for input in [Value::Null, json!({"a": [1, "x", null], "b": {"c": -0.5}})] {
-                    let told = check_input(flow, &input).err().unwrap_or_default();
-                    assert!(told.len() <= 20 && told.iter().all(|told| !told.is_empty()), "{told:?}");
+                    let problems = check_input(flow, &input).err().unwrap_or_default();
+                    assert!(
+                        problems.len() <= 20 && problems.iter().all(|problems| !problems.is_empty()),
+                        "{problems:?}"
+                    );
                 }
                 let again = load(&flow.source, "source", "/flows", &|_| true);
                 let again = again.unwrap_or_else(|problems| panic!("{}: {problems:#?}", flow.source));

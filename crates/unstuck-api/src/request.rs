@@ -362,13 +362,13 @@ pub enum RerunScope {
 impl Request {
     /// Whether it may take long, however fast whoever is asked may be.
     pub fn takes_long(&self) -> bool {
-        let applies = |wish: &PolicyRequest| {
-            matches!(wish.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
+        let applies = |request: &PolicyRequest| {
+            matches!(request.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
         };
         match self {
-            Request::Query(reading) => matches!(reading, Query::Trial(_)),
-            Request::Policies(wish) => applies(wish),
-            Request::Bulk(wish) => matches!(wish.what, BulkOperation::Begin(_)),
+            Request::Query(query) => matches!(query, Query::Trial(_)),
+            Request::Policies(request) => applies(request),
+            Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
             Request::Change(_) => false,
         }
     }
@@ -377,7 +377,7 @@ impl Request {
     pub fn may_be_repeated(&self) -> bool {
         match self {
             Request::Query(_) => true,
-            Request::Policies(wish) => match wish.what {
+            Request::Policies(request) => match request.what {
                 PolicyOperation::Enable { .. }
                 | PolicyOperation::Disable { .. }
                 | PolicyOperation::Pause { .. }
@@ -385,7 +385,7 @@ impl Request {
                 | PolicyOperation::Apply { .. } => true,
                 PolicyOperation::Load { .. } | PolicyOperation::Delete { .. } => false,
             },
-            Request::Bulk(wish) => match &wish.what {
+            Request::Bulk(request) => match &request.what {
                 BulkOperation::Begin(begin) => begin.dry_run,
                 BulkOperation::Pause { .. }
                 | BulkOperation::Unpause { .. }

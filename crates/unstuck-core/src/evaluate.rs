@@ -25,7 +25,7 @@ pub(crate) fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(),
     Ok(())
 }
 
-/// The input of the run has changed: that of a unit is computed anew. False where that fails, and the unit with it.
+/// The input of the run has changed: that of a unit is computed again. False where that fails, and the unit with it.
 pub(crate) fn rebind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
     // Without a template the run's input is looked up anyway, and an item is what it was when the list was made.
     let Some(template) = &draft.step(unit).with else { return true };

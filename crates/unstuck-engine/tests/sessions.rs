@@ -137,7 +137,7 @@ fn attempts_of_a_dead_engines_executors_are_lost_and_tried_anew() {
             .engine
             .submit(Request::Executor(ExecutorReport::Report(late, Report::Complete { output: Json::NULL })));
         bench.pass(Millis::seconds(2));
-        assert_eq!(bench.jobs.len(), runs.len(), "each is tried anew");
+        assert_eq!(bench.jobs.len(), runs.len(), "each is tried again");
         assert!(bench.jobs.iter().all(|job| job.attempt.attempt == 2));
         for _ in 0..2 * runs.len() {
             bench.complete();

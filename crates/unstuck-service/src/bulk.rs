@@ -34,14 +34,14 @@ const MOST_GO_ON: usize = 1_000;
 /// How the ids of bulk actions begin.
 const PREFIX: &str = "bulk_";
 
-/// Carries out what is wished, and tells what came of it as JSON.
+/// Carries out the request, and gives its result as JSON.
 pub(crate) fn change_bulk(
     service: &Service,
     handle: &Handle,
-    wish: BulkRequest,
+    request: BulkRequest,
 ) -> Result<String, ServiceError> {
-    let BulkRequest { by, what } = wish;
-    let (bulk, deed) = match what {
+    let BulkRequest { by, what } = request;
+    let (bulk, command) = match what {
         BulkOperation::Begin(begin) => {
             return to_json(&begin::begin(handle, *begin, Actor::User(by.into()))?);
         }
@@ -50,7 +50,7 @@ pub(crate) fn change_bulk(
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
     let id = handle.read(move |store, _| find(store, &bulk))??.id;
-    let answer = handle.change_bulk(id, deed).map_err(|error| match error {
+    let answer = handle.change_bulk(id, command).map_err(|error| match error {
         EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
         error => error.into(),
     })?;

@@ -18,9 +18,9 @@ use unstuck_flow::policies::read_document;
 
 use crate::service::{ServiceError, to_json};
 
-/// Carries out what is wished, and tells what came of it as JSON.
-pub(crate) fn change_policies(handle: &Handle, wish: PolicyRequest) -> Result<String, ServiceError> {
-    let PolicyRequest { by, what } = wish;
+/// Carries out the request, and gives its result as JSON.
+pub(crate) fn change_policies(handle: &Handle, request: PolicyRequest) -> Result<String, ServiceError> {
+    let PolicyRequest { by, what } = request;
     let by = Actor::User(by.into());
     let names = |names: Vec<String>| names.into_iter().map(Arc::<str>::from).collect::<Vec<_>>();
     match what {
@@ -106,12 +106,12 @@ fn view_of_changes(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyCha
 /// The policies of these drafts that were added although they were to replace others.
 fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
     let added = changes.iter().filter(|change| change.what == PolicyAuditKind::Added);
-    let told = added.map(|change| {
+    let new = added.map(|change| {
         let draft = drafts.iter().find(|draft| draft.name.as_ref() == Some(&change.name));
         let id = draft.and_then(|draft| draft.id.as_ref()).map(ToString::to_string);
         NotReplaced { policy: change.name.to_string(), id }
     });
-    told.collect()
+    new.collect()
 }
 
 /// Applies policies to what is in error.

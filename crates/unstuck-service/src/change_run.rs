@@ -21,7 +21,7 @@ use unstuck_store::contract::{Store, StoreError};
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, explain, run_name};
 
-/// Carries out what is asked, and gives the run as it is then, or what is gone, as JSON.
+/// Carries out the request, and gives the run as it is then, or what was forgotten, as JSON.
 pub(crate) fn change_run(
     service: &Service,
     handle: &Handle,

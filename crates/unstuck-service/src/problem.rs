@@ -341,8 +341,8 @@ mod tests {
             };
             assert_eq!((problem.kind.slug(), problem.detail.clone()), (*slug, refusal.to_string()));
             assert_eq!(problem.status, problem.kind.status());
-            let told: Value = serde_json::to_value(&problem.about).expect("it can be written");
-            assert_eq!(told, *about, "{refusal}");
+            let written: Value = serde_json::to_value(&problem.about).expect("it can be written");
+            assert_eq!(written, *about, "{refusal}");
         }
     }
 

@@ -72,16 +72,16 @@ pub enum ServiceError {
 
 impl Service {
     /// Answers by way of a running engine.
-    pub fn handle_request(&self, handle: &Handle, asked: Request) -> Result<String, ServiceError> {
-        match asked {
+    pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
+        match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
-            Request::Query(reading) => {
+            Request::Query(query) => {
                 let service = self.clone();
-                handle.read(move |store, flows| service.run_query(store, flows, &reading))?
+                handle.read(move |store, flows| service.run_query(store, flows, &query))?
             }
             Request::Change(change) => change_run::change_run(self, handle, change),
-            Request::Policies(wish) => change_policies::change_policies(handle, wish),
-            Request::Bulk(wish) => bulk::change_bulk(self, handle, wish),
+            Request::Policies(request) => change_policies::change_policies(handle, request),
+            Request::Bulk(request) => bulk::change_bulk(self, handle, request),
         }
     }
 
@@ -90,9 +90,9 @@ impl Service {
         &self,
         store: &mut dyn Store,
         flows: &mut Flows,
-        reading: &Query,
+        query: &Query,
     ) -> Result<String, ServiceError> {
-        catch_panic(|| match reading {
+        catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),
             Query::Executing => to_json(&owner::owner(self, store, flows)?),
             Query::Key { flow, key, input, on_duplicate } => {

@@ -49,8 +49,8 @@ pub(crate) fn status(
         if family::needs_a_person(run) {
             status.needs_person_count += 1;
             if status.needs_person.len() < TOLD {
-                let told = needs_person(store, run)?;
-                status.needs_person.push(told);
+                let line = needs_person(store, run)?;
+                status.needs_person.push(line);
             }
         }
         // A part of a run is continued with the whole.

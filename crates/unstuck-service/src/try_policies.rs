@@ -42,10 +42,10 @@ fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<TrialsView, Servi
     let (kept, _) = errors.policies()?;
     let paused = kept.switch().paused().filter(|_| matches!(on, TrialErrors::Open)).map(policies_paused);
     let tried = try_policies(errors, policies, on)?;
-    Ok(TrialsView { trials: tried.into_iter().map(|tried| told(tried, paused.clone())).collect() })
+    Ok(TrialsView { trials: tried.into_iter().map(|tried| view_of(tried, paused.clone())).collect() })
 }
 
-fn told(tried: trials::PolicyTrial, policies_paused: Option<PoliciesPaused>) -> TrialView {
+fn view_of(tried: trials::PolicyTrial, policies_paused: Option<PoliciesPaused>) -> TrialView {
     let trial = tried.trial;
     TrialView {
         policy: tried.policy.name.to_string(),

@@ -59,7 +59,7 @@ pub trait Store {
     /// Attempts that may be handed out to these offers, at most `limit`, each at most once in a transaction: by
     /// priority, then by turns over the flows, then the ones at the front, then by age. An offer is given no more
     /// than it has room for; of several that take an attempt, the first gets it. They are not removed: the claim
-    /// that is staged does that. Turns begin anew with a restart.
+    /// that is staged does that. Turns begin again with a restart.
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
 
     /// The highest priority that waits in any of these queues, candidates of this transaction apart.
@@ -425,7 +425,7 @@ pub struct FlowRecord {
 /// Why a store could not do something, and whether trying again can help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The transaction collides with another one or breaks an invariant: its commands are to be decided anew,
+    /// The transaction collides with another one or breaks an invariant: its commands are to be decided again,
     /// one by one.
     Conflict(String),
     /// There is no room: new work is refused until there is. Says where, if that is known.

@@ -23,14 +23,14 @@ pub fn check_stores_agree<A: TestStore, B: TestStore>(
     seed: u64,
     steps: usize,
 ) {
-    let told = SeedOnPanic { seed, steps };
+    let on_panic = SeedOnPanic { seed, steps };
     let twin = Twin::new(&mut make_oracle, make());
     let mut session = RandomSession::new(Driver::new(twin), Random::new(seed));
     for step in 0..steps {
         session = session.step(step);
     }
     session.end();
-    drop(told);
+    drop(on_panic);
 }
 
 /// Tells which session it was, when it ends badly.

@@ -146,8 +146,8 @@ pub fn apply_command(
 fn check_together(policies: Vec<Policy>) -> Result<Policies, Vec<BadPolicy>> {
     let names: Vec<Arc<str>> = policies.iter().map(|policy| policy.name.clone()).collect();
     Policies::new(policies).map_err(|problems| {
-        let told = |(place, problem)| BadPolicy { place, name: names.get(place).cloned(), problem };
-        problems.into_iter().map(told).collect()
+        let bad_policy = |(place, problem)| BadPolicy { place, name: names.get(place).cloned(), problem };
+        problems.into_iter().map(bad_policy).collect()
     })
 }
 

@@ -101,7 +101,7 @@ fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
     });
     all.sort_by_key(|(unit, generation, past)| (*generation, past.ended_at, *unit, past.attempt));
     let last = all.len().saturating_sub(HISTORY);
-    let told = all[last..].iter().map(|(unit, generation, past)| api::PastAttempt {
+    let attempts = all[last..].iter().map(|(unit, generation, past)| api::PastAttempt {
         generation: *generation,
         step: unit_name(flow, *unit),
         attempt: past.attempt,
@@ -111,7 +111,7 @@ fn history(run: &Run, flow: &Flow) -> Vec<api::PastAttempt> {
         worker: past.worker.as_ref().map(|worker| worker.name.to_string()),
         error: outcome_error(&past.outcome),
     });
-    told.collect()
+    attempts.collect()
 }
 
 fn previous(generation: u32, past: &PastAttempt, payload: Loading<'_>) -> api::Previous {

@@ -93,7 +93,7 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
     let by_id = PolicyDraft { id: Some("id-a".into()), ..draft("renamed", "reset", 60) };
     let set = PolicyDraft { priority: Some(1), ..draft("b", "refused by peer", 60) };
     let cases = [
-        ("other criteria, calculated anew", draft("a", long, 60), ("a", 100, false, 2, true)),
+        ("other criteria, calculated again", draft("a", long, 60), ("a", 100, false, 2, true)),
         ("another delay", draft("a", "reset", 5), ("a", 50, false, 2, true)),
         ("another name", by_id, ("renamed", 50, false, 2, true)),
         ("nothing else", draft("a", "reset", 60), ("a", 50, false, 1, true)),
@@ -123,9 +123,9 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
         );
         assert_eq!(audit.len(), 2 + usize::from(is_changed), "{what}");
         if is_changed {
-            let deed =
+            let kind =
                 if what == "switched on" { PolicyAuditKind::Enabled } else { PolicyAuditKind::Changed };
-            assert_eq!((audit[0].what, &audit[0].by, audit[0].at), (deed, &user(), BEGIN), "{what}");
+            assert_eq!((audit[0].what, &audit[0].by, audit[0].at), (kind, &user(), BEGIN), "{what}");
             let told = (audit[0].before.as_ref(), audit[0].after.as_ref());
             assert_eq!(told, (Some(&before[place]), Some(policy)), "{what}");
         }
@@ -151,16 +151,16 @@ fn policies_are_switched_and_deleted_by_name() {
         (PolicyCommand::Delete { names: names(&["a", "a"]), by: by() }, &[PolicyAuditKind::Deleted], &[]),
         (load([draft("a", "reset", 60)], false), &[PolicyAuditKind::Added], &[]),
     ];
-    for (order, deeds, unchanged) in steps {
+    for (order, kinds, unchanged) in steps {
         let outcome = bench.order(order.clone()).expect("is done");
-        assert_eq!(outcome.changes.iter().map(|change| change.what).collect::<Vec<_>>(), deeds, "{order:?}");
+        assert_eq!(outcome.changes.iter().map(|change| change.what).collect::<Vec<_>>(), kinds, "{order:?}");
         assert_eq!(outcome.unchanged, names(unchanged), "{order:?}");
         kept(&mut bench);
     }
     let (policies, audit) = kept(&mut bench);
     let shown: Vec<_> =
         policies.iter().map(|policy| (&*policy.name, policy.version, policy.enabled)).collect();
-    assert_eq!(shown, [("b", 3, false), ("a", 1, true)], "one that is loaded anew is the youngest");
+    assert_eq!(shown, [("b", 3, false), ("a", 1, true)], "one that is loaded again is the youngest");
     assert_ne!(&*policies[1].id, "id-a", "and has an id of its own");
     assert_eq!(audit.len(), 7);
 }

@@ -180,7 +180,7 @@ pub fn a_lease_moves_with_signs_of_life<S: TestStore>(make: &mut dyn FnMut() -> 
     assert_eq!((due.due, due.heard), (driver.now + Millis(1_000), None), "another attempt, another lease");
 }
 
-/// A lease that was moved stays so when the wakeups of its run are derived anew for another reason.
+/// A lease that was moved stays so when the wakeups of its run are derived again for another reason.
 pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(graph("f", vec![leased(1_000), action("other")]));

@@ -313,7 +313,7 @@ impl Climb<'_> {
             let (ours, most) = (recount.stuck, limits.max_stuck);
             return self.wrong(
                 unit,
-                format!("tried anew after {stuck} of {max} times stuck, and it is {ours} of {most}"),
+                format!("requeued after {stuck} of {max} times stuck, and it is {ours} of {most}"),
             );
         }
         if place.alone != (recount.losses > 1) {
@@ -470,9 +470,9 @@ fn shown(rung: &Rung<'_>) -> String {
     match rung {
         Rung::Retry => "a retry".to_owned(),
         Rung::Held => "a hold".to_owned(),
-        Rung::Ignored => "going on without it".to_owned(),
+        Rung::Ignored => "continuing without it".to_owned(),
         Rung::Scheduled(policy) => format!("policy `{}`", policy.name),
-        Rung::LeftInError => "rest".to_owned(),
+        Rung::LeftInError => "left in error".to_owned(),
         Rung::Failed => "failure".to_owned(),
     }
 }

@@ -147,9 +147,9 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.take_in(wait);
         if self.has_crashed() {
             // Whatever else it would have said: it may be there all the same.
-            self.told.retain(|told| told.result.is_ok());
+            self.settled.retain(|settled| settled.result.is_ok());
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.settled)
     }
 
     /// A process that dies while it opens its session is followed by another one, which may be the first or the second.

@@ -90,8 +90,8 @@ impl Named {
         Ok(match names.as_slice() {
             [_] => Named::One { run: names.remove(0), step: None },
             [first, second] if !looks_like_run(second) => {
-                let asked = Query::Names { first: first.clone(), second: second.clone() };
-                if place.read(asked)?.read()? {
+                let query = Query::Names { first: first.clone(), second: second.clone() };
+                if place.read(query)?.read()? {
                     Named::Several(names)
                 } else {
                     Named::One { run: names.remove(0), step: names.pop() }

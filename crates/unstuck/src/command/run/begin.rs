@@ -139,8 +139,8 @@ fn of_key(
     let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
     let input = order.input.text().to_owned();
     let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
-    let asked = Request::Query(Query::Key { flow, key, input, on_duplicate });
-    match socket::ask(&place.directory, &place.option, &asked) {
+    let request = Request::Query(Query::Key { flow, key, input, on_duplicate });
+    match socket::ask(&place.directory, &place.option, &request) {
         Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::internal(error.to_string())),
         // It has gone, or is about to answer.
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),

@@ -57,7 +57,7 @@ pub(super) fn own(
     of_key: impl Fn() -> Result<Option<KeyView>, CommandError>,
 ) -> Result<SqliteStore, NotBegun> {
     let begun = Instant::now();
-    let mut told: Option<u32> = None;
+    let mut shown: Option<u32> = None;
     let mut has_waited = false;
     loop {
         match SqliteStore::open(&place.directory) {
@@ -71,16 +71,16 @@ pub(super) fn own(
             Err(error) => return Err(error.into()),
         }
         match owner(place)? {
-            Some(driven) if told != Some(driven.process) => {
+            Some(driven) if shown != Some(driven.process) => {
                 // One that is idle is gone on with here, once the store is free.
                 if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
                     return Err(NotBegun::Known(Box::new(keyed)));
                 }
-                told = Some(driven.process);
+                shown = Some(driven.process);
                 has_waited = true;
                 tell(place, &driven);
             }
-            None if told.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
+            None if shown.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
                 has_waited = true;
                 let directory = place.directory.display();
                 let what =
