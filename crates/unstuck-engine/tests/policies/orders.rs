@@ -66,10 +66,10 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
         ),
         (
             PolicyCommand::Enable { names: names(&["a", "c", "d"]), by: by() },
-            vec![(1, "there is no such policy"), (2, "there is no such policy")],
+            vec![(1, "there is no policy `c`"), (2, "there is no policy `d`")],
         ),
-        (PolicyCommand::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no such policy")]),
-        (PolicyCommand::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no such policy")]),
+        (PolicyCommand::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no policy `c`")]),
+        (PolicyCommand::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no policy `c`")]),
     ];
     let mut bench = bench();
     let before = kept(&mut bench);
