@@ -160,7 +160,7 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
     Figures { groups, preview, apply, resume: begin.elapsed(), transitions }
 }
 
-/// Matches all that is in error anew, a page at a time. They are due once that is done.
+/// Matches all that is in error again, a page at a time. They are due once that is done.
 fn apply(bench: &mut Bench, runs: u64) {
     let (mut after, mut answered, mut asked) = (None, 0, 0);
     let wait = unstuck_core::time::Millis::minutes(5);

@@ -99,6 +99,6 @@ fn evaluate(program: &dyn Evaluate, reads: &Reads, input: &Value) {
             assert!(depth(&value) <= MAX_RESULT_DEPTH + MAX_NESTING, "{} deep", depth(&value));
             assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(value), "it is JSON");
         }
-        Err(told) => assert!(!told.is_empty(), "a failure without a sentence"),
+        Err(sentence) => assert!(!sentence.is_empty(), "a failure without a sentence"),
     }
 }

@@ -8,7 +8,7 @@ use unstuck_core::policy::Policy;
 use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 use unstuck_flow::plan::{self, Plan};
-use unstuck_flow::policies::{self, export_json, export_yaml};
+use unstuck_flow::policies::{self, document, export_json, export_yaml};
 use unstuck_flow::{Problem, Severity, check_input, load};
 
 /// A flow file.
@@ -34,8 +34,11 @@ pub(crate) fn flow(bytes: &[u8]) {
             }
             for flow in &loaded.flows {
                 for input in [Value::Null, json!({"a": [1, "x", null], "b": {"c": -0.5}})] {
-                    let told = check_input(flow, &input).err().unwrap_or_default();
-                    assert!(told.len() <= 20 && told.iter().all(|told| !told.is_empty()), "{told:?}");
+                    let problems = check_input(flow, &input).err().unwrap_or_default();
+                    assert!(
+                        problems.len() <= 20 && problems.iter().all(|problems| !problems.is_empty()),
+                        "{problems:?}"
+                    );
                 }
                 let again = load(&flow.source, "source", "/flows", &|_| true);
                 let again = again.unwrap_or_else(|problems| panic!("{}: {problems:#?}", flow.source));
@@ -63,8 +66,8 @@ pub(crate) fn policies(bytes: &[u8]) {
     let checked: Vec<Policy> = loaded.policies.iter().map(check).collect();
     // One at a time: those without an id would all be given the same.
     for policy in &checked {
-        for exported in [export_yaml(std::slice::from_ref(policy)), export_json(std::slice::from_ref(policy))]
-        {
+        let written = [document(policy)];
+        for exported in [export_yaml(&written), export_json(&written)] {
             let again = policies::load(&exported, "exported")
                 .unwrap_or_else(|problems| panic!("{exported}\n{problems:#?}"));
             assert_eq!(check(&again.policies[0]), *policy, "{exported}");

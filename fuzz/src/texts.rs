@@ -26,7 +26,7 @@ pub(crate) fn duration(bytes: &[u8]) {
                 assert!(rounded <= span, "{shown} is more than {} ms", span.0);
                 assert_eq!(rounded.to_string(), shown, "the same is shown");
             }
-            Err(told) => refusal(&told),
+            Err(sentence) => refusal(&sentence),
         }
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn duration(bytes: &[u8]) {
 pub(crate) fn instant(bytes: &[u8]) {
     match parse_instant(&String::from_utf8_lossy(bytes)) {
         Ok(time) => assert_eq!(parse_instant(&time.to_string()), Ok(time), "{time}"),
-        Err(told) => refusal(&told),
+        Err(sentence) => refusal(&sentence),
     }
 }
 
@@ -78,6 +78,6 @@ pub(crate) fn fingerprint(bytes: &[u8]) {
 }
 
 /// One line that says something, and quotes no more than a little of the text.
-fn refusal(told: &str) {
-    assert!((10..2_000).contains(&told.len()), "{told}");
+fn refusal(sentence: &str) {
+    assert!((10..2_000).contains(&sentence.len()), "{sentence}");
 }

@@ -32,7 +32,7 @@ Usage: cargo xtask fuzz [target ...] [--minutes N] [--keep]
 
 /// What is asked for.
 #[derive(Debug, PartialEq)]
-struct Wish {
+struct Arguments {
     targets: Vec<String>,
     seconds: u64,
     keep: bool,
@@ -59,8 +59,8 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
         Ok(known) => known,
         Err(error) => return failed(&format!("fuzz/corpus cannot be listed: {error}")),
     };
-    let wish = match read(args, &known) {
-        Ok(wish) => wish,
+    let arguments = match read(args, &known) {
+        Ok(arguments) => arguments,
         Err(problem) => {
             eprint!("fuzz: {problem}\n\n{USAGE}\nTargets: {}\n", known.join(", "));
             return ExitCode::from(2);
@@ -69,7 +69,7 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
     if let Some(missing) = [Tool::CCompiler, Tool::CppCompiler].iter().find_map(|tool| tool.missing(root)) {
         return failed(&missing);
     }
-    match build(root).and_then(|places| fuzz(&places, &wish)) {
+    match build(root).and_then(|places| fuzz(&places, &arguments)) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(problem) => failed(&problem),
@@ -81,24 +81,24 @@ fn failed(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn read(args: &[&str], known: &[String]) -> Result<Wish, String> {
-    let mut wish = Wish { targets: Vec::new(), seconds: 120, keep: false };
+fn read(args: &[&str], known: &[String]) -> Result<Arguments, String> {
+    let mut arguments = Arguments { targets: Vec::new(), seconds: 120, keep: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match *arg {
-            "--keep" => wish.keep = true,
+            "--keep" => arguments.keep = true,
             "--minutes" => {
                 let minutes = args.next().and_then(|minutes| minutes.parse::<u64>().ok()).filter(|n| *n > 0);
-                wish.seconds = 60 * minutes.ok_or("`--minutes` needs a number of minutes, such as 5")?;
+                arguments.seconds = 60 * minutes.ok_or("`--minutes` needs a number of minutes, such as 5")?;
             }
-            name if known.iter().any(|known| known == name) => wish.targets.push(name.to_owned()),
+            name if known.iter().any(|known| known == name) => arguments.targets.push(name.to_owned()),
             other => return Err(format!("`{other}` is no target and no option")),
         }
     }
-    if wish.targets.is_empty() {
-        wish.targets = known.to_vec();
+    if arguments.targets.is_empty() {
+        arguments.targets = known.to_vec();
     }
-    Ok(wish)
+    Ok(arguments)
 }
 
 /// Builds the program into a folder of its own: what is instrumented is of no use to others.
@@ -146,19 +146,19 @@ fn host() -> Result<String, String> {
 }
 
 /// Runs as many targets at once as there are cores, and says how many broke their promise.
-fn fuzz(places: &Places, wish: &Wish) -> Result<usize, String> {
-    let at_once = thread::available_parallelism().map_or(1, usize::from).min(wish.targets.len());
-    let seconds = (wish.seconds * at_once as u64 / wish.targets.len() as u64).max(1);
-    println!("{} targets, {at_once} at a time, {seconds} s each", wish.targets.len());
-    let left: Mutex<VecDeque<&String>> = Mutex::new(wish.targets.iter().collect());
+fn fuzz(places: &Places, arguments: &Arguments) -> Result<usize, String> {
+    let at_once = thread::available_parallelism().map_or(1, usize::from).min(arguments.targets.len());
+    let seconds = (arguments.seconds * at_once as u64 / arguments.targets.len() as u64).max(1);
+    println!("{} targets, {at_once} at a time, {seconds} s each", arguments.targets.len());
+    let left: Mutex<VecDeque<&String>> = Mutex::new(arguments.targets.iter().collect());
     let next = || left.lock().ok().and_then(|mut left| left.pop_front());
     let take_turns = || {
         let mut crashes = 0;
         while let Some(target) = next() {
             let outcome = places.fuzz(target, seconds)?;
-            println!("{}", places.told(target, &outcome));
+            println!("{}", places.summary(target, &outcome));
             crashes += usize::from(matches!(outcome, Outcome::Crash { .. }));
-            if wish.keep {
+            if arguments.keep {
                 places.keep(target)?;
             }
         }
@@ -225,7 +225,7 @@ impl Places {
         self.scratch.join("corpus").join(target)
     }
 
-    fn told(&self, target: &str, outcome: &Outcome) -> String {
+    fn summary(&self, target: &str, outcome: &Outcome) -> String {
         match outcome {
             Outcome::Nothing { tries, covered } => {
                 format!("{target}: {tries} tries, {covered} places reached, nothing found")
@@ -280,13 +280,13 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_read() {
         let known = ["flow".to_owned(), "json".to_owned()];
-        let wish = |targets: &[&str], seconds, keep| {
-            Ok(Wish { targets: targets.iter().map(|name| (*name).to_owned()).collect(), seconds, keep })
+        let arguments = |targets: &[&str], seconds, keep| {
+            Ok(Arguments { targets: targets.iter().map(|name| (*name).to_owned()).collect(), seconds, keep })
         };
-        let cases: [(&[&str], Result<Wish, String>); 7] = [
-            (&[], wish(&["flow", "json"], 120, false)),
-            (&["--minutes", "5"], wish(&["flow", "json"], 300, false)),
-            (&["json", "--minutes", "1", "--keep"], wish(&["json"], 60, true)),
+        let cases: [(&[&str], Result<Arguments, String>); 7] = [
+            (&[], arguments(&["flow", "json"], 120, false)),
+            (&["--minutes", "5"], arguments(&["flow", "json"], 300, false)),
+            (&["json", "--minutes", "1", "--keep"], arguments(&["json"], 60, true)),
             (&["--minutes"], Err("`--minutes` needs a number of minutes, such as 5".to_owned())),
             (&["--minutes", "0"], Err("`--minutes` needs a number of minutes, such as 5".to_owned())),
             (&["yaml"], Err("`yaml` is no target and no option".to_owned())),
@@ -307,9 +307,12 @@ mod tests {
             crashes: "/r/fuzz/crashes".into(),
             scratch: "/r/target/fuzz".into(),
         };
-        let told = places.told("json", &read_log(said, false, PathBuf::new()));
-        assert!(told.contains("payloads.rs:9:5: a value is refused"), "{told}");
-        assert!(told.contains("cargo run -p unstuck-fuzz -- json fuzz/crashes/json-crash-1\n"), "{told}");
+        let summary = places.summary("json", &read_log(said, false, PathBuf::new()));
+        assert!(summary.contains("payloads.rs:9:5: a value is refused"), "{summary}");
+        assert!(
+            summary.contains("cargo run -p unstuck-fuzz -- json fuzz/crashes/json-crash-1\n"),
+            "{summary}"
+        );
     }
 
     #[test]

@@ -39,28 +39,65 @@ pub mod optional_time {
 /// A length of time: a number of seconds, with as many decimals as it takes to tell milliseconds.
 pub fn seconds<T: Copy + Into<Duration>, S: Serializer>(span: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let span: Duration = (*span).into();
-    signed_seconds(&i64::try_from(span.as_millis()).unwrap_or(i64::MAX), serializer)
+    signed_seconds::serialize(&i64::try_from(span.as_millis()).unwrap_or(i64::MAX), serializer)
 }
 
-/// The same, or `null`.
-pub fn optional_seconds<T: Copy + Into<Duration>, S: Serializer>(
-    span: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match span {
-        Some(span) => seconds(span, serializer),
-        None => serializer.serialize_none(),
+/// A length of time as a number of seconds, or `null`.
+pub mod optional_seconds {
+    use std::time::Duration;
+
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match span {
+            Some(span) => super::seconds(span, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let ms = super::optional_signed_seconds::deserialize(deserializer)?;
+        Ok(ms.map(|ms| Duration::from_millis(ms.unsigned_abs())))
     }
 }
 
 /// So many milliseconds, forward or back, as a number of seconds.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds are exact for 285,000 years")]
-pub fn signed_seconds<S: Serializer>(ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {
-    match ms % 1_000 {
-        0 => serializer.serialize_i64(ms / 1_000),
-        // A division rounds once, so that the shortest decimals are those of the milliseconds.
-        _ => serializer.serialize_f64(*ms as f64 / 1_000.0),
+pub mod signed_seconds {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds are exact for 285,000 years")]
+    pub fn serialize<S: Serializer>(ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+        match ms % 1_000 {
+            0 => serializer.serialize_i64(ms / 1_000),
+            // A division rounds once, so that the shortest decimals are those of the milliseconds.
+            _ => serializer.serialize_f64(*ms as f64 / 1_000.0),
+        }
     }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+        f64::deserialize(deserializer).map(super::milliseconds)
+    }
+}
+
+/// The same, or `null`.
+pub mod optional_signed_seconds {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(ms: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match ms {
+            Some(ms) => super::signed_seconds::serialize(ms, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+        Ok(Option::<f64>::deserialize(deserializer)?.map(super::milliseconds))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates, which is what is wanted")]
+fn milliseconds(seconds: f64) -> i64 {
+    (seconds * 1_000.0).round() as i64
 }
 
 /// An id, or a number that may be above 2^53, which not every program could read as a number.
@@ -107,6 +144,30 @@ mod tests {
             let json = serde_json::to_string(&times).expect("it can be written");
             assert_eq!(json, wanted);
             assert_eq!(serde_json::from_str::<Times>(&json).expect("it can be read"), times);
+        }
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Shifts {
+        #[serde(with = "optional_seconds")]
+        ahead: Option<Duration>,
+        #[serde(with = "signed_seconds")]
+        shift: i64,
+        #[serde(with = "optional_signed_seconds")]
+        delay: Option<i64>,
+    }
+
+    #[test]
+    fn lengths_of_time_are_read_as_they_were_written() {
+        for ms in [0_i64, 1, 999, 1_000, -1_698, 90_000, 2_592_000_001, -31_536_000_000_001] {
+            let ahead = Some(Duration::from_millis(ms.unsigned_abs()));
+            for shifts in [
+                Shifts { ahead, shift: ms, delay: Some(-ms) },
+                Shifts { ahead: None, shift: ms, delay: None },
+            ] {
+                let json = serde_json::to_string(&shifts).expect("it can be written");
+                assert_eq!(serde_json::from_str::<Shifts>(&json).expect("it can be read"), shifts, "{json}");
+            }
         }
     }
 

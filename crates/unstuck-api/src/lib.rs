@@ -1,10 +1,22 @@
-//! The JSON types on the wire, and nothing else.
+//! The JSON types on the wire, and nothing else: requests, the views that answer them, and the documents that people and
+//! workers see. A crate that talks to Unstuck needs no other of ours.
 
+pub mod bulk;
+pub mod clock;
+pub mod errors;
 mod explanation;
+pub mod history;
 pub mod json_form;
+pub mod logs;
+pub mod owner;
+pub mod policies;
 mod problem;
 mod product;
+pub mod request;
 mod run;
+pub mod runs;
+pub mod status;
+pub mod trials;
 
 pub use explanation::{Because, Explanation, Happened, Next, Possible};
 pub use problem::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 #[serde(rename_all = "camelCase")]
 pub struct Run {
     pub id: String,
-    /// Which life of it.
+    /// From 1; a rerun begins the next.
     pub generation: u32,
     /// The name of its flow.
     pub flow: String,

@@ -87,7 +87,7 @@ pub enum Command {
         by: Actor,
         reason: Option<Arc<str>>,
     },
-    /// Match a step in error with the policies anew.
+    /// Match a step in error with the policies again.
     ApplyPolicies {
         unit: UnitRef,
         /// Only with the policies of these names; with all if none.

@@ -308,7 +308,7 @@ pub enum UnitFact {
         /// How long that is.
         delay: Millis,
     },
-    /// It was stuck, and is tried anew.
+    /// It was stuck, and is tried again.
     #[serde(rename = "Anew")]
     Requeued {
         due: Time,

@@ -365,9 +365,9 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
     unit.state = next;
 }
 
-fn set_child_state(unit: &mut Unit, told: RunState) {
+fn set_child_state(unit: &mut Unit, new: RunState) {
     if let UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) = &mut unit.state {
-        *state = told;
+        *state = new;
     }
 }
 
@@ -402,13 +402,13 @@ fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
 }
 
 /// The limit of a queued attempt, or of one under way, is moved on.
-fn extend_limit(unit: &mut Unit, until: Time, told: Option<Time>) {
+fn extend_limit(unit: &mut Unit, until: Time, heard_at: Option<Time>) {
     match &mut unit.state {
         UnitState::Ready(queued) => queued.spared = Some(until),
         UnitState::Active(live) => {
             live.spared = Some(until);
-            if let (AttemptPhase::Working { heard, .. }, Some(told)) = (&mut live.doing, told) {
-                *heard = told.max(*heard);
+            if let (AttemptPhase::Working { heard, .. }, Some(heard_at)) = (&mut live.doing, heard_at) {
+                *heard = heard_at.max(*heard);
             }
         }
         UnitState::Pending

@@ -111,7 +111,7 @@ pub struct SlotHolder {
 
 impl SlotHolder {
     /// `run_0s86mke080000 (idle)`.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         format!("{} ({})", self.run, if self.is_idle { "idle" } else { phrases::state(self.state) })
     }
 }
@@ -155,7 +155,7 @@ pub fn explain_in_context(
         decisions,
     };
     let story = reason::story(flow, history).into_iter();
-    let (happened, earlier) = shorten_story(story.filter(|told| told.generation == run.generation).collect());
+    let (happened, earlier) = shorten_story(story.filter(|line| line.generation == run.generation).collect());
     Explanation {
         run: run.id,
         now,
@@ -207,7 +207,7 @@ pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
 /// The lines of a long story that matter most, in order, and how many are left out. The last errors are told before what went
 /// well later.
 fn shorten_story(story: Vec<StoryLine>) -> (Vec<(Time, String)>, usize) {
-    let troubles = story.iter().enumerate().rev().filter(|(_, told)| told.is_trouble);
+    let troubles = story.iter().enumerate().rev().filter(|(_, line)| line.is_trouble);
     let mut kept: BTreeSet<usize> = troubles.map(|(place, _)| place).take(HAPPENED / 2).collect();
     let mut latest = (0..story.len()).rev();
     while kept.len() < HAPPENED
@@ -216,8 +216,8 @@ fn shorten_story(story: Vec<StoryLine>) -> (Vec<(Time, String)>, usize) {
         kept.insert(place);
     }
     let left_out = story.len() - kept.len();
-    let told = story.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
-    (told.map(|(_, told)| (told.at, told.what)).collect(), left_out)
+    let shown = story.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
+    (shown.map(|(_, line)| (line.at, line.what)).collect(), left_out)
 }
 
 /// A run as it is looked at now.
@@ -247,8 +247,8 @@ impl<'a> RunContext<'a> {
     }
 
     /// What a child run is doing: what is known of it, else what it last told.
-    fn child_state(&self, child: RunId, told: RunState) -> RunState {
-        self.children.iter().find(|(id, _)| *id == child).map_or(told, |(_, state)| *state)
+    fn child_state(&self, child: RunId, recorded: RunState) -> RunState {
+        self.children.iter().find(|(id, _)| *id == child).map_or(recorded, |(_, state)| *state)
     }
 
     /// The child run that a unit is waiting for, and what that is doing.
@@ -263,7 +263,7 @@ impl<'a> RunContext<'a> {
 
     /// Who has the slots, for the rest of a sentence: `run_1 (idle) has it`.
     fn held_by(&self) -> Option<String> {
-        let names: Vec<String> = self.holders.iter().map(SlotHolder::told).collect();
+        let names: Vec<String> = self.holders.iter().map(SlotHolder::description).collect();
         match names.len() {
             0 => None,
             1 => Some(format!("{} has it", names[0])),

@@ -52,7 +52,7 @@ pub enum Rung {
     Rest,
     /// Rung 5, after *failed*: the run is `failed`.
     Failed,
-    /// A stuck attempt is tried anew.
+    /// A stuck attempt is tried again.
     Stuck,
     /// Resources are lacking.
     Deferral,
@@ -111,9 +111,9 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
         for (place, fact) in event.facts.iter().enumerate() {
             evolve::apply_to(&mut run, fact, event.time());
             let moment = FactContext { flow, run: run.as_ref(), event, place };
-            if let Some(told) = decision::decision_text(&moment) {
-                let reason = told.reason();
-                let decision::DecisionText { unit, attempt, rung, rule, .. } = told;
+            if let Some(decision) = decision::decision_text(&moment) {
+                let reason = decision.reason();
+                let decision::DecisionText { unit, attempt, rung, rule, .. } = decision;
                 let (at, generation) = (event.at, event.generation);
                 found.push(DecisionLine { at, generation, unit, attempt, rung, rule, reason });
             }
@@ -149,7 +149,7 @@ pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
         for place in 0..event.facts.len() {
             let moment = FactContext { flow, run: run.as_ref(), event, place };
             if let Some(what) = log_line::line(&moment).filter(|what| !what.is_empty()) {
-                let decided = decision::decision_text(&moment).map(|told| (told.rung, told.rule));
+                let decided = decision::decision_text(&moment).map(|decision| (decision.rung, decision.rule));
                 found.push(Sentence { at: event.at, seq: event.seq, place, what, decided });
             }
         }
@@ -168,7 +168,7 @@ pub(crate) struct StoryLine {
 
 /// The sentences of a history that tell its story: how it began, how attempts ended, what was decided.
 pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {
         evolve::evolve(&mut run, event);
@@ -178,9 +178,9 @@ pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
             let moment = FactContext { flow, run: run.as_ref(), event, place };
             if let Some(what) = log_line::line(&moment) {
                 let is_trouble = log_line::is_trouble(fact);
-                told.push(StoryLine { at: event.at, generation: event.generation, what, is_trouble });
+                lines.push(StoryLine { at: event.at, generation: event.generation, what, is_trouble });
             }
         }
     }
-    told
+    lines
 }

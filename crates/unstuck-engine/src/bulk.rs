@@ -171,14 +171,14 @@ impl<S: Store> Engine<S> {
         &mut self,
         batch: &mut Batch,
         bulk: BulkId,
-        deed: BulkCommand,
+        command: BulkCommand,
     ) -> Result<Answer, Undecided> {
         let now = self.last;
         let refused =
             || EngineError::BadBulk(format!("{bulk} has ended or does not exist, so it cannot be changed"));
         let known = batch.bulks.get(&bulk).map(|change| &change.bulk).or(self.bulks.open.get(&bulk));
         let mut changed = known.cloned().ok_or_else(refused).map_err(Undecided::Error)?;
-        let answer = deed.apply(&mut changed, now).map_err(Undecided::Error)?;
+        let answer = command.apply(&mut changed, now).map_err(Undecided::Error)?;
         if answer == Answer::Done {
             let results = batch.bulks.remove(&bulk).map(|change| change.results).unwrap_or_default();
             batch.bulks.insert(bulk, BulkChange { bulk: changed, results });
@@ -270,7 +270,7 @@ impl<S: Store> Engine<S> {
         if let Some(refused) = refused.filter(|_| !is_cancel) {
             return Ok(Some(refused));
         }
-        let asked = if is_cancel {
+        let command = if is_cancel {
             // Whether its flow can be used or not.
             Ok(Command::Cancel { by: bulk.by.clone(), reason: bulk.reason.clone() })
         } else {
@@ -279,7 +279,7 @@ impl<S: Store> Engine<S> {
                 Err(undecided) => Err(refusal(undecided)?),
             }
         };
-        let command = match asked {
+        let command = match command {
             Ok(command) => command,
             Err(TargetRefusal(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
         };

@@ -91,7 +91,7 @@ pub struct Engine<S> {
     settings: Settings,
     /// The homes that it drives.
     homes: Homes,
-    pub(crate) life: EngineSession,
+    pub(crate) session: EngineSession,
     pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
@@ -155,8 +155,8 @@ impl<S: Store> Engine<S> {
     pub fn new(mut store: S, compile: Compile, settings: Settings) -> Result<Engine<S>, StoreError> {
         let clock = EngineClock::open(&mut store)?;
         let new = NewSession { token_key: settings.token_key, host: settings.host.clone() };
-        let life = EngineSession::begin(&mut store, new, clock.last)?;
-        let ids = Ids::new(life.node, store.last_id()?);
+        let session = EngineSession::begin(&mut store, new, clock.last)?;
+        let ids = Ids::new(session.node, store.last_id()?);
         let mut flows = Flows::new(compile);
         flows.backfill_step_orders(&mut store)?;
         backfill_open_errors(&mut store, &mut flows)?;
@@ -167,7 +167,7 @@ impl<S: Store> Engine<S> {
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
         let max_batch = settings.max_batch;
-        tracing::info!(incarnation = life.incarnation, "engine started");
+        tracing::info!(incarnation = session.incarnation, "engine started");
         Ok(Engine {
             store,
             flows,
@@ -183,8 +183,8 @@ impl<S: Store> Engine<S> {
             turns: ResumePacer::default(),
             has_waiting: false,
             bulks,
-            inbox: life.first_losses(),
-            life,
+            inbox: session.first_losses(),
+            session,
             outstanding: VecDeque::new(),
             last,
             now: last,
@@ -219,7 +219,7 @@ impl<S: Store> Engine<S> {
             self.flows.forget_newest();
         }
         if newest.downtimes != self.known.downtimes {
-            self.life.downtimes = self.store.downtimes()?;
+            self.session.downtimes = self.store.downtimes()?;
         }
         self.known = newest;
         Ok(())
@@ -283,7 +283,7 @@ impl<S: Store> Engine<S> {
 
     /// Which start of an engine on this store it is.
     pub fn incarnation(&self) -> u64 {
-        self.life.incarnation
+        self.session.incarnation
     }
 
     /// The home whose local steps its executors carry out.
@@ -293,7 +293,7 @@ impl<S: Store> Engine<S> {
 
     /// Nothing is due before `now`, and answers are taken all the same.
     pub fn record_alive(&mut self, now: Time) {
-        let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.life.is_down();
+        let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.session.is_down();
         if self.outstanding.is_empty() && takes_answers {
             self.store.record_alive(now.max(self.last));
         }
@@ -307,7 +307,7 @@ impl<S: Store> Engine<S> {
     /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
     /// disk.
     pub fn record_stop(&mut self, from: Time) {
-        self.life.begin_downtime(from);
+        self.session.begin_downtime(from);
     }
 
     /// Puts a request in line.
@@ -392,7 +392,7 @@ impl<S: Store> Engine<S> {
                 }
                 Err(failure) => {
                     self.store.rollback();
-                    self.life.restore_downtime(done.downtime);
+                    self.session.restore_downtime(done.downtime);
                     self.clock.undo_work(&done.clock);
                     self.restore_offers(&done);
                     self.failed(failure, &done, &mut outputs);
@@ -423,7 +423,7 @@ impl<S: Store> Engine<S> {
             return NextStep::Now;
         }
         let own =
-            [self.bulks.due(), self.aside.next_retry(), self.next_paced_resume(), self.life.next_renewal()];
+            [self.bulks.due(), self.aside.next_retry(), self.next_paced_resume(), self.session.next_renewal()];
         let own = own.into_iter().flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();
@@ -470,8 +470,8 @@ impl<S: Store> Engine<S> {
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         self.find_families(limit(WorkKind::Bulk))?;
         self.store.begin()?;
-        let taken = if self.life.lease.is_some() { self.store.last_seen()? } else { None };
-        done.downtime = self.life.end_downtime(self.last, taken);
+        let taken = if self.session.lease.is_some() { self.store.last_seen()? } else { None };
+        done.downtime = self.session.end_downtime(self.last, taken);
         let mut batch = Batch::new(self.is_watched);
         self.dispatch_and_admit(&mut batch, done, limit)?;
         self.deliver_notices(&mut batch, done, limit(WorkKind::Notice))?;
@@ -680,7 +680,7 @@ impl<S: Store> Engine<S> {
         let input = batch.payload_json(store, unit.input.as_ref().unwrap_or(&run.input))?;
         let product = if self.want_product.contains(&worker.name) {
             let mut failed = None;
-            let token = self.life.signer.sign(attempt);
+            let token = self.session.signer.sign(attempt);
             let product = document::product(run, flow, attempt, worker, token, &input, &mut |payload| {
                 batch.payload_json(store, payload).unwrap_or_else(|error| {
                     failed = Some(error);
@@ -704,7 +704,7 @@ impl<S: Store> Engine<S> {
             ids: &mut self.ids,
             random: &mut self.random,
             offers: &mut self.offers,
-            downtimes: &self.life.downtimes,
+            downtimes: &self.session.downtimes,
             clock: self.clock.record.shift,
             policies: &self.policies,
             turns: &mut self.turns,

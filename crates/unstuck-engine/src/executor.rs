@@ -46,7 +46,7 @@ pub trait Executor: Send {
     fn catch_up(&mut self) {}
 
     /// An engine before this one died with these attempts: end what they left running, and wait until it has ended.
-    /// They are tried anew only then.
+    /// They are tried again only then.
     fn clean_up(&mut self, left: &[LeftOver]) {
         let _ = left;
     }

@@ -52,7 +52,7 @@ pub enum Request {
         ticket: Ticket,
         bulk: BulkId,
         /// What is done to it.
-        deed: BulkCommand,
+        command: BulkCommand,
     },
     /// What an executor of this process says.
     Executor(ExecutorReport),

@@ -115,7 +115,7 @@ impl Runtime {
         let mut executors: HashMap<Arc<str>, Box<dyn Executor>> =
             executors.into_iter().map(|executor| (executor.name(), executor)).collect();
         for (name, executor) in &mut executors {
-            executor.clean_up(&engine.life.left_over(name));
+            executor.clean_up(&engine.session.left_over(name));
             let worker = Worker { name: name.clone(), incarnation, local: true };
             let max_load = executor.max_load();
             let queues = executor.queues();
@@ -223,7 +223,7 @@ impl Handle {
             let runs = family.clone();
             match self.ask(|reply| Message::Forget(runs, reply)) {
                 Ok(_) => return Ok(family.into_iter().map(|(run, _)| run).collect()),
-                // Something has happened between the look and the deed: look again.
+                // Something has happened between the look and the change: look again.
                 Err(EngineError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -270,13 +270,13 @@ impl Handle {
             self.send(Message::Command(run, command, sender));
             receiver
         };
-        let asked: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
-        asked.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
+        let replies: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
+        replies.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
     }
 
     /// Changes how a bulk action goes on, and waits until that is durable.
-    pub(crate) fn ask_bulk(&self, bulk: BulkId, deed: BulkCommand) -> Reply {
-        self.ask(|reply| Message::ChangeBulk(bulk, deed, reply))
+    pub(crate) fn ask_bulk(&self, bulk: BulkId, command: BulkCommand) -> Reply {
+        self.ask(|reply| Message::ChangeBulk(bulk, command, reply))
     }
 
     /// Puts a part of a bulk action.
@@ -415,9 +415,9 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 let ticket = self.ticket(Waiter::Caller(reply));
                 self.engine.submit(Request::Forget { ticket, runs });
             }
-            Message::ChangeBulk(bulk, deed, reply) => {
+            Message::ChangeBulk(bulk, command, reply) => {
                 let ticket = self.ticket(Waiter::Caller(reply));
-                self.engine.submit(Request::Bulk { ticket, bulk, deed });
+                self.engine.submit(Request::Bulk { ticket, bulk, command });
             }
             Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
             Message::Word(word) => self.engine.submit(Request::Executor(word)),

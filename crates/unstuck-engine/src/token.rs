@@ -19,7 +19,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Tokens of one life of a store.
+    /// Tokens of one epoch of a store.
     pub fn new(key: [u8; 32], epoch: u32) -> Signer {
         Signer { key, epoch }
     }

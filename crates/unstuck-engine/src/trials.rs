@@ -188,8 +188,8 @@ pub fn try_policies(
         }
     }
     let trials: Vec<Trial> = trying.into_iter().map(TrialBuilder::finish).collect();
-    let told = tried.into_iter().zip(trials).zip(is_disabled);
-    Ok(told.map(|((policy, trial), is_disabled)| PolicyTrial { policy, trial, is_disabled }).collect())
+    let results = tried.into_iter().zip(trials).zip(is_disabled);
+    Ok(results.map(|((policy, trial), is_disabled)| PolicyTrial { policy, trial, is_disabled }).collect())
 }
 
 /// Everything that is in error, a page at a time.
@@ -245,7 +245,7 @@ impl Handle {
         Ok(due)
     }
 
-    /// Matches what is in error now with the policies anew, or with those of these names only. What would be due already
+    /// Matches what is in error now with the policies again, or with those of these names only. What would be due already
     /// is resumed from now on, at most `pace` steps a second.
     pub fn apply(
         &self,

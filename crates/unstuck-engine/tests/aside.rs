@@ -599,7 +599,7 @@ fn an_operators_action_on_a_run_that_goes_wrong_tries_it_at_once_though_it_is_re
     assert_eq!((bench.engine.set_aside_count(), bench.state(culprit)), (0, RunState::Completed));
 }
 
-/// The sweep of timers passes by what is set aside; it is looked at when it returns, in this life of the engine or the next.
+/// The sweep of timers passes by what is set aside; it is looked at when it returns, in this session of the engine or the next.
 #[test]
 fn a_run_that_was_set_aside_while_the_clock_was_set_back_waits_no_longer_for_it() {
     for restarts in [false, true] {

@@ -46,10 +46,10 @@ impl CheckInput for InputSchema {
         if cost.repeated > MAX_TOLD_STEPS {
             return Err(vec![UNEXPLAINED.to_owned()]);
         }
-        let told = |error: ValidationError<'_>| {
+        let problem = |error: ValidationError<'_>| {
             format!("{}: {}", place(input, error.instance_path().as_str()), sentence(&error))
         };
-        Err(self.validator.iter_errors(input).take(MAX_TOLD).map(told).collect())
+        Err(self.validator.iter_errors(input).take(MAX_TOLD).map(problem).collect())
     }
 }
 
@@ -95,16 +95,16 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
 
 /// The validator, or what is wrong with the schema and where.
 fn compile(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
-    let told = |error: &ValidationError<'_>| (error.instance_path().as_str().to_owned(), sentence(error));
+    let problem = |error: &ValidationError<'_>| (error.instance_path().as_str().to_owned(), sentence(error));
     let meta = jsonschema::draft202012::meta::validator();
     if !meta.is_valid(schema) {
-        return Err(meta.iter_errors(schema).take(MAX_TOLD).map(|error| told(&error)).collect());
+        return Err(meta.iter_errors(schema).take(MAX_TOLD).map(|error| problem(&error)).collect());
     }
     let options = jsonschema::draft202012::options().offline();
     options
         .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
         .build(schema)
-        .map_err(|error| vec![told(&error)])
+        .map_err(|error| vec![problem(&error)])
 }
 
 /// The compiler follows references by calling itself: it gets a stack on which the longest chain of them fits.

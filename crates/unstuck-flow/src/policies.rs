@@ -6,6 +6,7 @@ mod read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_api::policies::PolicyDocument;
 use unstuck_core::policy::{Policy, PolicyDraft};
 
 use crate::parse;
@@ -13,7 +14,7 @@ use crate::problem::{Problem, Problems, Severity};
 use crate::tree::Position;
 
 pub use crate::schema::policy_schema as schema;
-pub use export::{BackOffDocument, PolicyDocument, export_json, export_yaml};
+pub use export::{document, document_of_draft, export_json, export_yaml, to_yaml};
 
 /// What a file gave.
 #[derive(Debug)]
@@ -53,6 +54,14 @@ pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
         return Err(problems.into_sorted());
     }
     Ok(LoadedPolicies { policies, warnings: problems.into_sorted() })
+}
+
+/// The draft of one policy that came as a document: it is read like a file, with every problem in one answer.
+pub fn read_document(document: &PolicyDocument) -> Result<PolicyDraft, Vec<Problem>> {
+    // Only a map with keys that are no texts could fail.
+    let text = serde_json::to_string(document).unwrap_or_default();
+    let loaded = load(&text, "policy")?;
+    loaded.policies.into_iter().next().map(|policy| policy.draft).ok_or_else(Vec::new)
 }
 
 impl LoadedPolicy {

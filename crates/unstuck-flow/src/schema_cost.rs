@@ -172,8 +172,8 @@ impl Meter<'_> {
         }
         for place in &node.alternatives {
             // Its problems are kept, each with a copy of the value.
-            let told = self.visit(*place, value)?.saturating_mul(self.size(value).max(2));
-            cost = cost.saturating_add(told);
+            let visited = self.visit(*place, value)?.saturating_mul(self.size(value).max(2));
+            cost = cost.saturating_add(visited);
         }
         if node.is_unevaluated {
             cost = cost.saturating_mul(2);

@@ -5,8 +5,11 @@ mod begin;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use unstuck_api::bulk::{
+    BulkView, BulksView, CauseCount, ChangedBulkView, KindCount, ResultKind as ResultView, TargetView,
+    TargetsView,
+};
+use unstuck_api::request::{BulkOperation, BulkRequest};
 use unstuck_core::bulk::{Bulk, BulkAction, BulkState, ResultKind, Target};
 use unstuck_core::decide::{Answer, unit_name};
 use unstuck_core::event::Actor;
@@ -19,9 +22,8 @@ use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
 
-use crate::request::{BulkOperation, BulkRequest};
-use crate::run_name;
 use crate::service::{Service, ServiceError, to_json};
+use crate::{convert, run_name};
 
 /// So many results are looked through for what they have in common.
 const LOOKED_THROUGH: usize = 10_000;
@@ -32,133 +34,14 @@ const MOST_GO_ON: usize = 1_000;
 /// How the ids of bulk actions begin.
 const PREFIX: &str = "bulk_";
 
-/// What came of an order: a bulk action, or what it would do.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BulkBegunView {
-    /// None where nothing is selected, or nothing was to be done.
-    pub bulk: Option<String>,
-    pub dry_run: bool,
-    /// What was selected, in words.
-    pub selection: String,
-    pub total: u64,
-    /// In how many runs they are, of a dry run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs: Option<u64>,
-    /// How many runs had in common what was selected, and are left out: nothing could be done to them.
-    #[serde(default)]
-    pub left_out: u64,
-    #[serde(default)]
-    pub action: String,
-    /// The first targets, of a dry run.
-    pub targets: Vec<TargetView>,
-}
-
-/// Bulk actions, newest first.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BulksView {
-    pub bulks: Vec<BulkView>,
-    /// What to give as `--after` for the next page; none where this is the last.
-    pub next: Option<String>,
-}
-
-/// A bulk action, as it stands.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BulkView {
-    pub bulk: String,
-    /// The command, such as `resume`.
-    pub action: String,
-    pub state: String,
-    /// Why it has stopped.
-    pub why: Option<String>,
-    pub selection: String,
-    pub by: String,
-    pub reason: Option<String>,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub created_at: Timestamp,
-    pub rate: u32,
-    pub canary: Option<u32>,
-    pub wave: u32,
-    pub total: u64,
-    /// How many runs had in common what was selected, and were left out: nothing could be done to them.
-    #[serde(default)]
-    pub left_out: u64,
-    /// What it has come to, in the order in which it is told; a kind that nothing has come to is left out.
-    pub results: Vec<KindCount>,
-    /// The commands that go on with runs that it has set going and nobody executes, each once.
-    pub go_on: Vec<String>,
-    /// How many more targets it has set going whose runs were not looked at for that.
-    #[serde(default)]
-    pub not_looked_at: u64,
-    /// Whether it acts on more targets by itself, as long as somebody has the store open.
-    pub acts: bool,
-    /// Whether nothing can happen to it any more.
-    #[serde(rename = "settled")]
-    pub is_over: bool,
-}
-
-/// How many targets have come to what.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct KindCount {
-    pub result: ResultKind,
-    pub count: u64,
-    /// Why, the most frequent first, with what changes from one to the next taken out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<CauseCount>,
-}
-
-/// How often something was the cause.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CauseCount {
-    pub cause: String,
-    pub count: u64,
-    /// One of the runs.
-    pub run: String,
-}
-
-/// Targets of a bulk action, in order.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TargetsView {
-    pub targets: Vec<TargetView>,
-    /// The place of the first target of the next page; none where this is the last.
-    pub next: Option<u64>,
-}
-
-/// One target.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TargetView {
-    pub place: u64,
-    pub run: String,
-    pub step: Option<String>,
-    pub result: ResultKind,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-/// A bulk action that somebody has changed.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangedBulkView {
-    /// Whether it had been so before.
-    pub already: bool,
-    #[serde(flatten)]
-    pub page: BulkView,
-}
-
-/// Carries out what is wished, and tells what came of it as JSON.
+/// Carries out the request, and gives its result as JSON.
 pub(crate) fn change_bulk(
     service: &Service,
     handle: &Handle,
-    wish: BulkRequest,
+    request: BulkRequest,
 ) -> Result<String, ServiceError> {
-    let BulkRequest { by, what } = wish;
-    let (bulk, deed) = match what {
+    let BulkRequest { by, what } = request;
+    let (bulk, command) = match what {
         BulkOperation::Begin(begin) => {
             return to_json(&begin::begin(handle, *begin, Actor::User(by.into()))?);
         }
@@ -167,7 +50,7 @@ pub(crate) fn change_bulk(
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
     let id = handle.read(move |store, _| find(store, &bulk))??.id;
-    let answer = handle.change_bulk(id, deed).map_err(|error| match error {
+    let answer = handle.change_bulk(id, command).map_err(|error| match error {
         EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
         error => error.into(),
     })?;
@@ -202,10 +85,12 @@ pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Res
     let bulk = find(store, given)?;
     let mut page = page(&bulk);
     for counted in &mut page.results {
-        if matches!(counted.result, ResultKind::FailedAgain | ResultKind::Refused) {
-            let found = store.targets(bulk.id, Some(counted.result), 0, LOOKED_THROUGH)?;
-            counted.causes = causes(&found);
-        }
+        let kind = match counted.result {
+            ResultView::FailedAgain => ResultKind::FailedAgain,
+            ResultView::Refused => ResultKind::Refused,
+            _ => continue,
+        };
+        counted.causes = causes(&store.targets(bulk.id, Some(kind), 0, LOOKED_THROUGH)?);
     }
     if let Some((kind, count)) = set_going(&bulk) {
         let waiting = store.targets(bulk.id, Some(kind), 0, MOST_GO_ON)?;
@@ -240,7 +125,7 @@ pub(crate) fn targets(
         place: target.place,
         run: target.run.to_string(),
         step: names.of(store, flows, target.run, target.unit),
-        result: target.result.kind(),
+        result: convert::result_kind(target.result.kind()),
         why: target.result.why().map(ToString::to_string),
     };
     Ok(TargetsView { targets: found.into_iter().map(line).collect(), next })
@@ -295,7 +180,7 @@ fn page(bulk: &Bulk) -> BulkView {
         (acted.kind(), bulk.counts.under_way),
         (ResultKind::Pending, bulk.total - bulk.next.min(bulk.total)),
     ];
-    let count = |(result, count)| KindCount { result, count, causes: Vec::new() };
+    let count = |(kind, count)| KindCount { result: convert::result_kind(kind), count, causes: Vec::new() };
     let by = match &bulk.by {
         Actor::User(name) => name.to_string(),
         other => format!("{other:?}").to_lowercase(),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use unstuck_api::ProblemDocument;
+use unstuck_api::request::{RerunScope, RunOperation, RunRequest};
+use unstuck_api::runs::{ChangedView, ForgottenView};
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
@@ -17,57 +18,25 @@ use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Reply};
 use unstuck_store::contract::{Store, StoreError};
 
-use crate::request::{RerunScope, RunOperation, RunRequest};
-use crate::service::{Service, ServiceError};
-use crate::{explain, run_name};
+use crate::service::{Service, ServiceError, to_json};
+use crate::{convert, explain, run_name};
 
-/// What came of a change.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", untagged)]
-pub(crate) enum ChangeResult {
-    Changed(ChangedView),
-    Forgotten(ForgottenView),
-}
-
-/// A run that was changed, as it is now.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangedView {
-    pub run: String,
-    /// Whether it had been so before.
-    pub already: bool,
-    pub state: String,
-    /// Whether it has something to do and no process is executing it.
-    #[serde(default)]
-    pub idle: bool,
-    /// Where it stands, in one sentence.
-    pub headline: String,
-    /// The command that goes on with it, where nobody executes its steps.
-    pub go_on: Option<String>,
-}
-
-/// A run that is gone, with its children.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ForgottenView {
-    pub forgotten: Vec<String>,
-}
-
+/// Carries out the request, and gives the run as it is then, or what was forgotten, as JSON.
 pub(crate) fn change_run(
     service: &Service,
     handle: &Handle,
     change: RunRequest,
-) -> Result<ChangeResult, ServiceError> {
+) -> Result<String, ServiceError> {
     if matches!(change.what, RunOperation::Forget) {
-        return forget(handle, change.run).map(ChangeResult::Forgotten);
+        return to_json(&forget(handle, change.run)?);
     }
     check_new_input(handle, &change)?;
     let service = service.clone();
     let changed = handle.change(
         move |store, flows| prepare(store, flows, change),
         move |store, flows, run, reply| view_of_changed(&service, store, flows, run, reply),
-    );
-    changed.map(ChangeResult::Changed)
+    )?;
+    to_json(&changed)
 }
 
 /// The run after a change, or why it was refused.
@@ -137,7 +106,8 @@ fn prepare(
     let id = run_name::find_run(store, flows, &run)?;
     let command = match what {
         RunOperation::Choose { step, choice } => {
-            Command::Choose { unit: unit_of(store, flows, id, &step)?, choice, by, bulk: None }
+            let (unit, choice) = (unit_of(store, flows, id, &step)?, convert::choice(choice));
+            Command::Choose { unit, choice, by, bulk: None }
         }
         RunOperation::Resume { step, reason, input, step_input } => {
             let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;

@@ -1,7 +1,6 @@
 //! What is said of the clock: that it was set, that times lie ahead of it, and what that means.
 
-use jiff::Timestamp;
-use serde::Serialize;
+use unstuck_api::clock::{ClockView, CorrectionView};
 use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::time::{Millis, Time};
 
@@ -16,31 +15,6 @@ pub struct Clock<'a> {
     /// When the last change was recorded.
     pub last: Option<Time>,
     pub now: Time,
-}
-
-/// What is said of a clock, for programs.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClockView {
-    /// How it was set, in order; the last ones.
-    pub corrections: Vec<CorrectionView>,
-    /// By how much the last recorded time lies ahead of the clock, in seconds.
-    #[serde(serialize_with = "unstuck_api::json_form::optional_seconds")]
-    pub ahead_by: Option<Millis>,
-    pub sentences: Vec<String>,
-}
-
-/// That a clock was set.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CorrectionView {
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub from: Timestamp,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub to: Timestamp,
-    /// By how much, forward or (negative) back, in seconds.
-    #[serde(serialize_with = "unstuck_api::json_form::signed_seconds")]
-    pub shift: i64,
 }
 
 impl Clock<'_> {
@@ -95,7 +69,7 @@ impl Clock<'_> {
         };
         ClockView {
             corrections: self.record.corrections.iter().map(correction).collect(),
-            ahead_by: self.ahead().map(|(_, ahead)| ahead),
+            ahead_by: self.ahead().map(|(_, ahead)| ahead.into()),
             sentences: self.sentences(),
         }
     }

@@ -3,18 +3,19 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
+use unstuck_api::errors::{
+    ErrorGroupDetails, ErrorGroupView, ErrorGroupsView, ErrorView, FlowCount, OpenErrorView, PolicyCount,
+};
+use unstuck_api::request::ErrorsQuery;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Store};
 
-use crate::policies;
-use crate::request::ErrorsQuery;
 use crate::service::ServiceError;
+use crate::{convert, policies};
 
 /// So many groups are read at once, at most.
 const MOST: usize = 10_000;
@@ -23,134 +24,27 @@ const SHOWN_OPEN: usize = 20;
 /// How the names of groups begin.
 const PREFIX: &str = "err_";
 
-/// Groups of errors, the last seen first.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorGroupsView {
-    pub groups: Vec<ErrorGroupView>,
-    /// What to give as `--after` for the next page; none where this is the last.
-    pub next: Option<String>,
+/// A policy for a group, under a name that is not taken; or why retrying cannot help.
+pub fn suggest_policy(group: &ErrorGroupView, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
+    with_sample(group, |sample| suggest(sample, taken))
 }
 
-/// Errors that are the same kind of trouble.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorGroupView {
-    pub group: String,
-    /// The full name of the action.
-    pub action: String,
-    /// What their causes have in common.
-    pub pattern: String,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub first: Timestamp,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub last: Timestamp,
-    /// How many there ever were.
-    pub count: u64,
-    /// By flow of the root run, the most frequent first.
-    pub flows: Vec<FlowCount>,
-    /// Steps in error now, and how many runs these belong to.
-    pub open: u64,
-    pub runs: u64,
-    pub acknowledged: u64,
-    /// How many of the open ones a policy will resume.
-    pub scheduled: Vec<PolicyCount>,
-    /// Why that does not happen, where automatic resumes are paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies_paused: Option<PoliciesPaused>,
-    /// Newest first.
-    pub examples: Vec<ErrorView>,
+/// Why retrying cannot help with a group, if it cannot.
+pub fn why_no_policy(group: &ErrorGroupView) -> Option<NotSuggested> {
+    with_sample(group, why_retry_cannot_help)
 }
 
-impl ErrorGroupView {
-    /// A policy for it, under a name that is not taken; or why retrying cannot help.
-    pub fn policy(&self, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
-        self.seen(|seen| suggest(seen, taken))
-    }
-
-    /// Why retrying cannot help, if it cannot.
-    pub fn hopeless(&self) -> Option<NotSuggested> {
-        self.seen(why_retry_cannot_help)
-    }
-
-    fn seen<T>(&self, judge: impl FnOnce(&ErrorSample<'_>) -> T) -> T {
-        let causes: Vec<&str> = self.examples.iter().map(|example| example.cause.as_str()).collect();
-        let all = |is: fn(&ErrorView) -> bool| !self.examples.is_empty() && self.examples.iter().all(is);
-        judge(&ErrorSample {
-            action: &self.action,
-            pattern: &self.pattern,
-            causes: &causes,
-            is_fatal: all(|example| example.fatal),
-            is_data: all(|example| example.reason == Reason::Data),
-        })
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FlowCount {
-    pub flow: String,
-    pub count: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct PolicyCount {
-    pub policy: String,
-    pub count: u64,
-}
-
-/// One error.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorView {
-    pub run: String,
-    pub generation: u32,
-    pub step: String,
-    pub attempt: u32,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub at: Timestamp,
-    /// Of the root run.
-    pub flow: String,
-    #[serde(default)]
-    pub action_type: Option<String>,
-    /// The engine-made action that found it, where it was no worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found_by: Option<String>,
-    pub cause: String,
-    pub fatal: bool,
-    /// Who is to blame.
-    #[serde(default)]
-    pub reason: Reason,
-    /// The policy that took it.
-    pub policy: Option<String>,
-}
-
-/// A group, and what is in error now.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorGroupDetails {
-    #[serde(flatten)]
-    pub line: ErrorGroupView,
-    /// The first of them, in the order of their runs.
-    pub now: Vec<OpenErrorView>,
-}
-
-/// A step in error.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenErrorView {
-    pub run: String,
-    pub step: String,
-    /// Its rounds so far.
-    pub rounds: u32,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub since: Timestamp,
-    pub cause: String,
-    pub acknowledged: bool,
-    /// When it is resumed automatically.
-    #[serde(default, with = "unstuck_api::json_form::optional_time")]
-    pub next_auto_resume: Option<Timestamp>,
-    /// The policy behind that.
-    pub next_auto_resume_reason: Option<String>,
+fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -> T) -> T {
+    let examples = &group.examples;
+    let causes: Vec<&str> = examples.iter().map(|example| example.cause.as_str()).collect();
+    let all = |is: fn(&ErrorView) -> bool| !examples.is_empty() && examples.iter().all(is);
+    judge(&ErrorSample {
+        action: &group.action,
+        pattern: &group.pattern,
+        causes: &causes,
+        is_fatal: all(|example| example.fatal),
+        is_data: all(|example| example.reason == Reason::Data.word()),
+    })
 }
 
 pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
@@ -159,7 +53,7 @@ pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorG
         group: None,
         flow: wanted.flow.as_deref().map(Into::into),
         action: wanted.action.as_deref().map(Into::into),
-        since: wanted.since,
+        since: wanted.since.map(convert::time),
     };
     let limit = wanted.limit.clamp(1, MOST);
     let mut groups = store.error_groups(&filter, if after.is_some() { MOST } else { limit + 1 })?;
@@ -282,7 +176,7 @@ fn error_line(record: &ErrorRecord) -> ErrorView {
         found_by: record.found_by.as_deref().map(str::to_owned),
         cause: record.cause.to_string(),
         fatal: record.fatal,
-        reason: record.reason,
+        reason: record.reason.word().to_owned(),
         policy: record.policy.as_ref().map(|policy| policy.name.to_string()),
     }
 }

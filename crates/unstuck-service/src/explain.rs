@@ -67,9 +67,9 @@ pub fn of_run(
     let set_aside = set_aside::set_aside(store, flows, &run)?;
     let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &all)? };
     let switch = store.policy_switch()?;
-    let mut told = |store: &mut dyn Store,
-                    run: &Run,
-                    history: &[Event]|
+    let mut explain = |store: &mut dyn Store,
+                       run: &Run,
+                       history: &[Event]|
      -> Result<Explanation, ServiceError> {
         // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
@@ -93,27 +93,27 @@ pub fn of_run(
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
             policies_paused: switch.paused(),
         };
-        let mut told = match flows.get(store, run.flow) {
+        let mut explanation = match flows.get(store, run.flow) {
             Ok(flow) => explain_in_context(run, &flow, history, now, surroundings),
             Err(error) => set_aside::unexplained(run, now, &error),
         };
         if let Some(aside) = &set_aside {
-            set_aside::explain_aside(&mut told, aside);
+            set_aside::explain_aside(&mut explanation, aside);
         }
-        told.notes.extend(notes(service, run));
+        explanation.notes.extend(notes(service, run));
         // Whatever else could be done is refused until then.
         if let Some(wake) = service.silent.filter(|_| !run.is_final()).and_then(wake) {
-            told.can = vec![wake];
+            explanation.can = vec![wake];
         }
-        Ok(told)
+        Ok(explanation)
     };
-    let explanation = told(store, &run, &history)?;
+    let explanation = explain(store, &run, &history)?;
     let resting: Vec<&Run> =
         all.iter().filter(|other| other.id != run.id && family::needs_a_person(other)).collect();
     let mut below = Vec::new();
     for run in resting.iter().take(BELOW) {
         let history = store.history(run.id, 0, usize::MAX)?;
-        below.push(told(store, run, &history)?);
+        below.push(explain(store, run, &history)?);
     }
     let more = resting.len() - below.len();
     Ok(ExplainedRun { run, explanation, below, more, go_on, set_aside })
@@ -197,12 +197,12 @@ impl ExplainedRun {
     }
 
     fn below(&self, option: &str, columns: usize) -> String {
-        let told = |explanation: &Explanation| {
+        let page = |explanation: &Explanation| {
             let explanation = without_happened(ready_to_type(explanation.clone(), option));
             format!("\n{}", explanation.page_in(columns, local_time::zone()))
         };
         let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
-        self.below.iter().map(told).chain(more).collect::<Vec<_>>().concat()
+        self.below.iter().map(page).chain(more).collect::<Vec<_>>().concat()
     }
 }
 

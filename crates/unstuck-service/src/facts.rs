@@ -2,107 +2,17 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-use serde::Serialize;
+use unstuck_api::history::{FactView, PassedPolicyView};
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::decide::unit_name;
 use unstuck_core::event::{Choice, Closing, Fact, UnitFact};
-use unstuck_core::model::attempt::{Cancelled, Outcome, ResumedBy, Worker};
+use unstuck_core::model::attempt::{Cancelled, Outcome, ResumedBy};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::PausedBy;
 use unstuck_core::model::unit::{SkippedBy, UnitRef};
 use unstuck_core::policy::{PassedPolicy, PassedReason, PolicyRef};
 use unstuck_core::time::{Millis, Time};
-
-/// One thing that became true. What does not belong to its type is left out; payloads are never in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FactView {
-    /// `run.`, `step.` or `attempt.`, and what became true of it. There may be more types one day.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// The step or item.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// The attempt of the step that it is about, or that it follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<u32>,
-    /// The name of a flow: of the run, or of its exception handler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flow: Option<String>,
-    /// The key of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The run that this one belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// Another run: the child, or the exception handler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
-    /// What that run is doing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<&'static str>,
-    /// The generation that begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation: Option<u32>,
-    /// Who executes the attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub worker: Option<String>,
-    /// Why it is a repeat, as in a product; or who has paused or skipped it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<&'static str>,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-    /// In the words of whoever did it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// When it comes to something.
-    #[serde(skip_serializing_if = "Option::is_none", with = "unstuck_api::json_form::optional_time")]
-    pub due: Option<Timestamp>,
-    /// How long that is, or by how much a limit or the clock was moved, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "signed_seconds")]
-    pub delay: Option<i64>,
-    /// The policy, by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
-    /// Policies that are about the error and did not take it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed: Vec<PassedPolicyView>,
-    /// How many: attempts that stalled, rounds, times that it was stuck, items, ignored lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    /// Out of how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<u32>,
-    /// The name of a signal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<String>,
-    /// What an operator chose.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<&'static str>,
-    /// The bulk action that it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bulk: Option<String>,
-}
-
-/// A policy that is about an error and did not take it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PassedPolicyView {
-    pub policy: String,
-    /// `spent` or `disabled`.
-    pub why: &'static str,
-}
-
-#[expect(clippy::ref_option, reason = "it is what `serialize_with` calls")]
-fn signed_seconds<S: serde::Serializer>(ms: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match ms {
-        Some(ms) => unstuck_api::json_form::signed_seconds(ms, serializer),
-        None => serializer.serialize_none(),
-    }
-}
 
 /// Tells the facts of one run, from its first event on.
 #[derive(Debug, Default)]
@@ -137,7 +47,7 @@ impl FactTeller {
 
     fn fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
         self.take_in(fact);
-        let mut view = FactView { kind: type_of(fact), ..FactView::default() };
+        let mut view = FactView { kind: type_of(fact).to_owned(), ..FactView::default() };
         match fact {
             Fact::Started(started) => {
                 view.flow = Some(flow.name.to_string());
@@ -146,10 +56,10 @@ impl FactTeller {
                 view.due = started.deadline.map(Time::timestamp);
             }
             Fact::Paused { by, reason } => {
-                view.because = Some(match by {
+                view.because = text(Some(match by {
                     PausedBy::Operator => "operator",
                     PausedBy::Parent => "parent",
-                });
+                }));
                 view.reason = text(reason.as_deref());
             }
             Fact::ClockCorrected { by } => view.delay = Some(*by),
@@ -162,7 +72,7 @@ impl FactTeller {
                 view.flow = text(handler.as_deref());
             }
             Fact::HandlerStarted { run } => view.run = Some(run.to_string()),
-            Fact::HandlerChanged { state } => view.state = Some(state.word()),
+            Fact::HandlerChanged { state } => view.state = text(Some(state.word())),
             Fact::RunFailed { handler_error } => {
                 view.cause = handler_error.as_ref().map(|error| error.error.cause.to_string());
             }
@@ -301,17 +211,19 @@ fn unit_type(fact: &UnitFact) -> &'static str {
 
 fn unit_details(fact: &UnitFact, view: &mut FactView) {
     match fact {
-        UnitFact::Queued { resumed_by, .. } => view.because = resumed_by.map(ResumedBy::word),
-        UnitFact::Dequeued { worker } | UnitFact::Started { worker } => view.by_worker(worker),
+        UnitFact::Queued { resumed_by, .. } => view.because = text(resumed_by.map(ResumedBy::word)),
+        UnitFact::Dequeued { worker } | UnitFact::Started { worker } => {
+            view.worker = Some(worker.name.to_string());
+        }
         UnitFact::ReportIgnored { lines, more, .. } => view.count = Some(lines.len() as u64 + more),
-        UnitFact::LimitExtended { until, by, .. } => view.due_in(*until, *by),
-        UnitFact::Ended { outcome, .. } => view.ended(outcome),
+        UnitFact::LimitExtended { until, by, .. } => due_in(view, *until, *by),
+        UnitFact::Ended { outcome, .. } => ended(view, outcome),
         UnitFact::Retry { due, delay, stalled, max } => {
-            view.due_in(*due, *delay);
+            due_in(view, *due, *delay);
             (view.count, view.max) = (Some(u64::from(*stalled)), *max);
         }
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
-            view.due_in(*due, *delay);
+            due_in(view, *due, *delay);
             view.policy = Some(name(policy));
             (view.count, view.max) = (Some(u64::from(*rounds)), Some(*max));
         }
@@ -319,16 +231,16 @@ fn unit_details(fact: &UnitFact, view: &mut FactView) {
         UnitFact::Acknowledged { reason } | UnitFact::DoneByHand { reason, .. } => {
             view.reason = text(reason.as_deref());
         }
-        UnitFact::Deferred { due, delay } => view.due_in(*due, *delay),
+        UnitFact::Deferred { due, delay } => due_in(view, *due, *delay),
         UnitFact::Requeued { due, stuck, max, .. } => {
             view.due = Some(due.timestamp());
             (view.count, view.max) = (Some(u64::from(*stuck)), Some(*max));
         }
         UnitFact::Skipped { why, reason } => {
-            view.because = Some(match why {
+            view.because = text(Some(match why {
                 SkippedBy::Condition => "condition",
                 SkippedBy::Operator => "operator",
-            });
+            }));
             view.reason = text(reason.as_deref());
         }
         UnitFact::TimerSet { due, .. } => view.due = Some(due.timestamp()),
@@ -337,19 +249,19 @@ fn unit_details(fact: &UnitFact, view: &mut FactView) {
             view.due = until.map(Time::timestamp);
         }
         UnitFact::ChildStarted { resumed_by, run, .. } => {
-            view.because = resumed_by.map(ResumedBy::word);
+            view.because = text(resumed_by.map(ResumedBy::word));
             view.run = Some(run.to_string());
         }
-        UnitFact::ChildChanged { state } => view.state = Some(state.word()),
+        UnitFact::ChildChanged { state } => view.state = text(Some(state.word())),
         UnitFact::Chosen { choice, bulk } => {
-            view.choice = Some(match choice {
+            view.choice = text(Some(match choice {
                 Choice::Retry => "retry",
                 Choice::None => "none",
-            });
+            }));
             view.bulk = bulk_id(bulk.as_ref());
         }
         UnitFact::Resumed { by, reason, bulk, waited } => {
-            view.because = Some(by.word());
+            view.because = text(Some(by.word()));
             view.reason = text(reason.as_deref());
             view.bulk = bulk_id(bulk.as_ref());
             view.delay = waited.map(milliseconds);
@@ -365,27 +277,21 @@ fn unit_details(fact: &UnitFact, view: &mut FactView) {
     }
 }
 
-impl FactView {
-    fn by_worker(&mut self, worker: &Worker) {
-        self.worker = Some(worker.name.to_string());
-    }
+fn due_in(view: &mut FactView, due: Time, delay: Millis) {
+    view.due = Some(due.timestamp());
+    view.delay = Some(milliseconds(delay));
+}
 
-    fn due_in(&mut self, due: Time, delay: Millis) {
-        self.due = Some(due.timestamp());
-        self.delay = Some(milliseconds(delay));
-    }
-
-    fn ended(&mut self, outcome: &Outcome) {
-        let cause = |error: &Error| Some(error.cause.to_string());
-        match outcome {
-            Outcome::Stalled(error) | Outcome::Failed(error) => self.cause = cause(error),
-            Outcome::Deferred { asked, lacking } => {
-                self.delay = asked.map(milliseconds);
-                self.cause = text(lacking.as_deref());
-            }
-            Outcome::Stuck(stuck) => self.cause = Some(stuck.limit.to_string()),
-            Outcome::Completed(_) | Outcome::Cancelled(_) => {}
+fn ended(view: &mut FactView, outcome: &Outcome) {
+    let cause = |error: &Error| Some(error.cause.to_string());
+    match outcome {
+        Outcome::Stalled(error) | Outcome::Failed(error) => view.cause = cause(error),
+        Outcome::Deferred { asked, lacking } => {
+            view.delay = asked.map(milliseconds);
+            view.cause = text(lacking.as_deref());
         }
+        Outcome::Stuck(stuck) => view.cause = Some(stuck.limit.to_string()),
+        Outcome::Completed(_) | Outcome::Cancelled(_) => {}
     }
 }
 
@@ -402,7 +308,7 @@ fn passed(passed: &PassedPolicy) -> PassedPolicyView {
         PassedReason::Spent { .. } => "spent",
         PassedReason::Disabled => "disabled",
     };
-    PassedPolicyView { policy: name(&passed.policy), why }
+    PassedPolicyView { policy: name(&passed.policy), why: why.to_owned() }
 }
 
 fn bulk_id(bulk: Option<&BulkRef>) -> Option<String> {

@@ -7,10 +7,10 @@ use unstuck_store::contract::FlowRecord;
 pub fn compile_flow() -> Compile {
     Box::new(|record: &FlowRecord| {
         let loaded = unstuck_flow::load(&record.source, &record.name, &record.directory, &|_| true);
-        let told = |problems: Vec<unstuck_flow::Problem>| {
+        let first = |problems: Vec<unstuck_flow::Problem>| {
             problems.first().map_or_else(String::new, ToString::to_string)
         };
-        let flow = loaded.map_err(told)?.flows.into_iter().next();
+        let flow = loaded.map_err(first)?.flows.into_iter().next();
         flow.ok_or_else(|| format!("the stored text of flow `{}` contains no flow", record.name))
     })
 }

@@ -1,7 +1,6 @@
 //! A page of a run's history: every event with when, who, and what became true.
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use unstuck_api::history::{HistoryEntry, HistoryView};
 use unstuck_core::event::Actor;
 use unstuck_core::evolve::evolve;
 use unstuck_core::model::run::Run;
@@ -9,41 +8,12 @@ use unstuck_core::reason;
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::Store;
 
-use crate::facts::{FactTeller, FactView};
+use crate::facts::FactTeller;
 use crate::service::ServiceError;
 use crate::{explain, run_name};
 
 /// So many events are told at once, at most.
 pub const MOST: usize = 10_000;
-
-/// Events of a run, in order.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HistoryView {
-    pub run: String,
-    pub events: Vec<HistoryEntry>,
-    /// What to give as `--after` for the next page; none where this is the last.
-    pub next: Option<u64>,
-}
-
-/// An event, told.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HistoryEntry {
-    pub number: u64,
-    pub generation: u32,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub at: Timestamp,
-    /// `engine`, `worker`, or `user`.
-    pub by: String,
-    /// The name of the user.
-    pub user: Option<String>,
-    /// In sentences.
-    pub what: Vec<String>,
-    /// For programs. There may be facts that no sentence is about.
-    #[serde(skip_deserializing)]
-    pub facts: Vec<FactView>,
-}
 
 pub(crate) fn history(
     store: &mut dyn Store,

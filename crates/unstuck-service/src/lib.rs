@@ -1,10 +1,12 @@
 //! Everything that can be asked of a store and its engine, one call each: what the command line, its local socket and an HTTP
-//! server share. It resolves names, asks the engine or the store, and makes views of what it finds; it decides nothing.
+//! server share. It resolves names, asks the engine or the store, and makes views of what it finds; it decides nothing. Requests
+//! and views are plain data of `unstuck-api`; here are the functions that take the one and make the other.
 
 pub mod bulk;
 pub mod change_policies;
 pub mod change_run;
 pub mod clock;
+pub mod convert;
 pub mod errors;
 pub mod explain;
 pub mod facts;
@@ -17,7 +19,6 @@ pub mod logs;
 pub mod owner;
 pub mod policies;
 pub mod problem;
-pub mod request;
 pub mod run_name;
 pub mod service;
 pub mod set_aside;
@@ -25,10 +26,4 @@ pub mod show;
 pub mod status;
 pub mod try_policies;
 
-pub use bulk::{BulkBegunView, BulkView, ChangedBulkView, TargetView};
-pub use change_policies::{AppliedView, PolicyChangesView};
-pub use change_run::{ChangedView, ForgottenView};
-pub use history::{HistoryEntry, HistoryView};
-pub use list::{RunLine, RunsView};
 pub use service::{Service, ServiceError, SilentOwner, payload_of};
-pub use show::RunView;

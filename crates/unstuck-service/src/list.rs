@@ -1,80 +1,18 @@
 //! A page of runs.
 
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use unstuck_api::{self as api, PoliciesPaused};
+use unstuck_api::request::RunsQuery;
+use unstuck_api::runs::{RunLine, RunsView};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{Phase, Run, RunOutcome};
 use unstuck_core::model::unit::{AutoResume, UnitState};
 use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{RunFilter, Store};
 
-use crate::request::RunsQuery;
 use crate::service::{Service, ServiceError};
-use crate::{errors, policies, run_name, set_aside};
+use crate::{convert, errors, policies, run_name, set_aside};
 
 /// So many runs are read at once, at most.
 pub const MOST: usize = 1_000;
-
-/// Runs, newest first.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunsView {
-    pub runs: Vec<RunLine>,
-    /// What to give as `--after` for the next page; none where this is the last.
-    pub next: Option<String>,
-}
-
-/// A run in a list.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunLine {
-    pub id: String,
-    pub generation: u32,
-    pub flow: String,
-    pub version: String,
-    pub key: Option<String>,
-    /// The labels of its flow.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    pub state: String,
-    /// Which of `error` and `held` steps of it are in, whatever its state is.
-    #[serde(default)]
-    pub has: Vec<String>,
-    /// Whether it has something to do and no process is executing it.
-    #[serde(default)]
-    pub idle: bool,
-    /// The command that goes on with it, where it is idle.
-    #[serde(default)]
-    pub go_on: Option<String>,
-    /// Whether it will be failed, and only its exception handler, or what is under way, comes first.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub failing: bool,
-    /// The run of its exception handler, while that is at work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handler: Option<String>,
-    /// The run that this is a child or handler of.
-    pub parent: Option<String>,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub created_at: Timestamp,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub updated_at: Timestamp,
-    /// Why nothing is decided about it now, if it is set aside.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<api::SetAside>,
-    /// The cause of the first open error.
-    pub cause: Option<String>,
-    /// The earliest automatic resume.
-    #[serde(default, with = "unstuck_api::json_form::optional_time")]
-    pub next_auto_resume: Option<Timestamp>,
-    /// The policy behind it.
-    pub next_auto_resume_reason: Option<String>,
-    /// Why it does not happen, where automatic resumes are paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies_paused: Option<PoliciesPaused>,
-}
 
 pub(crate) fn list(
     service: &Service,
@@ -137,14 +75,14 @@ fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &RunsQuery) -> Resul
     let versions =
         if wanted.labels.is_empty() { None } else { Some(with_labels(store, flows, &wanted.labels)?) };
     Ok(RunFilter {
-        states: wanted.states.clone(),
+        states: wanted.states.iter().copied().map(convert::run_state).collect(),
         flow: text(&wanted.flow),
         versions,
         key: text(&wanted.key),
         parent: None,
         roots_only: !wanted.all,
-        since: wanted.since,
-        until: wanted.until,
+        since: wanted.since.map(convert::time),
+        until: wanted.until.map(convert::time),
         group: group.map(|group| group.group),
         cause: text(&wanted.cause),
     })

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use unstuck_api as api;
+use unstuck_api::logs::{IgnoredLine, LogView, LogsView, Tail};
 use unstuck_core::decide::unit_name;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::Kind;
-use unstuck_core::model::log::{AttemptLog, IgnoredLine, Tail};
+use unstuck_core::model::log::{self, AttemptLog};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
@@ -21,39 +20,6 @@ use unstuck_store::contract::Store;
 
 use crate::run_name;
 use crate::service::{Service, ServiceError};
-
-/// The logs of a run.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LogsView {
-    pub run: String,
-    /// How many older logs were dropped.
-    pub dropped: u64,
-    /// By generation, then in the order of the steps, then by attempt.
-    pub logs: Vec<LogView>,
-}
-
-/// What one attempt printed, or why it went wrong.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LogView {
-    pub step: String,
-    pub generation: u32,
-    pub attempt: u32,
-    /// How it ended, unless the run no longer knows; `active` while it runs.
-    pub state: Option<String>,
-    #[serde(default, with = "unstuck_api::json_form::optional_time")]
-    pub ended_at: Option<Timestamp>,
-    /// Of an attempt that went wrong.
-    pub cause: Option<String>,
-    /// What an attempt that went wrong told besides: all of its context, or what is not in the streams below.
-    pub context: Option<String>,
-    pub stderr: Option<Tail>,
-    pub stdout: Option<Tail>,
-    /// Lines of its report that were ignored.
-    pub ignored: Vec<IgnoredLine>,
-    pub more_ignored: u64,
-}
 
 /// Where a log belongs: generation, unit, attempt.
 type AttemptKey = (u32, UnitRef, u32);
@@ -143,7 +109,15 @@ fn log(
         Some(log) => context.and_then(|context| own_context(&context, log).map(str::to_owned)),
     };
     let AttemptLog { stderr, stdout, ignored, more_ignored } = printed.unwrap_or_default();
-    let some = |tail: Tail| Some(tail).filter(|tail| !tail.is_empty());
+    let some = |tail: log::Tail| {
+        let log::Tail { text, bytes, cut } = tail;
+        (bytes > 0).then(|| Tail { text: text.to_string(), bytes, cut })
+    };
+    let ignored = ignored.into_iter().map(|log::IgnoredLine { line, text, why }| IgnoredLine {
+        line,
+        text: text.to_string(),
+        why: why.to_string(),
+    });
     Some(LogView {
         step,
         generation,
@@ -154,7 +128,7 @@ fn log(
         context,
         stderr: some(stderr),
         stdout: some(stdout),
-        ignored,
+        ignored: ignored.collect(),
         more_ignored,
     })
 }

@@ -1,8 +1,7 @@
 //! What the owner of a store executes, and the run that has a key: for a start that cannot have the store.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use unstuck_core::command::OnDuplicate;
+use unstuck_api::owner::{KeyView, OwnerView};
+use unstuck_api::request::OnDuplicate;
 use unstuck_core::decide::check_same_input;
 use unstuck_core::home::is_idle;
 use unstuck_core::json::Json;
@@ -13,40 +12,10 @@ use unstuck_store::contract::Store;
 use crate::service::{Service, ServiceError};
 use crate::{explain, show};
 
-/// The process that has the store open, and what it executes.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnerView {
-    pub process: u32,
-    /// The run that it executes.
-    pub run: Option<String>,
-    /// The flow of that run.
-    pub flow: Option<String>,
-    /// The state of that run.
-    pub state: Option<String>,
-}
-
-impl OwnerView {
-    /// The run that it executes, for people.
-    pub fn run_in_words(&self) -> Option<String> {
-        let (Some(run), Some(flow), Some(state)) = (&self.run, &self.flow, &self.state) else { return None };
-        Some(format!("{run} of flow `{flow}`, which is {}", state_phrase(state)))
-    }
-}
-
-/// The run that has a key.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct KeyView {
-    pub run: String,
-    pub state: String,
-    /// Whether the process that has the store open executes it.
-    pub is_driven: bool,
-    /// Whether it has something to do and nobody does it.
-    pub is_idle: bool,
-    pub headline: String,
-    /// The run document.
-    pub document: Box<RawValue>,
+/// The run that an owner executes, for people.
+pub fn run_in_words(owner: &OwnerView) -> Option<String> {
+    let (Some(run), Some(flow), Some(state)) = (&owner.run, &owner.flow, &owner.state) else { return None };
+    Some(format!("{run} of flow `{flow}`, which is {}", state_phrase(state)))
 }
 
 pub(crate) fn owner(

@@ -1,13 +1,14 @@
 //! The policies as they are shown: in the order in which they match, with what they have done and what was changed.
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use unstuck_api::PoliciesPaused;
+use unstuck_api::policies::{
+    AuditEntry, AuditView, KeptPolicyView, PoliciesView, PolicyDetails, PolicyDocument, PolicyView,
+};
 use unstuck_core::event::Actor;
 use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Time;
 use unstuck_engine::document::policies_paused;
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_flow::policies::document;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
 
 use crate::service::ServiceError;
@@ -16,77 +17,6 @@ use crate::service::ServiceError;
 const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
-
-/// All policies, in the order in which they match.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PoliciesView {
-    pub policies: Vec<PolicyView>,
-    /// None: these are all.
-    pub next: Option<String>,
-}
-
-/// A policy, and what it has done.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyView {
-    /// With its priority, whoever set it, and whether it is enabled.
-    #[serde(flatten)]
-    pub policy: PolicyDocument,
-    pub version: u32,
-    /// How often it has taken an error.
-    pub hits: u64,
-    #[serde(default, with = "unstuck_api::json_form::optional_time")]
-    pub last_hit: Option<Timestamp>,
-    /// How many runs have a step that it will resume.
-    pub scheduled: u64,
-    /// The earlier policy that takes whatever it would: it can never match.
-    pub shadowed_by: Option<String>,
-    /// Why it resumes nothing, where automatic resumes are paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies_paused: Option<PoliciesPaused>,
-}
-
-/// A policy, and what was changed of it last.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyDetails {
-    #[serde(flatten)]
-    pub line: PolicyView,
-    /// Its place in the order in which they match, from 1, and how many there are.
-    pub place: usize,
-    pub of: usize,
-    /// Newest first.
-    pub changes: Vec<AuditEntry>,
-}
-
-/// A change of one policy.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditEntry {
-    /// They grow; none where it is not kept yet.
-    pub number: u64,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub at: Timestamp,
-    pub by: String,
-    /// Its name then; none where it is about all of them.
-    pub policy: Option<String>,
-    pub what: String,
-    /// Why, in their words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    pub before: Option<PolicyDocument>,
-    pub after: Option<PolicyDocument>,
-}
-
-/// Changes, newest first.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditView {
-    pub changes: Vec<AuditEntry>,
-    /// What to give as `--before` for the next page; none where this is the last.
-    pub next: Option<u64>,
-}
 
 pub(crate) fn list(store: &mut dyn Store) -> Result<PoliciesView, ServiceError> {
     Ok(PoliciesView { policies: lines(store)?, next: None })
@@ -118,7 +48,7 @@ pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, S
 }
 
 /// Policies as they are kept, in the order in which they match.
-pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<Policy>, ServiceError> {
+pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
     let all = in_order(store.policies()?)?;
     let mut wanted = Vec::new();
     for name in names {
@@ -127,7 +57,8 @@ pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<Policy
         wanted.push(found.id.clone());
     }
     let is_wanted = |policy: &Policy| names.is_empty() || wanted.contains(&policy.id);
-    Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| (**policy).clone()).collect())
+    let kept = |policy: &Policy| KeptPolicyView { policy: document(policy), version: policy.version };
+    Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| kept(policy)).collect())
 }
 
 pub(crate) fn audit(
@@ -155,12 +86,12 @@ pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> 
 }
 
 /// A policy with all that can be said of it, whether it would be so anyway or not.
-pub(crate) fn document(policy: &Policy) -> PolicyDocument {
+pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     PolicyDocument {
         priority: Some(policy.priority),
         enabled: Some(policy.enabled),
         include_fatal: Some(policy.include_fatal),
-        ..PolicyDocument::of(policy)
+        ..document(policy)
     }
 }
 
@@ -177,14 +108,14 @@ pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
         policy: Some(audit.name.to_string()).filter(|name| !name.is_empty()),
         what: audit.what.word().to_owned(),
         reason: audit.reason.as_deref().map(str::to_owned),
-        before: audit.before.as_ref().map(PolicyDocument::of),
-        after: audit.after.as_ref().map(PolicyDocument::of),
+        before: audit.before.as_ref().map(document),
+        after: audit.after.as_ref().map(document),
     }
 }
 
 fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
     PolicyView {
-        policy: document(policy),
+        policy: full_document(policy),
         version: policy.version,
         hits: hits.map_or(0, |hits| hits.hits),
         last_hit: hits.and_then(|hits| hits.last).map(Time::timestamp),

@@ -1,5 +1,6 @@
 //! From what the engine and the store refuse to problem documents, with a type of the closed list.
 
+use unstuck_api::policies::{PolicyDocument, RefusedDraft};
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::step_name::StepNameError;
@@ -52,8 +53,37 @@ impl ServiceError {
         ServiceError::of(ProblemType::Internal, sentence)
     }
 
+    /// Policies that cannot be read: the same sentences as for those that the core refuses.
+    pub(crate) fn bad_policies(documents: &[PolicyDocument], refused: Vec<RefusedDraft>) -> ServiceError {
+        let sentence = |bad: &RefusedDraft| {
+            let name = documents.get(bad.place).map_or("", |document| &document.name);
+            format!("policy `{name}`: {}; {}", bad.message, bad.hint)
+        };
+        let sentences: Vec<String> = refused.iter().map(sentence).collect();
+        let parts = refused.into_iter().map(|bad| part(&bad.field, bad.message, &bad.hint));
+        ServiceError::invalid(sentences.join("\n"), parts.collect())
+    }
+
+    fn invalid(sentence: String, parts: Vec<ProblemPart>) -> ServiceError {
+        let mut problem = ProblemDocument::new(ProblemType::Invalid, sentence);
+        problem.about.problems = parts;
+        ServiceError::Refused(Box::new(problem))
+    }
+
     fn of(kind: ProblemType, sentence: impl Into<String>) -> ServiceError {
         ServiceError::Refused(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+}
+
+fn part(field: &str, message: String, hint: &str) -> ProblemPart {
+    ProblemPart {
+        file: None,
+        line: None,
+        column: None,
+        field: field.to_owned(),
+        message,
+        hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+        severity: "error".to_owned(),
     }
 }
 
@@ -76,21 +106,10 @@ impl From<EngineError> for ServiceError {
             }
             EngineError::BadFlow(_) => of(ProblemType::Invalid),
             EngineError::BadPolicies(problems) => {
-                let mut problem = ProblemDocument::new(ProblemType::Invalid, sentence);
-                let part = |field: &str, message: String, hint: &str| ProblemPart {
-                    file: None,
-                    line: None,
-                    column: None,
-                    field: field.to_owned(),
-                    message,
-                    hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
-                    severity: "error".to_owned(),
-                };
                 let parts = problems
                     .into_iter()
                     .map(|bad| part(bad.problem.field, bad.problem.message, bad.problem.hint));
-                problem.about.problems = parts.collect();
-                ServiceError::Refused(Box::new(problem))
+                ServiceError::invalid(sentence, parts.collect())
             }
             EngineError::BadBulk(_) => of(ProblemType::BadRequest),
             EngineError::Changed(run) => {
@@ -327,8 +346,8 @@ mod tests {
             };
             assert_eq!((problem.kind.slug(), problem.detail.clone()), (*slug, refusal.to_string()));
             assert_eq!(problem.status, problem.kind.status());
-            let told: Value = serde_json::to_value(&problem.about).expect("it can be written");
-            assert_eq!(told, *about, "{refusal}");
+            let written: Value = serde_json::to_value(&problem.about).expect("it can be written");
+            assert_eq!(written, *about, "{refusal}");
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use unstuck_api::ProblemDocument;
+use unstuck_api::request::{Query, Request};
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
@@ -18,7 +19,6 @@ use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Store;
 
-use crate::request::{Query, Request};
 use crate::{
     bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner, policies,
     run_name, show, status, try_policies,
@@ -72,19 +72,16 @@ pub enum ServiceError {
 
 impl Service {
     /// Answers by way of a running engine.
-    pub fn handle_request(&self, handle: &Handle, asked: Request) -> Result<String, ServiceError> {
-        match asked {
+    pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
+        match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
-            Request::Query(reading) => {
+            Request::Query(query) => {
                 let service = self.clone();
-                handle.read(move |store, flows| service.run_query(store, flows, &reading))?
+                handle.read(move |store, flows| service.run_query(store, flows, &query))?
             }
-            Request::Change(change) => {
-                let done = change_run::change_run(self, handle, change)?;
-                to_json(&done)
-            }
-            Request::Policies(wish) => change_policies::change_policies(handle, wish),
-            Request::Bulk(wish) => bulk::change_bulk(self, handle, wish),
+            Request::Change(change) => change_run::change_run(self, handle, change),
+            Request::Policies(request) => change_policies::change_policies(handle, request),
+            Request::Bulk(request) => bulk::change_bulk(self, handle, request),
         }
     }
 
@@ -93,9 +90,9 @@ impl Service {
         &self,
         store: &mut dyn Store,
         flows: &mut Flows,
-        reading: &Query,
+        query: &Query,
     ) -> Result<String, ServiceError> {
-        catch_panic(|| match reading {
+        catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),
             Query::Executing => to_json(&owner::owner(self, store, flows)?),
             Query::Key { flow, key, input, on_duplicate } => {

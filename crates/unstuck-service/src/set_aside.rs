@@ -89,20 +89,23 @@ fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
 }
 
 /// An explanation of a run that is set aside says so first, and when it is tried again.
-pub(crate) fn explain_aside(told: &mut Explanation, aside: &api::SetAside) {
-    told.headline = format!("{} is set aside: {}", told.run, aside.why);
-    told.next.clear();
+pub(crate) fn explain_aside(explanation: &mut Explanation, aside: &api::SetAside) {
+    explanation.headline = format!("{} is set aside: {}", explanation.run, aside.why);
+    explanation.next.clear();
     if let Some(since) = aside.since {
         let since = Time(since.as_millisecond());
-        let span = Millis(told.now.0.saturating_sub(since.0).max(0).unsigned_abs());
-        told.notes.push(format!("Set aside for {span}, since {since}."));
+        let span = Millis(explanation.now.0.saturating_sub(since.0).max(0).unsigned_abs());
+        explanation.notes.push(format!("Set aside for {span}, since {since}."));
     }
     let next = aside.next_try.map(|at| Time(at.as_millisecond()));
-    told.next.extend(next.map(|at| Upcoming { at: Some(at), what: "the engine retries it".to_owned() }));
+    explanation
+        .next
+        .extend(next.map(|at| Upcoming { at: Some(at), what: "the engine retries it".to_owned() }));
 }
 
 #[cfg(test)]
 mod tests {
+    use unstuck_api::request::{Query, Request, RunOperation, RunRequest, RunsQuery};
     use unstuck_core::command::OnDuplicate;
     use unstuck_core::event::Actor;
     use unstuck_core::json::Json;
@@ -114,7 +117,6 @@ mod tests {
     use unstuck_store::memory::MemoryStore;
 
     use super::*;
-    use crate::request::{Query, Request, RunOperation, RunRequest, RunsQuery};
     use crate::service::Service;
 
     /// A store with a run that waits, whose flow does not compile any more.

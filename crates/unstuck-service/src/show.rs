@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use unstuck_api as api;
+use unstuck_api::runs::RunView;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Failing, Phase, RunState};
@@ -18,16 +18,6 @@ use crate::{explain, family, policies, run_name, set_aside};
 
 /// So many runs below it are looked at.
 const LOOKED_AT: usize = 1_000;
-
-/// A run, and whether somebody has to do something for it to go on.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunView {
-    /// The run document.
-    pub run: Box<RawValue>,
-    /// The command that goes on with it, where nobody executes its steps.
-    pub go_on: Option<String>,
-}
 
 pub(crate) fn show(
     service: &Service,

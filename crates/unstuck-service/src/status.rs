@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use unstuck_api::PoliciesPaused;
+use unstuck_api::status::{NeedsPerson, StatusView, UpcomingView};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
 use unstuck_core::time::Time;
@@ -13,9 +11,8 @@ use unstuck_engine::flows::Flows;
 use unstuck_store::contract::{Due, RunFilter, Store};
 
 use crate::list::cause;
-use crate::owner::{self, OwnerView};
 use crate::service::{Service, ServiceError};
-use crate::{family, policies, set_aside};
+use crate::{family, owner, policies, set_aside};
 
 /// Final runs are counted that were started in so many milliseconds.
 const LATELY: i64 = 24 * 60 * 60 * 1_000;
@@ -25,62 +22,6 @@ const LOOKED_AT: usize = 1_000;
 const TOLD: usize = 10;
 /// So many timers are looked at for what comes next.
 const TIMERS: usize = 100;
-
-/// How a store is.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StatusView {
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub at: Timestamp,
-    /// The runs in which a person is needed, newest first; the first ones.
-    pub needs_person: Vec<NeedsPerson>,
-    /// How many there are.
-    pub needs_person_count: usize,
-    /// Who has the store open and executes a run.
-    pub executes: Option<OwnerView>,
-    /// The commands that continue runs which no process is executing; the first ones.
-    #[serde(rename = "goOn")]
-    pub idle: Vec<String>,
-    /// How many such runs there are.
-    pub idle_count: usize,
-    /// In which states they are, as they are counted in `open`.
-    #[serde(default)]
-    pub idle_states: BTreeMap<String, u64>,
-    /// Why nothing resumes automatically, if so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policies_paused: Option<PoliciesPaused>,
-    /// What comes next, in order of time; the first of it.
-    pub next: Vec<UpcomingView>,
-    /// Runs that are not final, by state.
-    pub open: BTreeMap<String, u64>,
-    /// Runs that were started in the last 24 hours and are final, by state.
-    pub ended: BTreeMap<String, u64>,
-    /// Whether there are more open runs than were looked at.
-    pub more: bool,
-}
-
-/// A run that somebody has to do something about.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NeedsPerson {
-    pub run: String,
-    pub flow: String,
-    pub key: Option<String>,
-    pub state: String,
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub since: Timestamp,
-    pub cause: Option<String>,
-}
-
-/// Something that happens by itself.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UpcomingView {
-    #[serde(with = "unstuck_api::json_form::time")]
-    pub at: Timestamp,
-    pub run: String,
-    pub what: String,
-}
 
 pub(crate) fn status(
     service: &Service,
@@ -108,8 +49,8 @@ pub(crate) fn status(
         if family::needs_a_person(run) {
             status.needs_person_count += 1;
             if status.needs_person.len() < TOLD {
-                let told = needs_person(store, run)?;
-                status.needs_person.push(told);
+                let line = needs_person(store, run)?;
+                status.needs_person.push(line);
             }
         }
         // A part of a run is continued with the whole.

@@ -99,9 +99,9 @@ fn every_promise_is_kept_whatever_goes_wrong() {
     for (fault, _) in sum.faults.iter() {
         assert!(FAULTS.contains(&fault), "not in the table: {fault}");
     }
-    let deeds = OperatorAct::ALL.iter().map(|deed| deed.words());
+    let acts = OperatorAct::ALL.iter().map(|act| act.words());
     let nonsense = Nonsense::ALL.iter().map(|nonsense| nonsense.words());
-    for act in ACTS.into_iter().chain(deeds).chain(nonsense) {
+    for act in ACTS.into_iter().chain(acts).chain(nonsense) {
         assert!(sum.acts.of(act) > 0, "never done: {act}");
     }
 }

@@ -112,7 +112,7 @@ impl WriterLoop {
         }
     }
 
-    /// Takes the write-ahead log over into the database, so that it can begin anew. Where there is no room for that, or
+    /// Takes the write-ahead log over into the database, so that it can begin again. Where there is no room for that, or
     /// somebody reads, it goes on growing until there is.
     fn checkpoint(&self, mode: CheckpointMode) -> Result<(), StoreError> {
         let watch = Stopwatch::start();

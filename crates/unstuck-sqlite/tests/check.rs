@@ -10,7 +10,7 @@ mod errors;
 mod files;
 #[path = "check/fixture.rs"]
 mod fixture;
-#[path = "check/lives.rs"]
-mod lives;
+#[path = "check/sessions.rs"]
+mod sessions;
 #[path = "check/world.rs"]
 mod world;

@@ -13,7 +13,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let folder = tempfile::tempdir().expect("a folder");
     let (here, there) = (folder.path().join("store"), folder.path().join("copies/monday"));
     let mut driver = Driver::new(SqliteStore::open(&here).expect("opens"));
-    let life = driver.store.open_session(session([7; 32])).expect("begins");
+    let first = driver.store.open_session(session([7; 32])).expect("begins");
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     // Reading waits until everything is durable.
@@ -24,7 +24,7 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let mut copied = SqliteStore::open(&there).expect("opens");
     assert_eq!(contents(&mut copied, driver.flows.values()), then);
     let other = copied.open_session(session([9; 32])).expect("begins");
-    assert_eq!((other.epoch, other.token_key), (life.epoch + 1, life.token_key));
+    assert_eq!((other.epoch, other.token_key), (first.epoch + 1, first.token_key));
 }
 
 #[test]

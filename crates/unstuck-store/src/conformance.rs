@@ -74,7 +74,7 @@ pub trait TestStore: Store + Sized {
         false
     }
 
-    /// The store has these flows, and is in the middle of its life: for stores that can look whether all is as promised.
+    /// The store has these flows, and is in the middle of its work: for stores that can look whether all is as promised.
     fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         let _ = flows;
     }

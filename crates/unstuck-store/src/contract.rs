@@ -60,7 +60,7 @@ pub trait Store {
     /// priority, then by turns over the flows, then the ones at the front, then by age. An offer is given no more
     /// than it has room for. Offers are dealt to in turn: of several that take an attempt, the one that was given its last
     /// one longest ago gets it, and of those that were given none, the first. They are not removed: the claim that is
-    /// staged does that. Turns begin anew with a restart.
+    /// staged does that. Turns begin again with a restart.
     fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
 
     /// The highest priority that waits in any of these queues, candidates of this transaction apart.
@@ -420,7 +420,7 @@ pub struct EndedSession {
 /// An executor of another session is to be told that an attempt is no longer its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Whose incarnation is that of its session.
+    /// Whose incarnation is that it its session.
     pub worker: Worker,
     pub attempt: AttemptId,
     pub why: String,
@@ -492,7 +492,7 @@ pub struct FlowRecord {
 /// Why a store could not do something, and whether trying again can help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The transaction collides with another one or breaks an invariant: its commands are to be decided anew,
+    /// The transaction collides with another one or breaks an invariant: its commands are to be decided again,
     /// one by one.
     Conflict(String),
     /// There is no room: new work is refused until there is. Says where, if that is known.

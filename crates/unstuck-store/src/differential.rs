@@ -1,4 +1,4 @@
-//! The same random life for two stores: they must agree about everything, all the time.
+//! The same random session for two stores: they must agree about everything, all the time.
 //!
 //! Runs are decided by the core: started, claimed, completed, failed, deferred, paused, cancelled, rerun, with children
 //! and items, keys and slots; errors are resumed by policies that come and go, acknowledged and worked around; batches are
@@ -15,7 +15,7 @@ use crate::conformance::driver::Driver;
 use crate::differential::session::RandomSession;
 use crate::differential::twin::Twin;
 
-/// Leads two stores through the same `steps` steps of a life that `seed` decides. The first, the oracle, is made anew
+/// Leads two stores through the same `steps` steps of a session that `seed` decides. The first, the oracle, is made again
 /// from what is durable when the other one loses something. Both must number flows alike.
 pub fn check_stores_agree<A: TestStore, B: TestStore>(
     mut make_oracle: impl FnMut() -> A,
@@ -23,17 +23,17 @@ pub fn check_stores_agree<A: TestStore, B: TestStore>(
     seed: u64,
     steps: usize,
 ) {
-    let told = SeedOnPanic { seed, steps };
+    let on_panic = SeedOnPanic { seed, steps };
     let twin = Twin::new(&mut make_oracle, make());
-    let mut life = RandomSession::new(Driver::new(twin), Random::new(seed));
+    let mut session = RandomSession::new(Driver::new(twin), Random::new(seed));
     for step in 0..steps {
-        life = life.step(step);
+        session = session.step(step);
     }
-    life.end();
-    drop(told);
+    session.end();
+    drop(on_panic);
 }
 
-/// Tells which life it was, when it ends badly.
+/// Tells which session it was, when it ends badly.
 struct SeedOnPanic {
     seed: u64,
     steps: usize,
@@ -42,7 +42,7 @@ struct SeedOnPanic {
 impl Drop for SeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the stores disagree in the life of seed {}, of {} steps", self.seed, self.steps);
+            eprintln!("the stores disagree in the session of seed {}, of {} steps", self.seed, self.steps);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::ready::level::{KEPT_EMPTY, Level};
 
 /// Everything that waits to be handed out.
 ///
-/// Turns are not kept over a restart: they begin anew, with the oldest flow.
+/// Turns are not kept over a restart: they begin again, with the oldest flow.
 #[derive(Clone, Debug, Default)]
 pub struct ReadyQueues {
     names: FxHashMap<Arc<str>, usize>,
@@ -178,7 +178,7 @@ impl ReadyQueues {
         levels.max()
     }
 
-    /// Turns begin anew, as after a restart. Nothing is set aside then.
+    /// Turns begin again, as after a restart. Nothing is set aside then.
     pub fn forget_turns(&mut self) {
         self.put_back();
         for run in std::mem::take(&mut self.aside) {

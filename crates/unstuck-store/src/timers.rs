@@ -98,7 +98,7 @@ impl Timers {
     }
 
     /// The clock was set: leases that signs of life have moved go on from there, by the clock as it is now. What else is
-    /// due is set anew with the change that this comes with.
+    /// due is set again with the change that this comes with.
     pub fn shift(&mut self, run: RunId, by: i64) {
         let timers = self.places.take(run);
         let mut moved = Vec::new();

@@ -12,7 +12,7 @@ use crate::tools;
 const TABLE: &[Row] = &[
     Row { name: "unstuck-api", may_use: &[], tests_may_use: &[] },
     Row { name: "unstuck-core", may_use: &[], tests_may_use: &[] },
-    Row { name: "unstuck-flow", may_use: &["unstuck-core"], tests_may_use: &[] },
+    Row { name: "unstuck-flow", may_use: &["unstuck-core", "unstuck-api"], tests_may_use: &[] },
     Row { name: "unstuck-store", may_use: &["unstuck-core"], tests_may_use: &["unstuck-flow"] },
     Row {
         name: "unstuck-sqlite",

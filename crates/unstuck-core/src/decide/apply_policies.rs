@@ -10,7 +10,7 @@ use crate::recovery::policy_resume;
 use crate::refusal::Refusal;
 use crate::time::Millis;
 
-/// Matches a step in error anew. What is acknowledged, or is where the policies would put it, stays as it is.
+/// Matches a step in error again. What is acknowledged, or is where the policies would put it, stays as it is.
 pub(crate) fn apply_policies(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,

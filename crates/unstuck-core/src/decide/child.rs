@@ -128,10 +128,14 @@ fn position_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<ChildPosition>
         Origin::Child { unit, serves, .. } => {
             let state = run.unit(*unit)?;
             let live = state.state.live()?;
-            let AttemptPhase::Child { state: told, .. } = &live.doing else { return None };
+            let AttemptPhase::Child { state: child_state, .. } = &live.doing else { return None };
             let now = ParentAttempt { generation: run.generation, attempt: live.attempt };
             let is_awaited = state.child == Some(child.run) && *serves == now;
-            is_awaited.then_some(ChildPosition::Unit { unit: *unit, attempt: live.attempt, state: *told })
+            is_awaited.then_some(ChildPosition::Unit {
+                unit: *unit,
+                attempt: live.attempt,
+                state: *child_state,
+            })
         }
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn has_relative_deadline(flow: &Flow) -> bool {
     matches!(flow.deadline, Some(Deadline::After(_)))
 }
 
-/// The deadline of a later generation: a relative one starts anew, an absolute one must be given anew.
+/// The deadline of a later generation: a relative one starts again, an absolute one must be given again.
 pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
     match draft.flow().deadline {
         Some(Deadline::After(span)) => Some(draft.now() + span),

@@ -34,13 +34,13 @@ impl Explanation {
 
     /// The same with times in this zone.
     pub fn page_in(&self, columns: usize, zone: TimeZone) -> impl fmt::Display {
-        Page { told: self, columns: columns.clamp(NARROWEST, COLUMNS), zone }
+        Page { explanation: self, columns: columns.clamp(NARROWEST, COLUMNS), zone }
     }
 }
 
 /// An explanation on a terminal of so many columns.
 struct Page<'a> {
-    told: &'a Explanation,
+    explanation: &'a Explanation,
     columns: usize,
     /// In which times are shown.
     zone: TimeZone,
@@ -48,8 +48,8 @@ struct Page<'a> {
 
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.wrapped(f, "", "", &format!("{}.", self.told.headline))?;
-        for note in &self.told.notes {
+        self.wrapped(f, "", "", &format!("{}.", self.explanation.headline))?;
+        for note in &self.explanation.notes {
             self.wrapped(f, "", "", note)?;
         }
         self.happened(f)?;
@@ -61,15 +61,15 @@ impl fmt::Display for Page<'_> {
 
 impl Page<'_> {
     fn happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.told.happened.is_empty() {
+        if self.explanation.happened.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nWhat happened ({})", self.time(self.told.now, "%Z"))?;
-        if self.told.earlier > 0 {
-            writeln!(f, "  {:CLOCK$}  ... {} left out", "", self.told.earlier)?;
+        writeln!(f, "\nWhat happened ({})", self.time(self.explanation.now, "%Z"))?;
+        if self.explanation.earlier > 0 {
+            writeln!(f, "  {:CLOCK$}  ... {} left out", "", self.explanation.earlier)?;
         }
-        let mut shown = (self.time(self.told.now, "%F"), String::new());
-        for (at, what) in &self.told.happened {
+        let mut shown = (self.time(self.explanation.now, "%F"), String::new());
+        for (at, what) in &self.explanation.happened {
             let (today, clock) = (self.time(*at, "%F"), self.time(*at, "%T"));
             if today != shown.0 {
                 writeln!(f, "  {today}")?;
@@ -92,18 +92,19 @@ impl Page<'_> {
 
     /// The time of day, with its date where that is not today's, and with the zone where it is not UTC.
     fn clock(&self, at: Time) -> String {
-        let is_today = self.time(at, "%F") == self.time(self.told.now, "%F");
+        let is_today = self.time(at, "%F") == self.time(self.explanation.now, "%F");
         let clock = self.time(at, if is_today { "%T" } else { "%F %T" });
         if self.zone == TimeZone::UTC { clock } else { format!("{clock} {}", self.time(at, "%Z")) }
     }
 
     /// The steps that matter one by one, the others by their state.
     fn because(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.told.because.is_empty() {
+        if self.explanation.because.is_empty() {
             return Ok(());
         }
         writeln!(f, "\nWhere its steps are, and why")?;
-        let (quiet, loud): (Vec<_>, Vec<_>) = self.told.because.iter().partition(|because| is_quiet(because));
+        let (quiet, loud): (Vec<_>, Vec<_>) =
+            self.explanation.because.iter().partition(|because| is_quiet(because));
         let names = loud.iter().map(|because| because.name.len()).filter(|length| *length <= LONGEST_NAME);
         let width = names.max().unwrap_or(LONGEST_NAME);
         for alike in loud.chunk_by(|one, other| one.state == other.state && one.why == other.why) {
@@ -139,10 +140,10 @@ impl Page<'_> {
 
     fn next(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat comes next")?;
-        for Upcoming { at, what } in &self.told.next {
+        for Upcoming { at, what } in &self.explanation.next {
             let text = match at {
                 Some(at) => {
-                    format!("{}, at {}: {what}", until(self.told.now, *at), self.clock(*at))
+                    format!("{}, at {}: {what}", until(self.explanation.now, *at), self.clock(*at))
                 }
                 None => what.clone(),
             };
@@ -152,11 +153,11 @@ impl Page<'_> {
     }
 
     fn can(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.told.can.is_empty() {
+        if self.explanation.can.is_empty() {
             return Ok(());
         }
         writeln!(f, "\nWhat you can do")?;
-        for possible in &self.told.can {
+        for possible in &self.explanation.can {
             writeln!(f, "  {}", possible.command)?;
             self.wrapped(f, "      ", "      ", &possible.what)?;
         }

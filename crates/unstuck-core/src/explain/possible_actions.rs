@@ -182,7 +182,7 @@ fn action_for_slot(holder: &SlotHolder) -> PossibleAction {
         let what = format!("continue {run}, which has a slot but is idle");
         return possible(format!("unstuck run --continue {root}"), what);
     }
-    possible(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.told()))
+    possible(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.description()))
 }
 
 /// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all

@@ -49,12 +49,12 @@ pub(super) fn unit_reasons(view: &RunContext<'_>) -> Vec<UnitReason> {
 
 fn open_items(view: &RunContext<'_>, step: StepIndex, items: &Items) -> Vec<UnitReason> {
     let open = items.units.iter().filter(|(_, unit)| !is_done(&unit.state));
-    let told = open.take(SHOWN).map(|(item, state)| {
+    let reasons = open.take(SHOWN).map(|(item, state)| {
         let unit = UnitRef::item(step, *item);
         let why = unit_reason(view, unit, state);
         UnitReason { unit, name: phrases::name(view.flow, unit), state: state.state.word(), why }
     });
-    told.collect()
+    reasons.collect()
 }
 
 /// Whether there is nothing more to say about an item than that it is counted.

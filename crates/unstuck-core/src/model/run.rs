@@ -26,7 +26,7 @@ pub const KEPT_SIGNAL_NAMES: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub id: RunId,
-    /// Which life of it.
+    /// From 1; a rerun begins the next.
     pub generation: u32,
     /// The number of its last event.
     pub seq: u64,

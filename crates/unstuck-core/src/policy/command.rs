@@ -106,11 +106,13 @@ impl PolicyCommand {
 
 impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyProblem { message, hint, .. } = &self.problem;
         match &self.name {
+            // That there is none has its name already.
+            Some(name) if message.ends_with(&format!("no policy `{name}`")) => {}
             Some(name) => write!(f, "policy `{name}`: ")?,
             None => write!(f, "policy {} of the list: ", self.place + 1)?,
         }
-        let PolicyProblem { message, hint, .. } = &self.problem;
         write!(f, "{message}; {hint}")
     }
 }
@@ -146,8 +148,8 @@ pub fn apply_command(
 fn check_together(policies: Vec<Policy>) -> Result<Policies, Vec<BadPolicy>> {
     let names: Vec<Arc<str>> = policies.iter().map(|policy| policy.name.clone()).collect();
     Policies::new(policies).map_err(|problems| {
-        let told = |(place, problem)| BadPolicy { place, name: names.get(place).cloned(), problem };
-        problems.into_iter().map(told).collect()
+        let bad_policy = |(place, problem)| BadPolicy { place, name: names.get(place).cloned(), problem };
+        problems.into_iter().map(bad_policy).collect()
     })
 }
 
@@ -191,8 +193,8 @@ pub fn with_named(
 
 /// That there is no policy of this name.
 pub fn unknown_policy(place: usize, name: &Arc<str>) -> BadPolicy {
-    let message = "there is no such policy".to_owned();
-    let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` shows all names" };
+    let message = format!("there is no policy `{name}`");
+    let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` lists them" };
     BadPolicy { place, name: Some(name.clone()), problem }
 }
 

@@ -107,8 +107,8 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
         Fact::RunCancelled { reason } => {
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
             let then = who_asked(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
-            let told = by_user_or_parent(moment, "cancel", then);
-            Some(told.because("running attempts are stopped").because("children are cancelled"))
+            let decision = by_user_or_parent(moment, "cancel", then);
+            Some(decision.because("running attempts are stopped").because("children are cancelled"))
         }
         Fact::Reran { generation, steps, keep, keep_children, .. } => {
             let rule = if *keep_children { "rerun: continue" } else { "rerun" };
@@ -135,7 +135,7 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
 
 fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<DecisionText> {
     let step = moment.step(unit)?;
-    let told = match fact {
+    let decision = match fact {
         UnitFact::Retry { due, delay, stalled, max } => retry(step, *delay, *stalled, *max).due(*due),
         UnitFact::Held => held(moment, unit, step),
         UnitFact::Ignored => ignored(moment, unit, step),
@@ -156,17 +156,17 @@ fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) 
         UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
         UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
             let late = format!("{waited} late because automatic resumes were paused");
-            let told = resumed(moment, unit, ResumedBy::Policy, None);
-            DecisionText { then: format!("resumed by policy `{policy}`, {late}"), ..told }
+            let decision = resumed(moment, unit, ResumedBy::Policy, None);
+            DecisionText { then: format!("resumed by policy `{policy}`, {late}"), ..decision }
         }
         UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
-            let told = released(moment, unit)?;
-            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..told });
+            let decision = released(moment, unit)?;
+            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..decision });
         }
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Deadline) } => {
-            let told = not_waited_for(moment)?;
-            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..told });
+            let decision = not_waited_for(moment)?;
+            return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..decision });
         }
         UnitFact::Ended { .. }
         | UnitFact::InputBound { .. }
@@ -183,7 +183,7 @@ fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) 
         | UnitFact::ChildChanged { .. }
         | UnitFact::Closed { .. } => return None,
     };
-    Some(told.after_attempt(moment, unit))
+    Some(decision.after_attempt(moment, unit))
 }
 
 fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> DecisionText {
@@ -201,16 +201,16 @@ fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> Decision
 
 fn held(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = "held until an operator chooses retry or none";
-    let told = DecisionText::new(Rung::RetryStrategy, rule::retry(step), then);
-    let told = match passed_rungs::given_up_as_stuck(moment, unit, step) {
-        Some(stuck) => told.because(stuck),
-        None => told,
+    let decision = DecisionText::new(Rung::RetryStrategy, rule::retry(step), then);
+    let decision = match passed_rungs::given_up_as_stuck(moment, unit, step) {
+        Some(stuck) => decision.because(stuck),
+        None => decision,
     };
     let used = moment.unit(unit).map_or(1, |unit| unit.round.stalled);
     match step.retry {
-        RetryStrategy::Hold { max_attempts: Some(max) } => told.because(used_of(used, max)),
+        RetryStrategy::Hold { max_attempts: Some(max) } => decision.because(used_of(used, max)),
         RetryStrategy::Hold { max_attempts: None } | RetryStrategy::Retry { .. } | RetryStrategy::None => {
-            told.because("retryStrategy is hold")
+            decision.because("retryStrategy is hold")
         }
     }
 }
@@ -228,25 +228,26 @@ fn ignored(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText
 fn left_in_error(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let policies = passed_rungs::policies(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
-    let mut told = match passed_rungs::in_this_event(moment, unit, step) {
+    let mut decision = match passed_rungs::in_this_event(moment, unit, step) {
         None => DecisionText::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(matched_again(moment)),
         Some(passed) => {
-            let told = DecisionText::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
-            if passed_rungs::has_no_strategy(step) { told } else { told.because(passed) }
+            let decision = DecisionText::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
+            if passed_rungs::has_no_strategy(step) { decision } else { decision.because(passed) }
         }
     };
-    told = policies.iter().fold(told, |told, passed| told.because(passed_rungs::policy(passed)));
-    let nothing = match (told.rule.as_str(), passed_rungs::has_no_strategy(step)) {
+    decision =
+        policies.iter().fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)));
+    let nothing = match (decision.rule.as_str(), passed_rungs::has_no_strategy(step)) {
         ("resume policy", _) => format!("no {policy} applies"),
         (_, true) => format!("no retry, {policy} or exception handler applies"),
         (_, false) => format!("no {policy} or exception handler applies"),
     };
-    told = told.because(nothing);
+    decision = decision.because(nothing);
     let spent = |passed: &&PassedPolicy| matches!(passed.why, PassedReason::Spent { .. });
     match policies.iter().filter(spent).count() {
-        0 => told,
-        1 => told.because("a manual resume resets the rounds of the policy"),
-        _ => told.because("a manual resume resets the rounds of the policies"),
+        0 => decision,
+        1 => decision.because("a manual resume resets the rounds of the policy"),
+        _ => decision.because("a manual resume resets the rounds of the policies"),
     }
 }
 
@@ -263,10 +264,10 @@ fn scheduled(
     let passed = passed_rungs::in_this_event(moment, unit, step);
     let when = if passed.is_some() { format!("in {delay}") } else { format!("{delay} after its error") };
     let then = format!("policy `{}` resumes it {when} (round {rounds} of {max})", policy.name);
-    let told = DecisionText::new(Rung::ResumePolicy, rule, then);
-    let told = told.because(passed.unwrap_or_else(|| matched_again(moment)));
+    let decision = DecisionText::new(Rung::ResumePolicy, rule, then);
+    let decision = decision.because(passed.unwrap_or_else(|| matched_again(moment)));
     let passed = passed_rungs::policies(moment, unit).iter();
-    passed.fold(told, |told, passed| told.because(passed_rungs::policy(passed)))
+    passed.fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)))
 }
 
 /// Why an error that was dealt with already is matched with the policies again.
@@ -320,45 +321,46 @@ fn failing(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str
         (None, Some(step)) => (Rung::Failed, rule::nothing_acts(step)),
         (None, None) => (Rung::Failed, "no exceptionHandler".to_owned()),
     };
-    let mut told = DecisionText::new(rung, rule, then);
+    let mut decision = DecisionText::new(rung, rule, then);
     let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended(*unit).is_some());
     if let Some((unit, step)) = climbed {
-        told = climbed_past(moment, (unit, step), told);
+        decision = climbed_past(moment, (unit, step), decision);
     } else {
         // What the engine finds wrong with a whole fan-out, or with the run's output, has no attempt.
-        told = DecisionText { unit: failed.unit, ended: Some(cause(&failed.error)), ..told };
+        decision = DecisionText { unit: failed.unit, ended: Some(cause(&failed.error)), ..decision };
         if handler.is_none() {
-            told = told.because("no exception handler applies");
+            decision = decision.because("no exception handler applies");
         }
     }
-    told
+    decision
 }
 
 /// Why no rung below the handler took an error, and that there is no handler where the run fails without one.
 fn climbed_past(
     moment: &FactContext<'_>,
     (unit, step): (UnitRef, &Step),
-    told: DecisionText,
+    decision: DecisionText,
 ) -> DecisionText {
     let policies = passed_rungs::policies(moment, unit);
     let chosen = passed_rungs::chose_none(moment, unit).is_some();
     let has_no_strategy =
         passed_rungs::has_no_strategy(step) && passed_rungs::given_up_as_stuck(moment, unit, step).is_none();
-    let has_handler = told.rung == Rung::ExceptionHandler;
-    let mut told = told;
+    let has_handler = decision.rung == Rung::ExceptionHandler;
+    let mut decision = decision;
     if !has_no_strategy {
-        told = told.because(passed_rungs::first_rung(moment, unit, step));
+        decision = decision.because(passed_rungs::first_rung(moment, unit, step));
     }
-    told = policies.iter().fold(told, |told, passed| told.because(passed_rungs::policy(passed)));
-    told = why_not_left_in_error(moment, unit, told).after_attempt(moment, unit);
+    decision =
+        policies.iter().fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)));
+    decision = why_not_left_in_error(moment, unit, decision).after_attempt(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
     match (has_no_strategy, chosen, has_handler) {
-        (_, true, true) => told,
-        (_, true, false) => told.because("no exception handler applies"),
-        (true, false, true) => told.because(format!("no retry or {policy} applies")),
-        (false, false, true) => told.because(format!("no {policy} applies")),
-        (true, false, false) => told.because(format!("no retry, {policy} or exception handler applies")),
-        (false, false, false) => told.because(format!("no {policy} or exception handler applies")),
+        (_, true, true) => decision,
+        (_, true, false) => decision.because("no exception handler applies"),
+        (true, false, true) => decision.because(format!("no retry or {policy} applies")),
+        (false, false, true) => decision.because(format!("no {policy} applies")),
+        (true, false, false) => decision.because(format!("no retry, {policy} or exception handler applies")),
+        (false, false, false) => decision.because(format!("no {policy} or exception handler applies")),
     }
 }
 
@@ -367,8 +369,9 @@ fn not_waited_for(moment: &FactContext<'_>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }
-    let told = DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
-    Some(told.because("the run is failing and missed its deadline"))
+    let decision =
+        DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
+    Some(decision.because("the run is failing and missed its deadline"))
 }
 
 fn over_deadline(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
@@ -397,14 +400,17 @@ fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
 }
 
 /// Why a *stalled* attempt does not come to rest.
-fn why_not_left_in_error(moment: &FactContext<'_>, unit: UnitRef, told: DecisionText) -> DecisionText {
+fn why_not_left_in_error(moment: &FactContext<'_>, unit: UnitRef, decision: DecisionText) -> DecisionText {
     let stalled = matches!(moment.last_ended(unit), Some((_, Outcome::Stalled(_))));
     let in_handler = moment.run.is_some_and(|run| run.origin.is_in_handler());
-    if stalled && in_handler && told.rung == Rung::Failed && passed_rungs::chose_none(moment, unit).is_none()
+    if stalled
+        && in_handler
+        && decision.rung == Rung::Failed
+        && passed_rungs::chose_none(moment, unit).is_none()
     {
-        return told.because("an exception handler does not wait for an operator");
+        return decision.because("an exception handler does not wait for an operator");
     }
-    told
+    decision
 }
 
 fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Option<DecisionText> {
@@ -414,8 +420,8 @@ fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Opt
     let handler = handler_of(moment, moment.run?);
     let then = "the run failed";
     let Some((flow, run)) = handler else {
-        let told = DecisionText::new(Rung::Failed, "no exceptionHandler", then);
-        return Some(told.because("its running attempts have ended"));
+        let decision = DecisionText::new(Rung::Failed, "no exceptionHandler", then);
+        return Some(decision.because("its running attempts have ended"));
     };
     let why = match handler_error {
         None => format!("exception handler {run} completed"),
@@ -436,13 +442,13 @@ fn handler_of(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>, 
 }
 
 fn deferred(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis) -> DecisionText {
-    let told = DecisionText::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
+    let decision = DecisionText::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
     match moment.unit(unit).map(|unit| unit.round) {
-        None => told,
+        None => decision,
         Some(round) => {
             let limit = step.defer.limit;
             let left = Millis(limit.0.saturating_sub(round.deferred.0));
-            told.because(format!(
+            decision.because(format!(
                 "deferral {} of this round, {} of at most {limit} used ({left} left)",
                 round.deferrals, round.deferred
             ))
@@ -458,16 +464,16 @@ fn requeued(
     place: QueuePlace,
     delay: Millis,
 ) -> DecisionText {
-    let mut told =
+    let mut decision =
         DecisionText::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
     if let Some((_, Outcome::Stuck(found))) = moment.last_ended(unit) {
-        told.rule = rule::stuck(&step.limits, Some(found.limit));
-        told = told.because(format!("last heard from at {}", found.heard));
+        decision.rule = rule::stuck(&step.limits, Some(found.limit));
+        decision = decision.because(format!("last heard from at {}", found.heard));
         if found.free {
-            told = told.because("not counted because its worker lost several attempts at once");
+            decision = decision.because("not counted because its worker lost several attempts at once");
         }
     }
-    let told = told.because(stuck_of(stuck, max));
+    let decision = decision.because(stuck_of(stuck, max));
     let place_text = match (place.front, place.alone) {
         (true, false) => "at the front of its queue",
         (true, true) => "at the front of its queue, on a worker that runs nothing else",
@@ -475,7 +481,7 @@ fn requeued(
         (false, true) => "at the back of its queue, on a worker that runs nothing else",
     };
     let queued = !matches!(step.kind, Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_));
-    DecisionText { how: queued.then(|| place_text.to_owned()), ..told }
+    DecisionText { how: queued.then(|| place_text.to_owned()), ..decision }
 }
 
 fn skipped(moment: &FactContext<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> DecisionText {
@@ -533,9 +539,9 @@ fn released(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
             None
         }
     })?;
-    let told =
+    let decision =
         DecisionText::new(Rung::Release, "release", format!("attempt {attempt} was released by its worker"));
-    Some(told.because(format!("attempt {next} is queued first, and no budget is used")))
+    Some(decision.because(format!("attempt {next} is queued first, and no budget is used")))
 }
 
 fn admitted(moment: &FactContext<'_>) -> DecisionText {
@@ -551,16 +557,16 @@ fn admitted(moment: &FactContext<'_>) -> DecisionText {
 
 fn paused(moment: &FactContext<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> DecisionText {
     let with_parent = "paused with its parent";
-    let told = match by {
+    let decision = match by {
         PausedBy::Operator => {
             by_user_or_parent(moment, "pause", who_asked(moment, "paused", with_parent, reason))
         }
         PausedBy::Parent => DecisionText::new(Rung::Parent, "pause", with_parent),
     };
-    told.because("running attempts finish, nothing new starts, and timers wait")
+    decision.because("running attempts finish, nothing new starts, and timers wait")
 }
 
-/// What a user asked for; what the engine brings is the parent's wish.
+/// What a user asked for; what the engine brings is the parent's request.
 fn by_user_or_parent(moment: &FactContext<'_>, rule: &str, then: String) -> DecisionText {
     let rung = match &moment.event.by {
         Actor::Engine => Rung::Parent,

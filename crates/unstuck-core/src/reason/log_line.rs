@@ -154,7 +154,7 @@ fn of_unit(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<S
         }
         UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
         UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
-        UnitFact::Failed => decision::decision_text(moment).map(|told| told.short()),
+        UnitFact::Failed => decision::decision_text(moment).map(|decision| decision.short()),
         // What follows `none` says who chose it.
         UnitFact::Chosen { choice: Choice::None, .. } => None,
         UnitFact::Held
@@ -191,7 +191,7 @@ fn of_unit(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<S
 
 /// The decision that the fact is, without what the log has shown already.
 fn decision_line(moment: &FactContext<'_>) -> String {
-    decision::decision_text(moment).map_or_else(String::new, |told| told.short())
+    decision::decision_text(moment).map_or_else(String::new, |decision| decision.short())
 }
 
 fn attempt(moment: &FactContext<'_>, unit: UnitRef) -> String {
@@ -305,10 +305,10 @@ fn who_asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> S
 
 /// That the run fails, with the cause where no attempt has told it.
 fn failing(moment: &FactContext<'_>, failed: &RunError) -> String {
-    let Some(told) = decision::decision_text(moment) else { return String::new() };
-    let text = match (&told.attempt, &told.ended) {
-        (None, Some(ended)) => phrases::sentences(ended, &told.short()),
-        (_, _) => told.short(),
+    let Some(decision) = decision::decision_text(moment) else { return String::new() };
+    let text = match (&decision.attempt, &decision.ended) {
+        (None, Some(ended)) => phrases::sentences(ended, &decision.short()),
+        (_, _) => decision.short(),
     };
     match failed.unit {
         Some(unit) => format!("{}: {text}", moment.name(unit)),

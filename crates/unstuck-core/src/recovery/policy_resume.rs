@@ -22,7 +22,7 @@ pub(crate) fn schedule_resume(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool 
     true
 }
 
-/// A scheduled resume has come due. One whose policy is off or gone does not fire: the error is matched anew.
+/// A scheduled resume has come due. One whose policy is off or gone does not fire: the error is matched again.
 pub(crate) fn fire_resume(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &AutoResume) {
     if is_policy_enabled(draft, resume) {
         let reason = Some(Arc::clone(&resume.policy.name));
@@ -44,7 +44,7 @@ pub(crate) fn fire_resume(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &Aut
 }
 
 /// Whether a resume that has come due waits: policies are paused, or it has waited meanwhile and there is no turn for it
-/// yet. One that would be matched anew needs no turn.
+/// yet. One that would be matched again needs no turn.
 pub(crate) fn must_wait(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
     match draft.context.policies.switch().judge(resume.due, draft.context.clock) {
         DueVerdict::Resumes => false,

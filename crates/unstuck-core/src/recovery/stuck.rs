@@ -1,4 +1,4 @@
-//! Stuck: an attempt that is disposed of and tried anew, within `maxStuck`.
+//! Stuck: an attempt that is disposed of and tried again, within `maxStuck`.
 
 use crate::command::NoticeBody;
 use crate::decide::Draft;

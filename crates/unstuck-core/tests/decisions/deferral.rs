@@ -49,7 +49,7 @@ fn the_wait_grows_to_its_cap_unless_the_worker_knows_better() {
             &[None; 4],
             &[10, 30, 50, 50],
         ),
-        ("the worker's wish", || step("a"), &[Some(7), Some(3_600), None], &[7, 3_600, 120]),
+        ("what the worker asks for", || step("a"), &[Some(7), Some(3_600), None], &[7, 3_600, 120]),
         ("not sooner than the minimum delay", || step("a"), &[Some(0)], &[1]),
         (
             "a minimum delay of its own",

@@ -108,7 +108,7 @@ fn a_failing_expression_climbs_the_ladder_like_any_failure() {
             assert_eq!((world.steps(run, ["a", "b"]), world.state(run)), leaves, "{name}: {kind}");
         }
     }
-    // A held one may be tried again; it is evaluated anew.
+    // A held one may be tried again; it is evaluated again.
     let (mut world, run) = run_of(vec![step("a").hold(None).with(Template::Computed(picky()))], "\"bad\"");
     world.choose(run, "a", Choice::Retry).expect("chosen");
     assert_eq!((world.step(run, "a"), world.unit(run, "a").attempts), ("held", 2));

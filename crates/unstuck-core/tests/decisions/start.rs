@@ -262,7 +262,7 @@ fn a_restart_has_the_deadline_that_it_is_given() {
     let (first, second) = (BEGIN + Millis::minutes(1), BEGIN + Millis::minutes(2));
     assert_eq!(restart(&mut world, Some(first)), Some(first));
     assert_eq!(restart(&mut world, Some(second)), Some(second));
-    assert_eq!(restart(&mut world, None), None, "an absolute deadline must be given anew");
+    assert_eq!(restart(&mut world, None), None, "an absolute deadline must be given again");
 }
 
 #[test]

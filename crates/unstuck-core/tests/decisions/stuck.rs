@@ -1,4 +1,4 @@
-//! Stuck: which limit finds an attempt unresponsive, what that costs, and where the step is tried anew.
+//! Stuck: which limit finds an attempt unresponsive, what that costs, and where the step is tried again.
 
 use crate::flows::{StepBuilder, flow, step};
 use crate::support::{BEGIN, World, done, fatal, local, operator, remote, stall};
@@ -121,7 +121,7 @@ fn a_timer_that_fires_early_changes_nothing() {
     let attempt = world.claim(run, "a", &remote("r")).expect("claimed");
     assert_eq!(due(&mut world, None), Some(BEGIN + Millis::seconds(30)), "dequeued");
     world.say(attempt, Report::Start).expect("started");
-    // The lease was moved after the timer was set: the timer learns of it, and is set anew.
+    // The lease was moved after the timer was set: the timer learns of it, and is set again.
     world.now = BEGIN + Millis::seconds(35);
     let heard = BEGIN + Millis::seconds(20);
     assert_eq!(due(&mut world, Some(heard)), Some(BEGIN + Millis::seconds(50)), "active");
@@ -161,7 +161,7 @@ fn below_max_stuck_it_is_tried_anew_whatever_its_retry_strategy_and_at_max_stuck
             let mut world = World::new(vec![flow("f", vec![make, step("b")]), flow("h", vec![step("c")])]);
             let run = world.start("f");
             be_stuck(&mut world, run, max_stuck - 1);
-            assert_eq!(world.state(run), Running, "{name}: tried anew {max_stuck} times");
+            assert_eq!(world.state(run), Running, "{name}: tried again {max_stuck} times");
             be_stuck(&mut world, run, 1);
             assert_eq!((world.step(run, "a"), world.state(run)), leaves, "{name} of {max_stuck}");
             let error = world.unit(run, "a").last_error().expect("an error").clone();
@@ -204,7 +204,7 @@ fn place(world: &World, run: RunId) -> (QueuePlace, Millis) {
         UnitState::Waiting(Waiting::Again { due, by: ResumedBy::Reclaim, place }) => {
             (*place, due.since(world.now))
         }
-        other => panic!("it is not tried anew: {other:?}"),
+        other => panic!("it is not tried again: {other:?}"),
     }
 }
 

@@ -126,16 +126,16 @@ impl Handle {
     }
 
     /// Pauses a bulk action, lets it go on, or cancels what is left of it.
-    pub fn change_bulk(&self, bulk: BulkId, deed: BulkCommand) -> Result<Answer, EngineError> {
+    pub fn change_bulk(&self, bulk: BulkId, command: BulkCommand) -> Result<Answer, EngineError> {
         let known = self.read(move |store, _| store.bulk(bulk))??;
         let Some(mut known) = known else {
             return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
         };
         if known.is_settled() {
             let at = known.credited_at;
-            return deed.apply(&mut known, at);
+            return command.apply(&mut known, at);
         }
-        self.ask_bulk(bulk, deed)
+        self.ask_bulk(bulk, command)
     }
 
     fn put(

@@ -145,7 +145,7 @@ impl<S: Store> Engine<S> {
         if self.clock.record.needs_sweep {
             self.clock.restart_sweep();
         }
-        self.life.correct_clock(by);
+        self.session.correct_clock(by);
         self.aside.correct_clock(by);
         (self.last, self.now) = (correction.to, correction.to);
         self.retry_at = self.retry_at.map(|at| at.shifted(by));

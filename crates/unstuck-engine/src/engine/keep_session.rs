@@ -11,24 +11,24 @@ use crate::session::losses;
 impl<S: Store> Engine<S> {
     /// Whether this is an executor of another session, which may still live.
     pub(super) fn is_elsewhere(&self, worker: &Worker) -> bool {
-        self.life.lease.is_some() && worker.local && worker.incarnation != self.life.incarnation
+        self.session.lease.is_some() && worker.local && worker.incarnation != self.session.incarnation
     }
 
     /// Renews the session when it is time, and hears what others have decided. A server that cannot renew it for too long
     /// stops, as one does that was taken for dead.
     pub(super) fn keep_session(&mut self, outputs: &mut Vec<Output>) {
-        if self.life.lease.is_none() || self.stopped.is_some() {
+        if self.session.lease.is_none() || self.stopped.is_some() {
             return;
         }
         let now = self.now;
         let mut kept = Ok(());
-        if self.life.next_renewal().is_some_and(|at| at <= now) {
+        if self.session.next_renewal().is_some_and(|at| at <= now) {
             kept = self.renew_session(outputs);
         }
         match kept.and_then(|()| self.store.interrupts()) {
             Ok(interrupts) => outputs.extend(interrupts.into_iter().map(interrupt)),
             Err(StoreError::SessionEnded) => self.lose_session(outputs),
-            Err(error) if self.life.must_give_up(now) => {
+            Err(error) if self.session.must_give_up(now) => {
                 tracing::error!(%error, "the session cannot be renewed: this server stops");
                 self.lose_session(outputs);
             }
@@ -37,13 +37,13 @@ impl<S: Store> Engine<S> {
     }
 
     fn renew_session(&mut self, outputs: &mut Vec<Output>) -> Result<(), StoreError> {
-        self.life.try_renewal(self.now);
+        self.session.try_renewal(self.now);
         self.store.renew_session()?;
-        self.life.record_renewal();
+        self.session.record_renewal();
         self.record_alive(self.now);
         for ended in self.store.ended_sessions()? {
             tracing::warn!(incarnation = ended.incarnation, "another server's session has ended");
-            for (worker, left) in self.life.left_behind(&ended) {
+            for (worker, left) in self.session.left_behind(&ended) {
                 outputs.push(Output::CleanUp { worker, left });
             }
             self.inbox.extend(losses(&ended));

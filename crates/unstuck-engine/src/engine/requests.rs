@@ -55,7 +55,7 @@ impl<S: Store> Engine<S> {
                 }
                 (Some(ticket), result)
             }
-            Request::Bulk { ticket, bulk, deed } => (Some(ticket), self.change_bulk(batch, bulk, deed)),
+            Request::Bulk { ticket, bulk, command } => (Some(ticket), self.change_bulk(batch, bulk, command)),
             Request::Lost { attempt, with_others } => {
                 done.losses.push((attempt, with_others));
                 let command = Command::Lost { attempt, with_others };

@@ -117,7 +117,7 @@ impl<S: Store> Engine<S> {
             match settled.result {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.is_transient() => {
-                    self.life.begin_downtime(self.last);
+                    self.session.begin_downtime(self.last);
                     self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
@@ -161,7 +161,7 @@ impl<S: Store> Engine<S> {
                 self.offers.give_back(&worker, load);
             }
         }
-        self.life.restore_downtime(done.downtime);
+        self.session.restore_downtime(done.downtime);
         self.clock.undo_work(&done.clock);
         self.bulks.mark_lost();
         for output in done.outputs {
@@ -180,7 +180,7 @@ impl<S: Store> Engine<S> {
         match error {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
-                self.life.begin_downtime(self.last);
+                self.session.begin_downtime(self.last);
                 self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }

@@ -25,7 +25,7 @@ fn finish(bench: &mut Bench, bulk: unstuck_core::id::BulkId) {
         if bench.bulk(bulk).state == BulkState::Done {
             return;
         }
-        // Attempts of an engine that died are tried anew after a while.
+        // Attempts of an engine that died are tried again after a while.
         bench.pass(Millis::seconds(2));
     }
     panic!("it does not end: {:?}", bench.bulk(bulk));

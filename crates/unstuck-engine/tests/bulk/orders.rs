@@ -27,14 +27,14 @@ fn what_is_ordered_is_answered() {
         (&[Cancel, Pause], Err("the bulk action is cancelled, so it cannot be paused")),
         (&[Cancel, Unpause], Err("the bulk action is cancelled, so it cannot continue")),
     ];
-    for (deeds, wanted) in cases {
+    for (commands, wanted) in cases {
         let mut bench = Bench::new(MemoryStore::new());
         let runs = bench.in_error(3);
         let bulk = bench.resume(&runs, SLOW);
         bench.run();
-        let answers: Vec<_> = deeds.iter().map(|deed| bench.change(bulk, *deed)).collect();
+        let answers: Vec<_> = commands.iter().map(|command| bench.change(bulk, *command)).collect();
         let last = answers.last().expect("something was ordered").clone();
-        assert_eq!(last, wanted.map_err(|said| EngineError::BadBulk(said.to_owned())), "{deeds:?}");
+        assert_eq!(last, wanted.map_err(|said| EngineError::BadBulk(said.to_owned())), "{commands:?}");
     }
     let mut bench = Bench::new(MemoryStore::new());
     let refused = bench.change(BulkId(7), Pause).expect_err("there is none").to_string();

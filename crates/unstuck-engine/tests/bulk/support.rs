@@ -64,7 +64,7 @@ impl Bench {
         Bench::at(self.engine.into_store().crash(), self.now)
     }
 
-    /// What the executors of an engine that died had is handed out anew.
+    /// What the executors of an engine that died had is handed out again.
     pub(crate) fn try_anew(&mut self) {
         self.run();
         self.pass(Millis::seconds(2));
@@ -183,8 +183,8 @@ impl Bench {
         self.begin(resume(), runs, pace)
     }
 
-    pub(crate) fn change(&mut self, bulk: BulkId, deed: BulkCommand) -> Result<Answer, EngineError> {
-        let ticket = self.ask(|ticket| Request::Bulk { ticket, bulk, deed });
+    pub(crate) fn change(&mut self, bulk: BulkId, command: BulkCommand) -> Result<Answer, EngineError> {
+        let ticket = self.ask(|ticket| Request::Bulk { ticket, bulk, command });
         self.run();
         self.replies.remove(&ticket).expect("it is answered")
     }

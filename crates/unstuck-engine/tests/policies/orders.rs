@@ -8,40 +8,40 @@ use unstuck_engine::request::EngineError;
 use unstuck_store::contract::{PolicyAudit, PolicyAuditKind, Store};
 use unstuck_store::memory::MemoryStore;
 
-use crate::support::{BEGIN, Life, draft, load, user};
+use crate::support::{BEGIN, Bench, draft, load, user};
 
 fn names(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().copied().map(Arc::from).collect()
 }
 
 /// What an engine decides by, which is what its store keeps; and what was ever changed.
-fn kept(life: &mut Life) -> (Vec<Policy>, Vec<PolicyAudit>) {
-    let kept = life.engine.store().policies().expect("reads");
-    let mut used: Vec<Policy> = life.engine.policies().iter().map(|policy| (**policy).clone()).collect();
+fn kept(bench: &mut Bench) -> (Vec<Policy>, Vec<PolicyAudit>) {
+    let kept = bench.engine.store().policies().expect("reads");
+    let mut used: Vec<Policy> = bench.engine.policies().iter().map(|policy| (**policy).clone()).collect();
     used.sort_by_key(|policy| policy.age);
     assert_eq!(used, kept);
-    let audit = life.engine.store().policy_audit(None, 99).expect("reads");
+    let audit = bench.engine.store().policy_audit(None, 99).expect("reads");
     (kept, audit.into_iter().map(|(_, audit)| audit).collect())
 }
 
-fn life() -> Life {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
+fn bench() -> Bench {
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
     let a = PolicyDraft { id: Some("id-a".into()), ..draft("a", "reset", 60) };
     let b = PolicyDraft { priority: Some(7), enabled: Some(false), ..draft("b", "refused by peer", 60) };
-    life.order(load([a, b], false)).expect("loads");
-    life
+    bench.order(load([a, b], false)).expect("loads");
+    bench
 }
 
 #[test]
 fn what_is_loaded_is_kept_over_restarts() {
-    let mut life = life();
-    let before = kept(&mut life);
+    let mut bench = bench();
+    let before = kept(&mut bench);
     let [a, b] = before.0.as_slice() else { panic!("{before:?}") };
     assert_eq!((&*a.id, &*a.name, a.priority, a.version, a.enabled), ("id-a", "a", 50, 1, true));
     assert_eq!((&*b.name, b.priority, b.is_priority_set, b.enabled), ("b", 7, true, false));
     assert!(b.id.starts_with("pol_"), "{}", b.id);
-    let mut life = life.die_and_start();
-    assert_eq!(kept(&mut life), before);
+    let mut bench = bench.die_and_start();
+    assert_eq!(kept(&mut bench), before);
 }
 
 #[test]
@@ -66,25 +66,25 @@ fn what_is_refused_changes_nothing_and_is_told_with_its_place() {
         ),
         (
             PolicyCommand::Enable { names: names(&["a", "c", "d"]), by: by() },
-            vec![(1, "there is no such policy"), (2, "there is no such policy")],
+            vec![(1, "there is no policy `c`"), (2, "there is no policy `d`")],
         ),
-        (PolicyCommand::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no such policy")]),
-        (PolicyCommand::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no such policy")]),
+        (PolicyCommand::Disable { names: names(&["c"]), by: by() }, vec![(0, "there is no policy `c`")]),
+        (PolicyCommand::Delete { names: names(&["a", "c"]), by: by() }, vec![(1, "there is no policy `c`")]),
     ];
-    let mut life = life();
-    let before = kept(&mut life);
+    let mut bench = bench();
+    let before = kept(&mut bench);
     for (order, expected) in cases {
-        let refused = life.order(order.clone());
+        let refused = bench.order(order.clone());
         let Err(EngineError::BadPolicies(problems)) = &refused else { panic!("{order:?}: {refused:?}") };
         for (place, said) in expected {
             let found = problems.iter().any(|bad| bad.place == place && bad.to_string().contains(said));
             assert!(found, "{order:?}: no `{said}` at {place} in {problems:#?}");
         }
         assert!(problems.iter().all(|bad| !bad.problem.hint.is_empty()), "{problems:?}");
-        assert_eq!(kept(&mut life), before, "{order:?}");
+        assert_eq!(kept(&mut bench), before, "{order:?}");
     }
-    let mut life = life.die_and_start();
-    assert_eq!(kept(&mut life), before, "nothing of it was kept");
+    let mut bench = bench.die_and_start();
+    assert_eq!(kept(&mut bench), before, "nothing of it was kept");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
     let by_id = PolicyDraft { id: Some("id-a".into()), ..draft("renamed", "reset", 60) };
     let set = PolicyDraft { priority: Some(1), ..draft("b", "refused by peer", 60) };
     let cases = [
-        ("other criteria, calculated anew", draft("a", long, 60), ("a", 100, false, 2, true)),
+        ("other criteria, calculated again", draft("a", long, 60), ("a", 100, false, 2, true)),
         ("another delay", draft("a", "reset", 5), ("a", 50, false, 2, true)),
         ("another name", by_id, ("renamed", 50, false, 2, true)),
         ("nothing else", draft("a", "reset", 60), ("a", 50, false, 1, true)),
@@ -106,11 +106,11 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
         ),
     ];
     for (what, draft, expected) in cases {
-        let mut life = life();
-        let (before, _) = kept(&mut life);
+        let mut bench = bench();
+        let (before, _) = kept(&mut bench);
         let place = usize::from(expected.0 == "b");
-        let outcome = life.order(load([draft], true)).expect("loads");
-        let (after, audit) = kept(&mut life);
+        let outcome = bench.order(load([draft], true)).expect("loads");
+        let (after, audit) = kept(&mut bench);
         let policy = &after[place];
         let Policy { name, priority, is_priority_set, version, enabled, .. } = policy;
         assert_eq!((&**name, *priority, *is_priority_set, *version, *enabled), expected, "{what}");
@@ -123,9 +123,9 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
         );
         assert_eq!(audit.len(), 2 + usize::from(is_changed), "{what}");
         if is_changed {
-            let deed =
+            let kind =
                 if what == "switched on" { PolicyAuditKind::Enabled } else { PolicyAuditKind::Changed };
-            assert_eq!((audit[0].what, &audit[0].by, audit[0].at), (deed, &user(), BEGIN), "{what}");
+            assert_eq!((audit[0].what, &audit[0].by, audit[0].at), (kind, &user(), BEGIN), "{what}");
             let told = (audit[0].before.as_ref(), audit[0].after.as_ref());
             assert_eq!(told, (Some(&before[place]), Some(policy)), "{what}");
         }
@@ -134,7 +134,7 @@ fn a_policy_that_is_loaded_again_keeps_what_is_its_own() {
 
 #[test]
 fn policies_are_switched_and_deleted_by_name() {
-    let mut life = life();
+    let mut bench = bench();
     let by = user;
     let steps: [(PolicyCommand, &[PolicyAuditKind], &[&str]); 5] = [
         (
@@ -151,16 +151,16 @@ fn policies_are_switched_and_deleted_by_name() {
         (PolicyCommand::Delete { names: names(&["a", "a"]), by: by() }, &[PolicyAuditKind::Deleted], &[]),
         (load([draft("a", "reset", 60)], false), &[PolicyAuditKind::Added], &[]),
     ];
-    for (order, deeds, unchanged) in steps {
-        let outcome = life.order(order.clone()).expect("is done");
-        assert_eq!(outcome.changes.iter().map(|change| change.what).collect::<Vec<_>>(), deeds, "{order:?}");
+    for (order, kinds, unchanged) in steps {
+        let outcome = bench.order(order.clone()).expect("is done");
+        assert_eq!(outcome.changes.iter().map(|change| change.what).collect::<Vec<_>>(), kinds, "{order:?}");
         assert_eq!(outcome.unchanged, names(unchanged), "{order:?}");
-        kept(&mut life);
+        kept(&mut bench);
     }
-    let (policies, audit) = kept(&mut life);
+    let (policies, audit) = kept(&mut bench);
     let shown: Vec<_> =
         policies.iter().map(|policy| (&*policy.name, policy.version, policy.enabled)).collect();
-    assert_eq!(shown, [("b", 3, false), ("a", 1, true)], "one that is loaded anew is the youngest");
+    assert_eq!(shown, [("b", 3, false), ("a", 1, true)], "one that is loaded again is the youngest");
     assert_ne!(&*policies[1].id, "id-a", "and has an id of its own");
     assert_eq!(audit.len(), 7);
 }

@@ -85,29 +85,29 @@ pub(crate) fn load(drafts: impl Into<Vec<PolicyDraft>>, replace: bool) -> Policy
 }
 
 /// An engine, its clock, and the jobs that were handed out.
-pub(crate) struct Life {
+pub(crate) struct Bench {
     pub(crate) engine: Engine<MemoryStore>,
     pub(crate) now: Time,
     pub(crate) jobs: VecDeque<Job>,
     replies: Vec<Result<Answer, EngineError>>,
 }
 
-impl Life {
-    pub(crate) fn new(store: MemoryStore, now: Time) -> Life {
-        Life::at(store, now, None)
+impl Bench {
+    pub(crate) fn new(store: MemoryStore, now: Time) -> Bench {
+        Bench::at(store, now, None)
     }
 
     /// One that drives this home.
-    pub(crate) fn at(store: MemoryStore, now: Time, home: Option<&str>) -> Life {
+    pub(crate) fn at(store: MemoryStore, now: Time, home: Option<&str>) -> Bench {
         let mut engine = engine_at(store, home);
         let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
         engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 99, max_load: 99 }, false);
-        Life { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
+        Bench { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
     }
 
     /// The process dies now, and another one starts at once.
-    pub(crate) fn die_and_start(self) -> Life {
-        Life::new(self.engine.into_store().crash(), self.now)
+    pub(crate) fn die_and_start(self) -> Bench {
+        Bench::new(self.engine.into_store().crash(), self.now)
     }
 
     pub(crate) fn start(&mut self, flow: &str) -> RunId {

@@ -3,122 +3,79 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
+use unstuck_api::policies::{BackOffDocument, PolicyDocument};
 use unstuck_core::duration::{parse_duration, read_duration};
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicyDraft, PolicyProblem};
 use unstuck_core::time::Millis;
 
 /// Policies as YAML, one document each.
-pub fn export_yaml(policies: &[Policy]) -> String {
-    let documents: Vec<String> = policies.iter().map(|policy| PolicyDocument::of(policy).to_yaml()).collect();
+pub fn export_yaml(policies: &[PolicyDocument]) -> String {
+    let documents: Vec<String> = policies.iter().map(to_yaml).collect();
     documents.join("---\n")
 }
 
 /// Policies as a JSON list.
-pub fn export_json(policies: &[Policy]) -> String {
-    let written: Vec<PolicyDocument> = policies.iter().map(PolicyDocument::of).collect();
+pub fn export_json(policies: &[PolicyDocument]) -> String {
     // Only a map with keys that are no texts could fail.
-    serde_json::to_string_pretty(&written).unwrap_or_default()
+    serde_json::to_string_pretty(policies).unwrap_or_default()
 }
 
-/// A policy as it is written, with nothing that would be so anyway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PolicyDocument {
-    /// Its id; absent where it is to get one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    pub name: String,
-    /// Somewhere in the cause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_substring: Option<String>,
-    /// The flow of the root run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow: Option<String>,
-    /// The full name of the action.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// The label of the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action_type: Option<String>,
-    /// A step is resumed while its rounds are below this.
-    pub max_attempts: u32,
-    /// Where somebody set it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i32>,
-    pub back_off: BackOffDocument,
-    /// False, or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// True, or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub include_fatal: Option<bool>,
+/// This policy, as it is written.
+pub fn document(policy: &Policy) -> PolicyDocument {
+    let Policy { criteria, back_off, .. } = policy;
+    let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+    PolicyDocument {
+        id: Some(policy.id.to_string()),
+        name: policy.name.to_string(),
+        error_substring: text(&criteria.error_substring),
+        flow: text(&criteria.flow),
+        action: text(&criteria.action),
+        action_type: text(&criteria.action_type),
+        max_attempts: policy.max_attempts,
+        priority: policy.is_priority_set.then_some(policy.priority),
+        back_off: BackOffDocument {
+            delay: seconds(back_off.delay),
+            max_delay: back_off.max_delay.map(seconds),
+            multiplier: back_off.multiplier.map(plain_number),
+            random: back_off.random.then_some(true),
+        },
+        enabled: (!policy.enabled).then_some(false),
+        include_fatal: policy.include_fatal.then_some(true),
+    }
 }
 
-/// When a policy resumes, as it is written. Durations are in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackOffDocument {
-    /// The base.
-    pub delay: Value,
-    /// The cap, and the upper end of `random`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_delay: Option<Value>,
-    /// `delay * multiplier * rounds`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multiplier: Option<Value>,
-    /// True, or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub random: Option<bool>,
+/// A draft as it is written, with nothing of what it leaves open; or what is wrong with it by itself.
+pub fn document_of_draft(draft: &PolicyDraft) -> Result<PolicyDocument, Vec<PolicyProblem>> {
+    let policy = draft.check(&Arc::from(""), 0)?;
+    Ok(PolicyDocument {
+        id: Some(policy.id.to_string()).filter(|id| !id.is_empty()),
+        enabled: draft.enabled,
+        include_fatal: draft.include_fatal,
+        ..document(&policy)
+    })
 }
 
-impl PolicyDocument {
-    /// This policy, as it is written.
-    pub fn of(policy: &Policy) -> PolicyDocument {
-        let Policy { criteria, back_off, .. } = policy;
-        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
-        PolicyDocument {
-            id: Some(policy.id.to_string()),
-            name: policy.name.to_string(),
-            error_substring: text(&criteria.error_substring),
-            flow: text(&criteria.flow),
-            action: text(&criteria.action),
-            action_type: text(&criteria.action_type),
-            max_attempts: policy.max_attempts,
-            priority: policy.is_priority_set.then_some(policy.priority),
-            back_off: BackOffDocument {
-                delay: seconds(back_off.delay),
-                max_delay: back_off.max_delay.map(seconds),
-                multiplier: back_off.multiplier.map(plain_number),
-                random: back_off.random.then_some(true),
-            },
-            enabled: (!policy.enabled).then_some(false),
-            include_fatal: policy.include_fatal.then_some(true),
+/// As one document of a YAML file.
+pub fn to_yaml(policy: &PolicyDocument) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{name}: {value}");
         }
-    }
-
-    /// As one document of a YAML file.
-    pub fn to_yaml(&self) -> String {
-        let mut text = String::new();
-        let mut line = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                let _ = writeln!(text, "{name}: {value}");
-            }
-        };
-        line("id", self.id.as_deref().map(scalar));
-        line("name", Some(scalar(&self.name)));
-        line("errorSubstring", self.error_substring.as_deref().map(scalar));
-        line("flow", self.flow.as_deref().map(scalar));
-        line("action", self.action.as_deref().map(scalar));
-        line("actionType", self.action_type.as_deref().map(scalar));
-        line("maxAttempts", Some(self.max_attempts.to_string()));
-        line("priority", self.priority.map(|priority| priority.to_string()));
-        line("backOff", Some(back_off(&self.back_off)));
-        line("enabled", self.enabled.map(|enabled| enabled.to_string()));
-        line("includeFatal", self.include_fatal.map(|include| include.to_string()));
-        text
-    }
+    };
+    line("id", policy.id.as_deref().map(scalar));
+    line("name", Some(scalar(&policy.name)));
+    line("errorSubstring", policy.error_substring.as_deref().map(scalar));
+    line("flow", policy.flow.as_deref().map(scalar));
+    line("action", policy.action.as_deref().map(scalar));
+    line("actionType", policy.action_type.as_deref().map(scalar));
+    line("maxAttempts", Some(policy.max_attempts.to_string()));
+    line("priority", policy.priority.map(|priority| priority.to_string()));
+    line("backOff", Some(back_off(&policy.back_off)));
+    line("enabled", policy.enabled.map(|enabled| enabled.to_string()));
+    line("includeFatal", policy.include_fatal.map(|include| include.to_string()));
+    text
 }
 
 /// In seconds, as the numbers of policies are; as a text where a number would not come back as the same.

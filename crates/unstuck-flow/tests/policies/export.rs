@@ -7,7 +7,7 @@ use serde_json::Value;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::policy::{Criteria, Policy};
 use unstuck_core::time::Millis;
-use unstuck_flow::policies::{export_json, export_yaml, schema};
+use unstuck_flow::policies::{self, document, schema};
 
 use crate::{JSON_ERRORS, PASSTHROUGH, lines, read};
 
@@ -15,6 +15,14 @@ fn policies(text: &str) -> Vec<Policy> {
     let loaded = read(text).unwrap_or_else(|problems| panic!("{text}\n{:#?}", lines(&problems)));
     let checked = loaded.policies.iter().map(|policy| policy.draft.check(&Arc::from("fresh"), 0));
     checked.map(|policy| policy.expect("right by itself")).collect()
+}
+
+fn export_yaml(policies: &[Policy]) -> String {
+    policies::export_yaml(&policies.iter().map(document).collect::<Vec<_>>())
+}
+
+fn export_json(policies: &[Policy]) -> String {
+    policies::export_json(&policies.iter().map(document).collect::<Vec<_>>())
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use unstuck_core::policy::Policy;
+use unstuck_core::policy::{Policy, PolicyDraft};
 use unstuck_flow::Severity;
-use unstuck_flow::policies::{export_json, export_yaml};
+use unstuck_flow::policies::{
+    LoadedPolicy, document, document_of_draft, export_json, export_yaml, read_document,
+};
 
 use crate::{JSON_ERRORS, lines, read};
 
@@ -43,13 +45,22 @@ fn check(text: &str) {
                 .iter()
                 .map(|policy| policy.draft.check(&fresh, 0).expect("a policy that loads is right by itself"))
                 .collect();
+            for LoadedPolicy { draft, .. } in &loaded.policies {
+                let written = document_of_draft(draft).expect("right by itself");
+                let again =
+                    read_document(&written).unwrap_or_else(|problems| panic!("{:#?}", lines(&problems)));
+                assert_eq!(again.check(&fresh, 0), draft.check(&fresh, 0));
+                // What is left out stays left out: it is the store's to say.
+                let open = |draft: &PolicyDraft| (draft.enabled, draft.include_fatal, draft.priority);
+                assert_eq!(open(&again), open(draft));
+            }
             // One at a time: those without an id would all be given the same.
             for policy in checked {
-                let policy = std::slice::from_ref(&policy);
-                for again in [export_yaml(policy), export_json(policy)] {
+                let written = [document(&policy)];
+                for again in [export_yaml(&written), export_json(&written)] {
                     let again =
                         read(&again).unwrap_or_else(|problems| panic!("{again}\n{:#?}", lines(&problems)));
-                    assert_eq!(again.policies[0].draft.check(&fresh, 0).expect("right"), policy[0]);
+                    assert_eq!(again.policies[0].draft.check(&fresh, 0).expect("right"), policy);
                 }
             }
         }

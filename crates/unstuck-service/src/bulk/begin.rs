@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, ResultKind};
+use unstuck_api::bulk::{BulkBegunView, ResultKind, TargetView};
+use unstuck_api::request::{BulkVerb, NewBulk, RerunScope};
+use unstuck_api::runs::RunState;
+use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace};
 use unstuck_core::event::Actor;
-use unstuck_core::model::run::RunState;
 use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::{OpenErrorFilter, Store, StoreError};
 
-use super::{BulkBegunView, StepNames, TargetView};
-use crate::request::{BulkVerb, NewBulk, RerunScope};
+use super::StepNames;
 use crate::service::ServiceError;
-use crate::{change_run, errors, list, run_name};
+use crate::{change_run, convert, errors, list, run_name};
 
 /// Begins a bulk action, or tells what it would do.
 pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBegunView, ServiceError> {
@@ -98,7 +99,7 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
             BulkAction::Rerun { again, input: json(run, input)?, step_input: json(step, of_step)? }
         }
         BulkVerb::Choose { choice, step } => {
-            BulkAction::Choose { choice: *choice, step: step.as_deref().map(Arc::from) }
+            BulkAction::Choose { choice: convert::choice(*choice), step: step.as_deref().map(Arc::from) }
         }
         BulkVerb::Signal { name, payload } => {
             let payload = change_run::json(payload, "the payload of the signal")?;
@@ -150,7 +151,8 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     };
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
     let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
-    let common = BulkFilter { flow: flow.clone(), versions, state: begin.state, which };
+    let common =
+        BulkFilter { flow: flow.clone(), versions, state: begin.state.map(convert::run_state), which };
     let by_error = match action {
         BulkAction::Resume { .. } | BulkAction::Acknowledge => true,
         BulkAction::Cancel | BulkAction::Skip { .. } | BulkAction::Complete { .. } => {

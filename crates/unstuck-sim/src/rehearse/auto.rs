@@ -209,7 +209,7 @@ fn weak_points(rehearsal: &Rehearsal, trials: &[&Trial]) -> Vec<WeakPoint> {
     let point = |(_, spot, trials): (u64, Spot, Vec<&Trial>)| WeakPoint {
         step: spot.to_string(),
         helps: helps(rehearsal, &spot, &trials),
-        faults: trials.iter().map(|trial| trial.told(signals)).collect(),
+        faults: trials.iter().map(|trial| trial.bad_end(signals)).collect(),
     };
     found.into_iter().map(point).collect()
 }

@@ -30,7 +30,7 @@ pub(super) enum Reached {
     Rest,
     /// Rung 5: the run failed.
     Failed,
-    /// Stuck, and tried anew.
+    /// Stuck, and tried again.
     Stuck,
     /// Deferred.
     Deferral,

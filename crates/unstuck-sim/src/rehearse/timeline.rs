@@ -77,21 +77,21 @@ fn tell(
     let events: Vec<Event> = history.iter().map(|(_, event)| event.clone()).collect();
     let orders: BTreeMap<u64, u64> = history.iter().map(|(order, event)| (event.seq, *order)).collect();
     let path = path(played, run);
-    let is_shown = |told: &reason::Sentence| {
-        let event = usize::try_from(told.seq).ok().and_then(|seq| events.get(seq.checked_sub(1)?));
-        !event.is_some_and(|event| is_said_again(&event.facts[told.place]))
+    let is_shown = |sentence: &reason::Sentence| {
+        let event = usize::try_from(sentence.seq).ok().and_then(|seq| events.get(seq.checked_sub(1)?));
+        !event.is_some_and(|event| is_said_again(&event.facts[sentence.place]))
     };
-    for (place, told) in reason::sentences(flow, &events).into_iter().enumerate() {
-        if !is_shown(&told) {
+    for (place, sentence) in reason::sentences(flow, &events).into_iter().enumerate() {
+        if !is_shown(&sentence) {
             continue;
         }
-        let order = orders.get(&told.seq).copied().unwrap_or(0);
-        let mut line = line(played, told.at, path.clone(), told.what);
-        if let Some((rung, rule)) = told.decided {
+        let order = orders.get(&sentence.seq).copied().unwrap_or(0);
+        let mut line = line(played, sentence.at, path.clone(), sentence.what);
+        if let Some((rung, rule)) = sentence.decided {
             line.rung = Some(rung.word());
             line.rule = Some(rule).filter(|rule| !rule.is_empty());
         }
-        lines.insert((told.at, order, place), line);
+        lines.insert((sentence.at, order, place), line);
     }
 }
 

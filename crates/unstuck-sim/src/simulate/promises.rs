@@ -279,8 +279,8 @@ impl Promises {
         let result = self.take_heard(store, flows).map(drop);
         unless_away(result)?;
         self.ledger.crashed();
-        for (bulk, deed) in self.ledger.unknown_deeds() {
-            self.bulks.may_have_changed(bulk, deed);
+        for (bulk, command) in self.ledger.unknown_bulk_commands() {
+            self.bulks.may_have_changed(bulk, command);
         }
         self.hands.crashed();
         let result = self.find_unheard(store, flows);
@@ -409,7 +409,7 @@ impl Promises {
                             self.check_token(attempt)?;
                             self.leases.acknowledged(attempt);
                         }
-                        Meaning::Bulk(bulk, deed) => self.bulks.changed(bulk, deed),
+                        Meaning::Bulk(bulk, command) => self.bulks.changed(bulk, command),
                         Meaning::Unheard(attempt) => self.leases.refused(attempt),
                         Meaning::UnheardEnd(attempt) => self.leases.end_refused(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),

@@ -413,9 +413,9 @@ impl<'a, S: TestStore> World<'a, S> {
         }
     }
 
-    fn ticket(&mut self, asked: PendingRequest) -> Ticket {
+    fn ticket(&mut self, request: PendingRequest) -> Ticket {
         self.next_ticket += 1;
-        self.tickets.insert(self.next_ticket, asked);
+        self.tickets.insert(self.next_ticket, request);
         self.next_ticket
     }
 

@@ -17,7 +17,7 @@ fn an_outage_strikes_what_starts_in_it_and_what_it_finds_under_way() {
         ("{steps: {one: {duration: 10m}}, outages: [{steps: one, from: 20m, to: 30m}]}", 600),
         // By the clock, which starts at midnight.
         ("{outages: [{actions: a, from: 23:50, to: 00:20}]}", 1_200),
-        // What is silent meanwhile is noticed by its lease, and tried anew.
+        // What is silent meanwhile is noticed by its lease, and tried again.
         ("{outages: [{steps: one, to: 40s, does: stick}]}", 62),
     ];
     for (plan, wanted) in cases {

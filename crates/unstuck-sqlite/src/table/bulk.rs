@@ -67,7 +67,7 @@ pub(crate) fn put(
     transaction.commit().map_err(store_error)
 }
 
-/// Removes what was being written when a life ended.
+/// Removes what was being written when a session ended.
 pub(crate) fn drop_drafts(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     for sql in [
         "DELETE FROM bulk_target WHERE bulk IN (SELECT id FROM bulk WHERE body IS NULL)",

@@ -237,7 +237,7 @@ impl<'c> RunChecks<'c> {
                 findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
             }
         };
-        let shown = |run: Option<RunId>| run.map_or("nobody".to_owned(), |run| run.to_string());
+        let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
         let hands = |is_local: bool| if is_local { "local" } else { "not local" };
         differs("state", &row.state, run.state().word());
         differs("parent", &shown(row.parent), &shown(run.origin.parent()));

@@ -151,7 +151,7 @@ fn rows() {
                 Promise::Row,
                 "its state is failed, but by its history it is completed",
             ),
-            ("UPDATE run SET parent = NULL WHERE id = {child}", Promise::Row, "its parent is nobody"),
+            ("UPDATE run SET parent = NULL WHERE id = {child}", Promise::Row, "its parent is none"),
             ("UPDATE run SET local = 1 WHERE id = {napping}", Promise::Row, "its work is local"),
             ("UPDATE run SET flow = 'other' WHERE id = {napping}", Promise::Row, "its flow is other"),
             ("UPDATE run SET head = 'x' WHERE id = {napping}", Promise::File, "it cannot be read"),

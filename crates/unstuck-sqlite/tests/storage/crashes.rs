@@ -1,4 +1,4 @@
-//! The power goes at any moment: what was durable is there, what was not is whole or gone, and life goes on.
+//! The power goes at any moment: what was durable is there, what was not is whole or gone, and work continues.
 
 use std::collections::BTreeSet;
 

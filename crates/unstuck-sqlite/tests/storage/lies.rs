@@ -11,7 +11,7 @@ use crate::support::fixture::Fixture;
 use crate::support::power::{Power, Tally};
 use crate::support::small_limits;
 
-/// Whether a life with crashes on a disk that lies ends badly, for one of the first seeds.
+/// Whether a random session with crashes on a disk that lies ends badly, for one of the first seeds.
 fn is_caught(lies: Lies) -> bool {
     (0..60).any(|seed| {
         let options = small_limits(&mut Random::new(seed));

@@ -66,7 +66,7 @@ pub fn targets_without_a_bulk_action_are_gone_with_their_session<S: TestStore>(m
     store.open_session(session([1; 32])).expect("begins");
     assert_eq!(store.bulks(false, None, 9), Ok(vec![]));
     is_conflict(&store.put_bulk(bulk.clone()));
-    store.put_targets(bulk.id, targets).expect("they are put anew");
+    store.put_targets(bulk.id, targets).expect("they are put again");
     store.put_bulk(bulk).expect("puts");
 }
 

@@ -51,7 +51,7 @@ pub fn timers_come_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     }
 }
 
-/// What is withheld is not due any more and is not waited for, until it is changed or another life begins.
+/// What is withheld is not due any more and is not waited for, until it is changed or another session begins.
 pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(graph("f", vec![waits(10), waits(20)]));
@@ -79,7 +79,7 @@ pub fn what_is_withheld_is_not_due<S: TestStore>(make: &mut dyn FnMut() -> S) {
 }
 
 /// What waits for a turn is not due, comes back in the order in which it was due, as much of it as is asked for, and is
-/// listed with the other timers all the time. Another life is given all of it.
+/// listed with the other timers all the time. Another session is given all of it.
 pub fn what_waits_for_a_turn_comes_back_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(graph("f", vec![waits(20), waits(10), waits(30)]));
@@ -181,7 +181,7 @@ pub fn a_lease_moves_with_signs_of_life<S: TestStore>(make: &mut dyn FnMut() -> 
     assert_eq!((due.due, due.heard), (driver.now + Millis(1_000), None), "another attempt, another lease");
 }
 
-/// A lease that was moved stays so when the wakeups of its run are derived anew for another reason.
+/// A lease that was moved stays so when the wakeups of its run are derived again for another reason.
 pub fn a_moved_lease_outlives_other_changes<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(graph("f", vec![leased(1_000), action("other")]));

@@ -31,9 +31,9 @@ pub fn policies_are_kept_with_their_changes<S: TestStore>(make: &mut dyn FnMut()
     let mut driver = driver.continue_with(store.reopen());
     assert_eq!(driver.store.policies(), Ok(vec![off]), "also after a restart");
     let all = driver.store.policy_audit(None, 9).expect("reads");
-    let deeds: Vec<PolicyAuditKind> = all.iter().map(|(_, audit)| audit.what).collect();
+    let kinds: Vec<PolicyAuditKind> = all.iter().map(|(_, audit)| audit.what).collect();
     assert_eq!(
-        deeds,
+        kinds,
         [PolicyAuditKind::Deleted, PolicyAuditKind::Disabled, PolicyAuditKind::Added, PolicyAuditKind::Added]
     );
     assert!(all.is_sorted_by(|(newer, _), (older, _)| newer > older));
@@ -195,8 +195,8 @@ pub fn hits_of_a_failed_stage_do_not_count<S: TestStore>(make: &mut dyn FnMut() 
 }
 
 /// Puts policies, and notes that so much was done to the first of them.
-fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, deeds: &[PolicyAuditKind]) {
-    let changes = deeds.iter().map(|deed| audit(driver, &policies[0], *deed)).collect();
+fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, kinds: &[PolicyAuditKind]) {
+    let changes = kinds.iter().map(|kind| audit(driver, &policies[0], *kind)).collect();
     driver
         .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes })
         .expect("they are kept");

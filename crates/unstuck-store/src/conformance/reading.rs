@@ -72,10 +72,10 @@ pub fn payloads_are_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
         let Payload::Stored(id) = driver.run(run).input else { panic!("a large input is stored apart") };
         ids.push(id);
     }
-    let asked = [ids[2], PayloadId(1), ids[0], ids[1], ids[2]];
+    let wanted = [ids[2], PayloadId(1), ids[0], ids[1], ids[2]];
     let [one, two, three] = texts;
     let expected = vec![Some(three.clone()), None, Some(one), Some(two), Some(three)];
-    assert_eq!(driver.store.payloads(&asked), Ok(expected));
+    assert_eq!(driver.store.payloads(&wanted), Ok(expected));
 }
 
 /// Runs are listed newest first, in pages, by state, flow and parent.

@@ -81,7 +81,7 @@ pub fn what_is_not_durable_is_whole_or_gone<S: TestStore>(make: &mut dyn FnMut()
     assert!(states.contains(&found), "the store is as it was after one of its stages: {found:#?}");
 }
 
-/// Turns are no one's property: after a restart they begin anew, with the flow that was kept first.
+/// Turns are no one's property: after a restart they begin again, with the flow that was kept first.
 pub fn turns_begin_anew<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     for name in ["f", "g"] {

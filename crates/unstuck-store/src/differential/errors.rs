@@ -1,4 +1,4 @@
-//! What happens to errors in a random life: policies come, change and go, and operators do what they can.
+//! What happens to errors in a random session: policies come, change and go, and operators do what they can.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One random life: what happens next, and to whom.
+//! One random session: what happens next, and to whom.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub(super) struct RandomSession<'m, A, B> {
 
 impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
     pub(super) fn new(driver: Driver<Twin<'m, A, B>>, random: Random) -> RandomSession<'m, A, B> {
-        let mut life = RandomSession { driver, random };
+        let mut session = RandomSession { driver, random };
         for flow in flows() {
-            life.driver.keep(flow);
+            session.driver.keep(flow);
         }
-        for _ in 0..life.below(5) {
-            life.change_policies();
+        for _ in 0..session.below(5) {
+            session.change_policies();
         }
-        life
+        session
     }
 
     /// Whatever comes next.
@@ -450,11 +450,11 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         let (mut twin, driver) = driver.split();
         twin.crash(&driver.flows);
         // As an engine does, so that what was being put is gone: its id may be given out again.
-        twin.open_session(session([7; 32])).expect("a life begins");
-        let mut life = RandomSession { driver: driver.continue_with(twin), random };
-        life.driver.find_bulks();
-        life.compare();
-        life
+        twin.open_session(session([7; 32])).expect("a session is opened");
+        let mut session = RandomSession { driver: driver.continue_with(twin), random };
+        session.driver.find_bulks();
+        session.compare();
+        session
     }
 
     fn new_version(&mut self) {

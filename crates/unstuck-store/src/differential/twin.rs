@@ -1,6 +1,6 @@
 //! Two stores that are asked the same: every answer is compared on the way.
 
-mod asked;
+mod calls;
 mod names;
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
 use crate::contract::{FlowRecord, NewFlow, NewSession, PolicyChange, Settled, Stage, StageId, StoreError};
 
-/// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made anew from
+/// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made again from
 /// those that are left. When the process of the store has died, the oracle answers alone until the store is opened
 /// again; or nobody does, where an engine is to notice.
 pub struct Twin<'m, A, B> {
@@ -44,9 +44,9 @@ pub struct Twin<'m, A, B> {
     /// So many of it are durable.
     durable: usize,
     /// What the store has said of its stages, and nobody has asked for yet.
-    told: Vec<Settled>,
+    settled: Vec<Settled>,
     /// The sessions that were opened.
-    lives: Vec<NewSession>,
+    session_keys: Vec<NewSession>,
     /// When the engine was last alive.
     seen: Option<Time>,
     /// Why the next stage is refused.
@@ -82,8 +82,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             unsure_bulk: None,
             log: Vec::new(),
             durable: 0,
-            told: Vec::new(),
-            lives: Vec::new(),
+            settled: Vec::new(),
+            session_keys: Vec::new(),
             seen: None,
             refusal: None,
             names: Names::default(),
@@ -152,8 +152,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         }
         if let Some(change) = self.unsure_policies.take() {
             let kept = self.store().policy_audit(None, usize::MAX).expect("reads").len();
-            let told: usize = self.policies.iter().map(|change| change.changes.len()).sum();
-            self.policies.extend((kept > told).then_some(change));
+            let counted: usize = self.policies.iter().map(|change| change.changes.len()).sum();
+            self.policies.extend((kept > counted).then_some(change));
         }
         self.drafts.clear();
         if let Some((bulk, targets)) = self.unsure_bulk.take() {
@@ -175,13 +175,13 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             expected = contents(&mut self.oracle, flows.values());
         }
         self.log.truncate(self.durable);
-        // Turns begin anew.
+        // Turns begin again.
         self.rebuild(self.durable);
     }
 
     fn reopen_store(&mut self) {
         self.store = self.store.take().map(B::reopen);
-        self.told.clear();
+        self.settled.clear();
         self.refusal = None;
     }
 
@@ -210,7 +210,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             } else {
                 lost += 1;
             }
-            self.told.push(Settled { stage, result });
+            self.settled.push(Settled { stage, result });
         }
         if self.has_crashed() {
             // What failed then may be there all the same.
@@ -226,7 +226,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     /// The oracle as it is after the first `count` stages.
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
-        for new in &self.lives {
+        for new in &self.session_keys {
             self.oracle.open_session(new.clone()).expect("the session was opened before");
         }
         if let Some(seen) = self.seen {

@@ -78,7 +78,7 @@ impl MemoryStore {
     }
 
     /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
-    /// locked anything, turns begin anew.
+    /// locked anything, turns begin again.
     #[must_use]
     pub fn crash(mut self) -> MemoryStore {
         if let Some(deferred) = &mut self.deferred {

@@ -18,11 +18,11 @@ use crate::access::user_name;
 use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
-use unstuck_service::flows::{compile_flow, flows_for_reading};
-use unstuck_service::request::{
+use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
     RunRequest,
 };
+use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::{Service, ServiceError, SilentOwner};
 
 /// Another command has the store open for a moment; a run that ends waits for its processes.
@@ -49,8 +49,8 @@ impl Answer {
 
 impl StoreLocation {
     /// Asks for something that changes nothing.
-    pub(crate) fn read(&self, reading: Query) -> Result<Answer, CommandError> {
-        self.ask(&Request::Query(reading))
+    pub(crate) fn read(&self, query: Query) -> Result<Answer, CommandError> {
+        self.ask(&Request::Query(query))
     }
 
     /// Asks something of a run.
@@ -73,23 +73,23 @@ impl StoreLocation {
         self.ask(&Request::Bulk(BulkRequest { by: user_name(), what }))
     }
 
-    fn ask(&self, asked: &Request) -> Result<Answer, CommandError> {
-        self.ask_or_make(asked, false)
+    fn ask(&self, request: &Request) -> Result<Answer, CommandError> {
+        self.ask_or_make(request, false)
     }
 
-    fn ask_or_make(&self, asked: &Request, makes_store: bool) -> Result<Answer, CommandError> {
+    fn ask_or_make(&self, request: &Request, makes_store: bool) -> Result<Answer, CommandError> {
         let until = Instant::now() + PATIENCE;
         loop {
             if !makes_store && !self.has_store() {
                 return Err(self.no_store());
             }
-            match socket::ask(&self.directory, &self.option, asked) {
+            match socket::ask(&self.directory, &self.option, request) {
                 Ok(json) => return Ok(Answer(json)),
-                Err(SocketError::Silent(sentence, process)) if let Request::Query(reading) = asked => {
-                    return self.beside(reading, &sentence, process, false).map(Answer);
+                Err(SocketError::Silent(sentence, process)) if let Request::Query(query) = request => {
+                    return self.beside(query, &sentence, process, false).map(Answer);
                 }
-                Err(SocketError::Stopped(sentence, process)) if let Request::Query(reading) = asked => {
-                    return self.beside(reading, &sentence, process, true).map(Answer);
+                Err(SocketError::Stopped(sentence, process)) if let Request::Query(query) = request => {
+                    return self.beside(query, &sentence, process, true).map(Answer);
                 }
                 Err(SocketError::Silent(sentence, _)) => {
                     return Err(CommandError::unknown(ProblemType::StoreAway, sentence));
@@ -103,7 +103,9 @@ impl StoreLocation {
                 Err(unheard @ (SocketError::Refused(_) | SocketError::Unavailable(_))) => {
                     return Err(unheard.into());
                 }
-                Err(SocketError::HungUp) if !asked.may_be_repeated() => return Err(unknown_outcome(asked)),
+                Err(SocketError::HungUp) if !request.may_be_repeated() => {
+                    return Err(unknown_outcome(request));
+                }
                 Err(SocketError::Busy) if Instant::now() >= until => return Err(SocketError::Busy.into()),
                 Err(SocketError::Busy) => {
                     thread::sleep(BETWEEN);
@@ -112,11 +114,11 @@ impl StoreLocation {
                 // Nobody has the store, or it is about to change hands.
                 Err(SocketError::Nobody | SocketError::HungUp) => {}
             }
-            match self.open(asked, engine::settings(None)?) {
-                Ok(opened) => return self.alone(opened, asked).map(Answer),
+            match self.open(request, engine::settings(None)?) {
+                Ok(opened) => return self.alone(opened, request).map(Answer),
                 Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
                 // To forget makes room, and there is some in reserve for it.
-                Err(StoreError::Full(_)) if is_forget(asked) && release_reserve(&self.directory) => {}
+                Err(StoreError::Full(_)) if is_forget(request) && release_reserve(&self.directory) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -125,7 +127,7 @@ impl StoreLocation {
     /// Reads what is in the file, beside an owner that does not answer.
     fn beside(
         &self,
-        reading: &Query,
+        query: &Query,
         why: &str,
         process: Option<u32>,
         is_stopped: bool,
@@ -134,12 +136,12 @@ impl StoreLocation {
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
         let mut store = SqliteStore::open_beside(&self.directory)?;
-        service.run_query(&mut store, &mut flows_for_reading(), reading).map_err(CommandError::from)
+        service.run_query(&mut store, &mut flows_for_reading(), query).map_err(CommandError::from)
     }
 
     /// Opens a store that nobody has. A full or read-only disk is no hindrance to who only reads.
-    fn open(&self, asked: &Request, settings: Settings) -> Result<Opened, StoreError> {
-        let is_reading = matches!(asked, Request::Query(_));
+    fn open(&self, request: &Request, settings: Settings) -> Result<Opened, StoreError> {
+        let is_reading = matches!(request, Request::Query(_));
         if is_reading && !unstuck_sqlite::is_writable(&self.directory) {
             let store = SqliteStore::open_for_reading(&self.directory)?;
             return Ok(Opened::ForReading(Box::new(store)));
@@ -157,16 +159,16 @@ impl StoreLocation {
     }
 
     /// Answers from a store that nobody else has.
-    fn alone(&self, opened: Opened, asked: &Request) -> Result<String, CommandError> {
+    fn alone(&self, opened: Opened, request: &Request) -> Result<String, CommandError> {
         let service = Service { option: self.option.clone(), ..Service::default() };
-        let answer = match (opened, asked) {
-            (Opened::ForReading(mut store), Request::Query(reading)) => {
-                service.run_query(&mut *store, &mut flows_for_reading(), reading)
+        let answer = match (opened, request) {
+            (Opened::ForReading(mut store), Request::Query(query)) => {
+                service.run_query(&mut *store, &mut flows_for_reading(), query)
             }
-            (Opened::WithEngine(engine), asked) => {
+            (Opened::WithEngine(engine), request) => {
                 // It executes nothing, and ends what processes of an engine that was killed are left.
                 let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);
-                service.handle_request(&runtime.handle(), asked.clone())
+                service.handle_request(&runtime.handle(), request.clone())
             }
             (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
                 Err(ServiceError::internal("the store is open for reading only"))
@@ -182,18 +184,18 @@ enum Opened {
     WithEngine(Box<Engine<SqliteStore>>),
 }
 
-fn is_forget(asked: &Request) -> bool {
-    match asked {
+fn is_forget(request: &Request) -> bool {
+    match request {
         Request::Change(change) => matches!(change.what, RunOperation::Forget),
-        Request::Bulk(wish) => {
-            matches!(&wish.what, BulkOperation::Begin(begin) if matches!(begin.action, BulkVerb::Forget))
+        Request::Bulk(request) => {
+            matches!(&request.what, BulkOperation::Begin(begin) if matches!(begin.action, BulkVerb::Forget))
         }
         Request::Query(_) | Request::Policies(_) => false,
     }
 }
 
-fn unknown_outcome(asked: &Request) -> CommandError {
-    let command = match asked {
+fn unknown_outcome(request: &Request) -> CommandError {
+    let command = match request {
         Request::Change(change) => format!("unstuck history {}", change.run),
         Request::Policies(_) => "unstuck policy audit".to_owned(),
         Request::Bulk(_) => "unstuck bulk list".to_owned(),

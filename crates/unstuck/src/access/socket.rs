@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use unstuck_api::ProblemDocument;
 use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
-use unstuck_service::request::Request;
+use unstuck_api::request::Request;
 
 pub(crate) use client::{SocketError, ask};
 pub(crate) use server::Server;
@@ -22,7 +22,7 @@ pub(crate) use server::Server;
 /// The file in the folder of a store.
 const NAME: &str = "socket";
 /// What both ends must agree on.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The largest question: a signal with the largest payload, in which quotes are escaped.
 const LONGEST_QUESTION: usize = 2 * MAX_PAYLOAD_BYTES + (64 << 10);
 /// The largest answer.

@@ -5,7 +5,7 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More, Named, Open};
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, RunOperation};
 
 /// Acknowledge steps in error: they are known and stay as they are.
 ///

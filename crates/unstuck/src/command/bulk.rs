@@ -49,9 +49,9 @@ impl Arguments {
             Command::List(list) => list.execute(format),
             Command::Show(show) => show.execute(format),
             Command::Watch(watch) => watch.execute(format),
-            Command::Pause(pause) => pause.execute(change::Deed::Pause, format),
-            Command::Unpause(unpause) => unpause.execute(change::Deed::Unpause, format),
-            Command::Cancel(cancel) => cancel.execute(change::Deed::Cancel, format),
+            Command::Pause(pause) => pause.execute(change::Change::Pause, format),
+            Command::Unpause(unpause) => unpause.execute(change::Change::Unpause, format),
+            Command::Cancel(cancel) => cancel.execute(change::Change::Cancel, format),
         }
     }
 }

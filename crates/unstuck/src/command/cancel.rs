@@ -6,7 +6,7 @@ use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More, Open};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, RunOperation};
 
 /// Cancel a run: stop its attempts and processes, and cancel its children.
 ///

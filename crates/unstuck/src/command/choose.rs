@@ -1,14 +1,12 @@
 //! `unstuck choose`: an operator's choice for a held step.
 
-use unstuck_core::event;
-
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More, Open, misused};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, Choice, RunOperation};
 
 /// Choose what happens to a held step: one more attempt, or no more.
 ///
@@ -71,8 +69,8 @@ impl Arguments {
             ([run, step, choice], false) => {
                 let choice = choice_of(choice);
                 let done = match choice {
-                    event::Choice::Retry => format!("Retrying `{step}`."),
-                    event::Choice::None => format!("Stopped retrying `{step}`."),
+                    Choice::Retry => format!("Retrying `{step}`."),
+                    Choice::None => format!("Stopped retrying `{step}`."),
                 };
                 let answer = place.change(run, RunOperation::Choose { step: step.clone(), choice })?;
                 changed::tell(&answer, format, &done, &done)
@@ -80,8 +78,8 @@ impl Arguments {
             ([choice], true) => {
                 let choice = choice_of(choice);
                 let (done, not_done) = match choice {
-                    event::Choice::Retry => ("retried", "retried"),
-                    event::Choice::None => ("given no more attempts", "changed"),
+                    Choice::Retry => ("retried", "retried"),
+                    Choice::None => ("given no more attempts", "changed"),
                 };
                 let open = Open::needing_person(self.needs_person);
                 let more = More { open, canary: self.canary, reason: None };
@@ -97,10 +95,10 @@ impl Arguments {
     }
 }
 
-fn choice_of(given: &str) -> event::Choice {
+fn choice_of(given: &str) -> Choice {
     match given {
-        "retry" => event::Choice::Retry,
-        "none" => event::Choice::None,
+        "retry" => Choice::Retry,
+        "none" => Choice::None,
         _ => misused("choose", &format!("`{given}` is not a choice; choose retry or none")),
     }
 }

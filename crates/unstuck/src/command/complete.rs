@@ -7,7 +7,7 @@ use crate::command::bulk::begin::{self, Common, More, Open, misused};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::input::json_input;
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, RunOperation};
 
 /// Mark a step as completed, because its work was done by hand.
 ///

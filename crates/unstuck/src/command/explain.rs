@@ -7,7 +7,7 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::request::Query;
+use unstuck_api::request::Query;
 
 /// Explain a run: what happened, why its steps are in their states, what comes next, what you can do.
 #[derive(clap::Args)]

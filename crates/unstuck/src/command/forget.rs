@@ -13,8 +13,8 @@ use crate::command::bulk::confirm::{Question, confirm};
 use crate::error::CommandError;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::request::{BulkVerb, Query, RunOperation};
-use unstuck_service::{ForgottenView, RunView};
+use unstuck_api::request::{BulkVerb, Query, RunOperation};
+use unstuck_api::runs::{ForgottenView, RunView};
 
 /// Delete a final run from the store, with its children, history and key.
 ///

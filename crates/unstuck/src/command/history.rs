@@ -9,8 +9,8 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::request::Query;
-use unstuck_service::{HistoryEntry, HistoryView};
+use unstuck_api::history::{HistoryEntry, HistoryView};
+use unstuck_api::request::Query;
 
 /// Show every event of a run: when, who, and what changed.
 ///

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use unstuck_core::model::log::{IgnoredLine, Tail};
 use unstuck_store::logs::{MAX_LOG_BYTES_OF_RUN, MAX_LOGS_OF_RUN};
 
 use crate::CommandResult;
@@ -12,8 +11,8 @@ use crate::command::store::info::size;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::logs::{LogView, LogsView};
-use unstuck_service::request::Query;
+use unstuck_api::logs::{IgnoredLine, LogView, LogsView, Tail};
+use unstuck_api::request::Query;
 
 /// Show what the attempts of a run printed: the end of stderr and stdout of each.
 ///

@@ -4,7 +4,7 @@ use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::changed;
-use unstuck_service::request::RunOperation;
+use unstuck_api::request::RunOperation;
 
 /// Pause a run: active attempts finish, nothing new starts.
 ///

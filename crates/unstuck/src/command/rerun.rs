@@ -7,7 +7,7 @@ use crate::command::bulk::begin::{self, Common, More};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::input::json_input;
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RerunScope, RunOperation};
+use unstuck_api::request::{BulkVerb, RerunScope, RunOperation};
 
 /// Start the next generation of a final run.
 ///

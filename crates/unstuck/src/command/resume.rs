@@ -6,7 +6,7 @@ use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More, Named, Open};
 use crate::input::json_input;
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, RunOperation};
 
 /// Retry steps in error.
 ///

@@ -98,12 +98,12 @@ enum OnDuplicate {
     Refuse,
 }
 
-impl From<OnDuplicate> for unstuck_core::command::OnDuplicate {
-    fn from(what: OnDuplicate) -> unstuck_core::command::OnDuplicate {
+impl From<OnDuplicate> for unstuck_api::request::OnDuplicate {
+    fn from(what: OnDuplicate) -> unstuck_api::request::OnDuplicate {
         match what {
-            OnDuplicate::Return => unstuck_core::command::OnDuplicate::Return,
-            OnDuplicate::RestartIfFinal => unstuck_core::command::OnDuplicate::RestartIfFinal,
-            OnDuplicate::Refuse => unstuck_core::command::OnDuplicate::Refuse,
+            OnDuplicate::Return => unstuck_api::request::OnDuplicate::Return,
+            OnDuplicate::RestartIfFinal => unstuck_api::request::OnDuplicate::RestartIfFinal,
+            OnDuplicate::Refuse => unstuck_api::request::OnDuplicate::Refuse,
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 
 use crate::CommandResult;
@@ -16,9 +15,9 @@ use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
 use crate::view::time;
+use unstuck_api::request::{Query, RunsQuery};
+use unstuck_api::runs::{RunLine, RunState, RunsView};
 use unstuck_service::owner::shown_state;
-use unstuck_service::request::{Query, RunsQuery};
-use unstuck_service::{RunLine, RunsView};
 
 /// List runs, newest first.
 #[derive(clap::Args)]

@@ -20,9 +20,9 @@ use crate::view::style;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::RunView;
+use unstuck_api::request::Query;
+use unstuck_api::runs::RunView;
 use unstuck_service::owner::shown_state;
-use unstuck_service::request::Query;
 
 /// Show one run: its input and output, its steps with their attempts, and the decisions.
 #[derive(clap::Args)]

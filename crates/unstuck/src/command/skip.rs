@@ -6,7 +6,7 @@ use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More, Open, misused};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
-use unstuck_service::request::{BulkVerb, RunOperation};
+use unstuck_api::request::{BulkVerb, RunOperation};
 
 /// Skip a step: its output is null, and the steps that need it continue.
 ///

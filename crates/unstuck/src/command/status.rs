@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use unstuck_service::owner::state_phrase;
 
 use unstuck_core::time::Time;
 
@@ -15,9 +14,9 @@ use crate::view::style;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::owner::shown_state;
-use unstuck_service::request::Query;
-use unstuck_service::status::StatusView;
+use unstuck_api::request::Query;
+use unstuck_api::status::StatusView;
+use unstuck_service::owner::{run_in_words, shown_state, state_phrase};
 
 /// Show what needs a person, what is running, what comes next, and how many runs there are.
 #[derive(clap::Args)]
@@ -104,7 +103,7 @@ fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
 fn executes(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
-            let run = driven.run_in_words();
+            let run = run_in_words(driven);
             let run = run.as_deref().unwrap_or("no run");
             stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
         }

@@ -8,7 +8,7 @@ use crate::access::connection::Answer;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::ChangedView;
+use unstuck_api::runs::ChangedView;
 
 /// Texts are made for so many columns.
 const COLUMNS: usize = 80;

@@ -78,13 +78,13 @@ impl Table {
         let name = format!("{} {unit}", name.text);
         let mut lines: Vec<String> =
             text::wrap(name.trim_end(), width).iter().map(|line| look.paint(style::BOLD, line)).collect();
-        let told = others.iter().filter_map(|cell| {
+        let rest = others.iter().filter_map(|cell| {
             let (title, unit) = titles.next().unwrap_or_default();
             let title = title.to_lowercase();
             (!cell.text.is_empty()).then(|| format!("{title} {} {unit}", cell.text).trim().to_owned())
         });
-        let told: Vec<String> = told.collect();
-        lines.extend(indented(&told.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
+        let rest: Vec<String> = rest.collect();
+        lines.extend(indented(&rest.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
         lines.extend(indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
         lines
     }

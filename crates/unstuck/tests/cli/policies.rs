@@ -233,7 +233,7 @@ fn a_policy_that_can_never_match_is_told() {
 fn what_names_no_policy_is_refused_and_nothing_is_changed() {
     let (store, _) = loaded();
     let before = ok(store.unstuck(&["policy", "export"]));
-    let unknown = "policy `nope`: there is no such policy; `unstuck policy list` shows all names";
+    let unknown = "there is no policy `nope`; `unstuck policy list` lists them";
     let cases: [(&[&str], &str); 6] = [
         (&["policy", "disable", "resets", "nope"], unknown),
         (&["policy", "enable", "nope"], unknown),

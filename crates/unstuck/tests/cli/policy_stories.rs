@@ -157,7 +157,7 @@ fn policies_are_changed_while_a_run_is_in_progress() {
     load(&store, "{name: resets, errorSubstring: connection reset, maxAttempts: 5, backOff: 1h}");
     assert_eq!(store.unstuck(&["signal", "@latest", "go"]).code, 0);
     run.until("policy `resets` resumes it in 1h (round 1 of 5)");
-    // The schedule stays until it is applied anew.
+    // The schedule stays until it is applied again.
     let file = store.write(
         "sooner.yaml",
         "{name: resets, errorSubstring: connection reset, maxAttempts: 5, backOff: 50ms}",

@@ -32,10 +32,10 @@ fn nonsense_is_refused_and_hurts_nobody() {
         (b"\n", "this is not a request"),
         (b"hello\n", "this is not a request"),
         (b"\xff\xfe\x00\n", "this is not a request"),
-        (b"{\"version\": 1}\n", "the request uses version 1 of the protocol, not 2"),
-        (b"{\"version\": 2}\n", "cannot read the request"),
-        (b"{\"version\": 2, \"request\": {\"query\": \"everything\"}}\n", "cannot read the request"),
-        (b"{\"version\":2,\"request\":{\"query\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "there is no run"),
+        (b"{\"version\": 1}\n", "the request uses version 1 of the protocol, not 3"),
+        (b"{\"version\": 3}\n", "cannot read the request"),
+        (b"{\"version\": 3, \"request\": {\"query\": \"everything\"}}\n", "cannot read the request"),
+        (b"{\"version\":3,\"request\":{\"query\":{\"show\":{\"run\":\"\\u0000\"}}}}\n", "there is no run"),
     ];
     for (line, part) in cases {
         let said = answer(&socket, line).expect("it answers");
@@ -43,7 +43,7 @@ fn nonsense_is_refused_and_hurts_nobody() {
         assert!(refused.contains(part), "{}: {said}", String::from_utf8_lossy(line));
     }
     // What the application refuses has a type too.
-    let unknown = answer(&socket, b"{\"version\":2,\"request\":{\"query\":{\"show\":{\"run\":\"nope\"}}}}\n");
+    let unknown = answer(&socket, b"{\"version\":3,\"request\":{\"query\":{\"show\":{\"run\":\"nope\"}}}}\n");
     assert_eq!(unknown.expect("it answers")["problem"]["type"], "/problems/not-found");
     // Somebody who sends half a line, or nothing, and hangs up or not.
     let _half = UnixStream::connect(&socket).and_then(|mut stream| stream.write_all(b"{\"version\""));
@@ -69,13 +69,13 @@ fn several_questions_may_come_on_one_connection() {
     let run = UnderWay::start(&store, WAITS, &[]);
     run.until("waiting for signal");
     let mut stream = UnixStream::connect(format!("{}/socket", store.path())).expect("somebody listens");
-    let question = b"{\"version\":2,\"request\":{\"query\":\"owner\"}}\n";
+    let question = b"{\"version\":3,\"request\":{\"query\":\"owner\"}}\n";
     stream.write_all(&question.repeat(3)).expect("it is taken");
     let mut lines = BufReader::new(stream).lines();
     for _ in 0..3 {
         let said: Value =
             serde_json::from_str(&lines.next().expect("it answers").expect("in UTF-8")).expect("JSON");
-        assert_eq!(said, json!({"version": 2, "answer": run.id()}));
+        assert_eq!(said, json!({"version": 3, "answer": run.id()}));
     }
     assert_eq!(store.unstuck(&["cancel", "@latest"]).code, 0);
     run.wait();

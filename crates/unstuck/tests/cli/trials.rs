@@ -204,13 +204,10 @@ fn what_cannot_be_tried_is_refused_with_a_sentence() {
     in_error(&store);
     let wrong = store.write("wrong.yaml", "{name: a, maxAttempts: 1, backOff: 1h, flow: f}");
     let cases: [(&[&str], &str); 6] = [
-        (
-            &["policy", "preview", "nope"],
-            "policy `nope`: there is no such policy; `unstuck policy list` shows all names",
-        ),
+        (&["policy", "preview", "nope"], "there is no policy `nope`; `unstuck policy list` lists them"),
         (&["policy", "preview", "nope.yaml"], "there is no file nope.yaml; check the path"),
         (&["policy", "preview", &wrong], "wrong.yaml is refused: 1 error"),
-        (&["policy", "backtest", "nope", "--since", "7d"], "policy `nope`: there is no such policy"),
+        (&["policy", "backtest", "nope", "--since", "7d"], "there is no policy `nope`"),
         (&["policy", "backtest", &wrong, "--since", "yesterday"], "--since: `yesterday` is not a duration"),
         (
             &["policy", "backtest", &wrong, "--since", "1d", "--until", "2030-01-01"],

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use unstuck_core::bulk::ResultKind;
+use unstuck_api::bulk::ResultKind;
 use unstuck_core::eligible::NotEligible;
 use unstuck_core::model::attempt::{Cancelled, StuckLimit};
 use unstuck_core::policy::{Criteria, DraftBackOff, NotSuggested, Policies, PolicyDraft, PolicyProblem};

@@ -10,7 +10,7 @@ use crate::executor::lock;
 
 /// Shared between the executor, the thread that watches a process, and the one that waits for its exit.
 pub(super) struct WatchControl {
-    asked: AtomicU8,
+    stop_request: AtomicU8,
     exited: AtomicBool,
     /// Zero while there is none.
     process: AtomicU32,
@@ -38,7 +38,7 @@ impl WatchControl {
         wake.set_nonblocking(true)?;
         wakes.set_nonblocking(true)?;
         let control = WatchControl {
-            asked: AtomicU8::new(StopRequest::Nothing as u8),
+            stop_request: AtomicU8::new(StopRequest::Nothing as u8),
             exited: AtomicBool::new(false),
             process: AtomicU32::new(0),
             token: OnceLock::new(),
@@ -50,13 +50,13 @@ impl WatchControl {
         Ok((control, wakes))
     }
 
-    pub(super) fn request_stop(&self, asked: StopRequest) {
-        self.asked.fetch_max(asked as u8, Ordering::AcqRel);
+    pub(super) fn request_stop(&self, stop_request: StopRequest) {
+        self.stop_request.fetch_max(stop_request as u8, Ordering::AcqRel);
         self.wake();
     }
 
     pub(super) fn stop_requested(&self) -> StopRequest {
-        match self.asked.load(Ordering::Acquire) {
+        match self.stop_request.load(Ordering::Acquire) {
             0 => StopRequest::Nothing,
             1 => StopRequest::Stop,
             _ => StopRequest::Interrupt,

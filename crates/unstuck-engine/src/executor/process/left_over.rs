@@ -21,14 +21,14 @@ pub(super) struct EscapedProcesses {
     variables: Vec<String>,
     /// Those that were found by who started them, which may have another environment.
     known: Vec<ProcessInfo>,
-    asked: bool,
+    is_terminated: bool,
 }
 
 impl EscapedProcesses {
     /// Of the attempts with these tokens.
     pub(super) fn of<'a>(tokens: impl IntoIterator<Item = &'a str>) -> EscapedProcesses {
         let variables = tokens.into_iter().map(|token| format!("UNSTUCK_TOKEN={token}")).collect();
-        EscapedProcesses { variables, known: Vec::new(), asked: false }
+        EscapedProcesses { variables, known: Vec::new(), is_terminated: false }
     }
 
     /// Looks who descends from this process, while that can be told: whoever loses its parent is anybody's child.
@@ -38,7 +38,7 @@ impl EscapedProcesses {
 
     /// Asks them to end. What was stopped goes on, so that it hears of it.
     pub(super) fn terminate(&mut self) {
-        self.asked = true;
+        self.is_terminated = true;
         let found = self.find();
         signal(&found, Signal::TERM);
         signal(&found, Signal::CONT);
@@ -60,7 +60,7 @@ impl EscapedProcesses {
             }
             if now >= kill_at {
                 signal(&found, Signal::KILL);
-            } else if !self.asked {
+            } else if !self.is_terminated {
                 self.terminate();
             }
             thread::sleep(PAUSE);

@@ -90,11 +90,12 @@ fn error(mut left: ProcessResult) -> (Error, bool) {
     let context = context(&left, own);
     let status = left.status;
     let (cause, end) = how_it_ended(status, &left.stderr.end(STDERR_END));
-    let Some(ReportedError { cause: told, reason, details, fatal, .. }) = reported else {
+    let Some(ReportedError { cause: reported_cause, reason, details, fatal, .. }) = reported else {
         return (Error { context, details: end, ..Error::new(cause) }, false);
     };
     let error = Error {
-        cause: if status.signal().is_some() { format!("{told} ({cause})") } else { told }.into(),
+        cause: if status.signal().is_some() { format!("{reported_cause} ({cause})") } else { reported_cause }
+            .into(),
         context,
         reason: reason.unwrap_or_default(),
         details: if details.is_null() { end } else { details },

@@ -66,11 +66,11 @@ fn watch_process(
     let leader = started.group.leader();
     tracing::debug!(pid = leader.as_raw_nonzero().get(), "process started");
     control.started(u32::try_from(leader.as_raw_nonzero().get()).unwrap_or(0));
-    let told = Arc::clone(control);
+    let notified = Arc::clone(control);
     let waiter = thread::Builder::new().name("unstuck-exit".to_owned()).stack_size(64 * 1024);
     let waiting = waiter.spawn(move || {
         await_exit(leader);
-        told.exited();
+        notified.exited();
     });
     if let Err(error) = waiting {
         // Dropping `started` ends the process.

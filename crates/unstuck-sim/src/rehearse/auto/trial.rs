@@ -45,7 +45,7 @@ impl Trial {
     }
 
     /// For people.
-    pub(super) fn told(&self, signals: bool) -> BadEnd {
+    pub(super) fn bad_end(&self, signals: bool) -> BadEnd {
         BadEnd {
             fault: named(&self.faults),
             is_pair: self.faults.len() > 1,

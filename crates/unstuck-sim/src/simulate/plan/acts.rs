@@ -75,7 +75,7 @@ pub enum OperatorAct {
     Complete,
     /// Skip a step.
     Skip,
-    /// Match with the policies anew.
+    /// Match with the policies again.
     Apply,
     Pause,
     /// Go on.
@@ -94,7 +94,7 @@ pub enum OperatorAct {
 }
 
 impl OperatorAct {
-    /// Every deed.
+    /// Every act.
     pub const ALL: [OperatorAct; 16] = [
         OperatorAct::ChooseRetry,
         OperatorAct::ChooseNone,
@@ -304,7 +304,7 @@ impl PlannedAct {
     pub fn words(&self) -> &'static str {
         match self {
             PlannedAct::Start(_) => "start",
-            PlannedAct::Operate(deed, _) => deed.words(),
+            PlannedAct::Operate(act, _) => act.words(),
             PlannedAct::LoadPolicies(..) => "load policies",
             PlannedAct::EnablePolicy(_) => "enable a policy",
             PlannedAct::DisablePolicy(_) => "disable a policy",

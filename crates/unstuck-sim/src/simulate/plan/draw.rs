@@ -88,7 +88,7 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, PlannedAct)> {
     }
     let mut at = chance.between(5_000, 40_000);
     for _ in 0..chance.between(1, 4) {
-        let deed = chance.weighed(&[
+        let act = chance.weighed(&[
             (6, OperatorAct::Resume),
             (1, OperatorAct::Acknowledge),
             (3, OperatorAct::Continue),
@@ -96,7 +96,7 @@ fn crowd(seed: u64, flows: &[PlannedFlow]) -> Vec<(Millis, PlannedAct)> {
             (1, OperatorAct::Skip),
             (1, OperatorAct::Forget),
         ]);
-        acts.push((Millis(at), PlannedAct::Bulk(deed, chance.percent(60).then_some(1))));
+        acts.push((Millis(at), PlannedAct::Bulk(act, chance.percent(60).then_some(1))));
         if chance.percent(30) {
             acts.push((
                 Millis(at + chance.between(500, 9_000)),
@@ -140,7 +140,7 @@ fn gap(chance: &mut Chance) -> u64 {
 fn act(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
     match chance.between(0, 99) {
         0..=19 => start(chance, flows),
-        20..=56 => PlannedAct::Operate(deed(chance), chance.any() >> 32),
+        20..=56 => PlannedAct::Operate(operator_act(chance), chance.any() >> 32),
         57..=63 => policy(chance, flows),
         64..=68 => bulk(chance),
         69..=70 => PlannedAct::NewVersion(flows::again(chance, flows)),
@@ -161,7 +161,7 @@ fn start(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
     })
 }
 
-fn deed(chance: &mut Chance) -> OperatorAct {
+fn operator_act(chance: &mut Chance) -> OperatorAct {
     chance.weighed(&[
         (4, OperatorAct::ChooseRetry),
         (2, OperatorAct::ChooseNone),
@@ -201,11 +201,11 @@ fn policy(chance: &mut Chance, flows: &[PlannedFlow]) -> PlannedAct {
 
 fn bulk(chance: &mut Chance) -> PlannedAct {
     if chance.percent(30) {
-        let deed =
+        let act =
             chance.weighed(&[(2, OperatorAct::Pause), (2, OperatorAct::Unpause), (1, OperatorAct::Cancel)]);
-        return PlannedAct::ChangeBulk(deed, chance.any() >> 32);
+        return PlannedAct::ChangeBulk(act, chance.any() >> 32);
     }
-    let deed = chance.weighed(&[
+    let act = chance.weighed(&[
         (6, OperatorAct::Resume),
         (2, OperatorAct::Acknowledge),
         (1, OperatorAct::Cancel),
@@ -218,7 +218,7 @@ fn bulk(chance: &mut Chance) -> PlannedAct {
         (1, OperatorAct::Complete),
         (2, OperatorAct::Forget),
     ]);
-    PlannedAct::Bulk(deed, chance.percent(50).then_some(1))
+    PlannedAct::Bulk(act, chance.percent(50).then_some(1))
 }
 
 fn fault(chance: &mut Chance) -> Fault {

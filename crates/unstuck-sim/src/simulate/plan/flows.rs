@@ -38,10 +38,10 @@ impl PlannedFlow {
     /// Loads it, where there are flows of these names; what is wrong with it otherwise.
     pub fn load(&self, names: &[&str]) -> Result<Flow, String> {
         let loaded = unstuck_flow::load(&self.text(), "plan", "", &|name| names.contains(&name));
-        let told = |problems: Vec<unstuck_flow::Problem>| {
+        let first = |problems: Vec<unstuck_flow::Problem>| {
             problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
-        loaded.map_err(told)?.flows.into_iter().next().ok_or_else(|| "there is no flow in it".to_owned())
+        loaded.map_err(first)?.flows.into_iter().next().ok_or_else(|| "there is no flow in it".to_owned())
     }
 }
 

@@ -59,7 +59,7 @@ impl Assignments {
         fact: &UnitFact,
         id: AttemptId,
     ) {
-        // One event may end a generation and begin the next, whose attempts are numbered anew.
+        // One event may end a generation and begin the next, whose attempts are numbered from 1.
         let before = before.filter(|run| run.generation == id.generation);
         let state = before.and_then(|run| run.unit(unit)).map(|unit| &unit.state);
         match fact {

@@ -31,9 +31,9 @@ pub(super) struct Climb<'a> {
 enum Rung<'p> {
     Retry,
     Held,
-    WentOn,
+    Ignored,
     Scheduled(&'p Policy),
-    Rested,
+    LeftInError,
     Failed,
 }
 
@@ -189,8 +189,8 @@ impl Climb<'_> {
             let fits = match (&rung, follows) {
                 (Rung::Retry, Some(UnitFact::Retry { .. }))
                 | (Rung::Held, Some(UnitFact::Held))
-                | (Rung::WentOn, Some(UnitFact::Ignored))
-                | (Rung::Rested, Some(UnitFact::LeftInError))
+                | (Rung::Ignored, Some(UnitFact::Ignored))
+                | (Rung::LeftInError, Some(UnitFact::LeftInError))
                 | (Rung::Failed, Some(UnitFact::Failed)) => true,
                 (Rung::Scheduled(policy), Some(UnitFact::Scheduled { policy: by, .. })) => {
                     is_this(policy, by)
@@ -238,7 +238,7 @@ impl Climb<'_> {
             RetryStrategy::None | RetryStrategy::Retry { .. } | RetryStrategy::Hold { .. } => {}
         }
         if !step.fail_on_error {
-            return Rung::WentOn;
+            return Rung::Ignored;
         }
         let erred = self.erred(unit, error, fatal, rounds);
         if let Some(policy) = first_match(policies, &erred) {
@@ -249,7 +249,11 @@ impl Climb<'_> {
             Origin::Child { in_handler, .. } => *in_handler,
             Origin::Handler { .. } => true,
         };
-        if step.exception_handler.is_none() && !fatal && !in_handler { Rung::Rested } else { Rung::Failed }
+        if step.exception_handler.is_none() && !fatal && !in_handler {
+            Rung::LeftInError
+        } else {
+            Rung::Failed
+        }
     }
 
     fn erred<'e>(&'e self, unit: UnitRef, error: &'e Error, fatal: bool, rounds: u32) -> EndedInError<'e> {
@@ -309,7 +313,7 @@ impl Climb<'_> {
             let (ours, most) = (recount.stuck, limits.max_stuck);
             return self.wrong(
                 unit,
-                format!("tried anew after {stuck} of {max} times stuck, and it is {ours} of {most}"),
+                format!("requeued after {stuck} of {max} times stuck, and it is {ours} of {most}"),
             );
         }
         if place.alone != (recount.losses > 1) {
@@ -466,9 +470,9 @@ fn shown(rung: &Rung<'_>) -> String {
     match rung {
         Rung::Retry => "a retry".to_owned(),
         Rung::Held => "a hold".to_owned(),
-        Rung::WentOn => "going on without it".to_owned(),
+        Rung::Ignored => "continuing without it".to_owned(),
         Rung::Scheduled(policy) => format!("policy `{}`", policy.name),
-        Rung::Rested => "rest".to_owned(),
+        Rung::LeftInError => "left in error".to_owned(),
         Rung::Failed => "failure".to_owned(),
     }
 }

@@ -58,19 +58,19 @@ impl Bulks {
     }
 
     /// Somebody was told that this was done.
-    pub(super) fn changed(&mut self, bulk: BulkId, deed: BulkCommand) {
+    pub(super) fn changed(&mut self, bulk: BulkId, command: BulkCommand) {
         if let Some(order) = self.known.get_mut(&bulk) {
-            order.is_stopped = deed != BulkCommand::Unpause;
-            if deed == BulkCommand::Unpause {
+            order.is_stopped = command != BulkCommand::Unpause;
+            if command == BulkCommand::Unpause {
                 order.failed = 0;
             }
         }
     }
 
     /// Somebody wanted it to go on when the process died, and may have been heard.
-    pub(super) fn may_have_changed(&mut self, bulk: BulkId, deed: BulkCommand) {
-        if deed == BulkCommand::Unpause {
-            self.changed(bulk, deed);
+    pub(super) fn may_have_changed(&mut self, bulk: BulkId, command: BulkCommand) {
+        if command == BulkCommand::Unpause {
+            self.changed(bulk, command);
         }
     }
 

@@ -107,7 +107,7 @@ impl Ledger {
             (Request::Forget { runs, .. }, _) => {
                 return Ok(Meaning::Forgotten(runs.iter().map(|(run, _)| *run).collect()));
             }
-            (Request::Bulk { bulk, deed, .. }, _) => return Ok(Meaning::Bulk(*bulk, *deed)),
+            (Request::Bulk { bulk, command, .. }, _) => return Ok(Meaning::Bulk(*bulk, *command)),
             (
                 Request::Command { command: Command::Report { attempt, report: says }, .. },
                 Answer::Already,
@@ -274,12 +274,12 @@ impl Ledger {
     }
 
     /// Changes of bulk actions that may have been made when the process died.
-    pub(super) fn unknown_deeds(&self) -> Vec<(BulkId, BulkCommand)> {
-        let deed = |request: &Request| match request {
-            Request::Bulk { bulk, deed, .. } => Some((*bulk, *deed)),
+    pub(super) fn unknown_bulk_commands(&self) -> Vec<(BulkId, BulkCommand)> {
+        let command = |request: &Request| match request {
+            Request::Bulk { bulk, command, .. } => Some((*bulk, *command)),
             _ => None,
         };
-        self.unknown.iter().filter_map(deed).collect()
+        self.unknown.iter().filter_map(command).collect()
     }
 
     /// The process died: who was not answered does not know.

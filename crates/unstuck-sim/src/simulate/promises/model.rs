@@ -61,7 +61,7 @@ pub(super) struct RunModel {
 enum Put {
     Out(Payload),
     Skipped,
-    WentOn,
+    Ignored,
 }
 
 /// An attempt that has ended.
@@ -190,7 +190,7 @@ impl RunModel {
         let fan_outs = &self.fan_outs;
         self.done.retain(|unit, put| {
             let is_whole = unit.item.is_none() || fan_outs.contains_key(&unit.step);
-            keep.contains(&unit.step) && (is_whole || !matches!(put, Put::WentOn))
+            keep.contains(&unit.step) && (is_whole || !matches!(put, Put::Ignored))
         });
         self.bound.retain(|unit, _| self.done.contains_key(unit));
         self.fan_outs.retain(|step, _| keep.contains(step));
@@ -271,7 +271,7 @@ impl RunModel {
             UnitFact::Skipped { .. } | UnitFact::Closed { how: Closing::Skipped } => {
                 self.done.insert(unit, Put::Skipped);
             }
-            UnitFact::Ignored => drop(self.done.insert(unit, Put::WentOn)),
+            UnitFact::Ignored => drop(self.done.insert(unit, Put::Ignored)),
             UnitFact::Dequeued { .. }
             | UnitFact::ReportIgnored { .. }
             | UnitFact::LimitExtended { .. }
@@ -342,7 +342,7 @@ impl RunModel {
         }
         match self.done.get(&UnitRef::step(of))? {
             Put::Out(output) => look(output),
-            Put::Skipped | Put::WentOn => Some(Value::Null),
+            Put::Skipped | Put::Ignored => Some(Value::Null),
         }
     }
 
@@ -414,7 +414,7 @@ impl RunModel {
                     let Some(value) = look(payload) else { return Ok(()) };
                     wanted.push(value);
                 }
-                Some(Put::Skipped | Put::WentOn) => wanted.push(Value::Null),
+                Some(Put::Skipped | Put::Ignored) => wanted.push(Value::Null),
             }
         }
         let Some(has) = look(output) else { return Ok(()) };

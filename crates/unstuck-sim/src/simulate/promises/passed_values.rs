@@ -145,37 +145,37 @@ fn wrong_product(
         ));
     }
     let last = past.iter().rev().find(|past| past.unit == id.unit);
-    let told = product.previous.as_ref();
-    let is_same = match (last, told) {
+    let given = product.previous.as_ref();
+    let is_same = match (last, given) {
         (None, None) => true,
-        (Some(last), Some(told)) => {
+        (Some(last), Some(given)) => {
             let progress = last.progress.as_ref().and_then(|progress| value(store, progress));
-            let told_progress = told
+            let given_progress = given
                 .progress
                 .as_ref()
                 .and_then(|progress| serde_json::from_str::<Value>(progress.get()).ok());
-            (told.generation, told.attempt) == (last.generation, last.attempt)
-                && told.state == last.state
+            (given.generation, given.attempt) == (last.generation, last.attempt)
+                && given.state == last.state
                 && last
                     .cause
                     .as_deref()
-                    .is_none_or(|cause| told.error.as_ref().is_some_and(|error| error.cause == cause))
-                && told_progress == progress
+                    .is_none_or(|cause| given.error.as_ref().is_some_and(|error| error.cause == cause))
+                && given_progress == progress
         }
         _ => false,
     };
     if !is_same {
-        return Some(format!("the attempt before was {last:?}, and {told:?} is told"));
+        return Some(format!("the attempt before was {last:?}, and {given:?} is told"));
     }
     let mut all: Vec<&Past> = past.iter().collect();
     all.sort_by_key(|past| (past.generation, past.at, past.unit, past.attempt));
     let wanted = &all[all.len().saturating_sub(HISTORY)..];
     let is_same = wanted.len() == product.history.len()
-        && wanted.iter().zip(&product.history).all(|(past, told)| {
-            told.step == unit_name(&job.flow, past.unit)
-                && (told.generation, told.attempt) == (past.generation, past.attempt)
-                && told.state == past.state
-                && told.ended_at == Time::timestamp(past.at.shifted(clock))
+        && wanted.iter().zip(&product.history).all(|(past, given)| {
+            given.step == unit_name(&job.flow, past.unit)
+                && (given.generation, given.attempt) == (past.generation, past.attempt)
+                && given.state == past.state
+                && given.ended_at == Time::timestamp(past.at.shifted(clock))
         });
     (!is_same).then(|| format!("the history is {wanted:?}, and {:?} is told", product.history))
 }

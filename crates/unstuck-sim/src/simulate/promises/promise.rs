@@ -144,7 +144,7 @@ impl Promise {
                 "a pause reaches children and handlers, and what an operator has paused only an operator lets go on"
             }
             Promise::Deadlines => {
-                "a relative deadline starts anew with each generation, and an absolute one must be given anew"
+                "a relative deadline starts again with each generation, and an absolute one must be given again"
             }
             Promise::Reruns => {
                 "a rerun runs the chosen steps and all that depends on them, and never what is completed besides"

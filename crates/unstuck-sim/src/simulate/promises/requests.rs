@@ -77,7 +77,7 @@ fn first_deadline(flow: &Flow, at: Time) -> Option<Time> {
     }
 }
 
-/// A relative deadline starts anew, an absolute one must be given anew.
+/// A relative deadline starts again, an absolute one must be given again.
 fn next_deadline(flow: &Flow, at: Time) -> Option<Time> {
     match flow.deadline? {
         Deadline::After(span) => Some(at + span),

@@ -152,11 +152,11 @@ impl Promises {
         };
         let Some(parent) = parent.run().filter(|parent| !parent.is_final()) else { return Ok(()) };
         match awaits(parent, run.id) {
-            Some(told)
-                if told != run.state() && !(run.state() == RunState::Queued && told == RunState::Running) =>
+            Some(last)
+                if last != run.state() && !(run.state() == RunState::Queued && last == RunState::Running) =>
             {
-                let (is, told) = (run.state().word(), told.word());
-                let what = format!("it is {is}, and its parent was last told that it is {told}");
+                let (is, last) = (run.state().word(), last.word());
+                let what = format!("it is {is}, and its parent was last told that it is {last}");
                 Err(Broken::of(Promise::Children, run.id, what))
             }
             _ => Ok(()),

@@ -162,26 +162,30 @@ pub(super) fn check_explained(
     history: &[Event],
     now: Time,
 ) -> Result<(), Broken> {
-    let told = explain(run, flow, history, now, &[]);
+    let explanation = explain(run, flow, history, now, &[]);
     let broken = |what: String| Err(Broken::of(Promise::Explained, run.id, what));
-    if told.headline.trim().is_empty() || told.state != run.state() {
-        return broken(format!("`{}` says nothing of a run that is {}", told.headline, run.state().word()));
+    if explanation.headline.trim().is_empty() || explanation.state != run.state() {
+        return broken(format!(
+            "`{}` says nothing of a run that is {}",
+            explanation.headline,
+            run.state().word()
+        ));
     }
-    if told.happened.is_empty() && told.earlier == 0 {
+    if explanation.happened.is_empty() && explanation.earlier == 0 {
         return broken("nothing is told of what happened".to_owned());
     }
-    if let Some(because) = told.because.iter().find(|because| because.why.trim().is_empty()) {
+    if let Some(because) = explanation.because.iter().find(|because| because.why.trim().is_empty()) {
         return broken(format!("step `{}` is {}, and not told why", because.name, because.state));
     }
     if run.is_final() {
         return Ok(());
     }
-    if told.next.is_empty() {
+    if explanation.next.is_empty() {
         return broken(format!("it is {}, and what comes next is not told", run.state().word()));
     }
     let has_timer = wakeups(run, flow).iter().any(|(_, wakeup)| wakeup.due.is_some());
-    if has_timer && told.next.iter().all(|next| next.at.is_none()) {
-        return broken(format!("a timer is set, and no time is told: {:?}", told.next));
+    if has_timer && explanation.next.iter().all(|next| next.at.is_none()) {
+        return broken(format!("a timer is set, and no time is told: {:?}", explanation.next));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Each promise, broken on purpose: a watch that cannot bark is no watch.
 
-mod life;
+mod bench;
 mod watched;
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use unstuck_engine::request::{EngineError, Output, Request};
 use unstuck_store::contract::Store as _;
 
 use super::{Broken, Promise, store_view};
-use life::{Life, ada};
+use bench::{Bench, ada};
 
 /// What is done so that a promise looks broken.
 type Doctored = fn() -> Result<(), Broken>;
@@ -66,25 +66,25 @@ fn every_promise_is_found_broken_when_it_is() {
 
 #[test]
 fn an_honest_engine_keeps_every_promise() {
-    let mut life = Life::new();
-    life.load_policy(10);
+    let mut bench = Bench::new();
+    bench.load_policy(10);
     for flow in ["one", "retry", "hold", "parent", "resumed"] {
-        life.start(flow, None);
+        bench.start(flow, None);
     }
-    life.step().expect("keeps its promises");
-    while let Some(job) = life.jobs.pop() {
-        life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-        life.step().expect("keeps its promises");
+    bench.step().expect("keeps its promises");
+    while let Some(job) = bench.jobs.pop() {
+        bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+        bench.step().expect("keeps its promises");
     }
-    life.now = life.now + Millis::seconds(40);
-    life.step().expect("keeps its promises");
-    while let Some(job) = life.jobs.pop() {
-        life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
-        life.step().expect("keeps its promises");
+    bench.now = bench.now + Millis::seconds(40);
+    bench.step().expect("keeps its promises");
+    while let Some(job) = bench.jobs.pop() {
+        bench.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
+        bench.step().expect("keeps its promises");
     }
-    life.crash();
-    life.step().expect("keeps its promises");
-    let checked = life.promises.checked();
+    bench.crash();
+    bench.step().expect("keeps its promises");
+    let checked = bench.promises.checked();
     for promise in [Promise::Kept, Promise::Once, Promise::Budgets, Promise::Explained, Promise::Errors] {
         assert!(checked.get(&promise).is_some_and(|times| *times > 0), "{promise:?} of {checked:?}");
     }
@@ -99,24 +99,24 @@ fn is_event(output: &Output) -> bool {
 }
 
 fn acknowledged_and_not_done() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    life.command(run, Command::Pause { by: ada(), reason: None });
-    life.step_with(|output| (!is_event(&output)).then_some(output))
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    bench.command(run, Command::Pause { by: ada(), reason: None });
+    bench.step_with(|output| (!is_event(&output)).then_some(output))
 }
 
 fn everything_is_gone() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    let mut other = Life::new();
-    life.promises.after_crash(&mut other.machine.engine, life.now)
+    let mut bench = Bench::new();
+    bench.started("one");
+    let mut other = Bench::new();
+    bench.promises.after_crash(&mut other.machine.engine, bench.now)
 }
 
 fn another_event() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    life.command(run, Command::Pause { by: ada(), reason: Some("lunch".into()) });
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    bench.command(run, Command::Pause { by: ada(), reason: Some("lunch".into()) });
+    bench.change_facts(|fact| {
         if let Fact::Paused { reason, .. } = fact {
             *reason = None;
         }
@@ -124,14 +124,14 @@ fn another_event() -> Result<(), Broken> {
 }
 
 fn another_output() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    let job = life.job();
+    let mut bench = Bench::new();
+    bench.started("one");
+    let job = bench.job();
     let said = ExecutorReport::Report(job.attempt, Report::Complete { output: big("one") });
-    life.promises.record_request(&Request::Executor(said), life.now);
+    bench.promises.record_request(&Request::Executor(said), bench.now);
     let done = ExecutorReport::Report(job.attempt, Report::Complete { output: big("two") });
-    life.machine.engine.submit(Request::Executor(done));
-    life.step()
+    bench.machine.engine.submit(Request::Executor(done));
+    bench.step()
 }
 
 /// Too large to be kept with its event.
@@ -140,27 +140,28 @@ fn big(word: &str) -> Json {
 }
 
 fn dispatched_twice() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("one", None);
-    life.step()?;
-    let job = life.job();
-    let again = Output::Dispatch { worker: life.worker.clone(), job };
-    life.promises.check_output(&again, life.now)?;
-    life.step()
+    let mut bench = Bench::new();
+    bench.start("one", None);
+    bench.step()?;
+    let job = bench.job();
+    let again = Output::Dispatch { worker: bench.worker.clone(), job };
+    bench.promises.check_output(&again, bench.now)?;
+    bench.step()
 }
 
 fn dispatched_too_soon() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("one", None);
-    life.step_with(|output| (!is_event(&output) && !matches!(output, Output::Reply { .. })).then_some(output))
+    let mut bench = Bench::new();
+    bench.start("one", None);
+    bench
+        .step_with(|output| (!is_event(&output) && !matches!(output, Output::Reply { .. })).then_some(output))
 }
 
 fn ended_twice() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("retry");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()?;
+    let mut bench = Bench::new();
+    let run = bench.started("retry");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()?;
     let facts = vec![
         Fact::unit(
             job.attempt.unit,
@@ -171,65 +172,65 @@ fn ended_twice() -> Result<(), Broken> {
         ),
         Fact::unit(
             job.attempt.unit,
-            UnitFact::Deferred { due: life.now + Millis::seconds(30), delay: Millis::seconds(30) },
+            UnitFact::Deferred { due: bench.now + Millis::seconds(30), delay: Millis::seconds(30) },
         ),
     ];
-    life.invent(run, Actor::Engine, facts)
+    bench.invent(run, Actor::Engine, facts)
 }
 
 fn nobody_said_so() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    let job = life.job();
+    let mut bench = Bench::new();
+    bench.started("one");
+    let job = bench.job();
     let word = ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL });
-    life.machine.engine.submit(Request::Executor(word));
-    life.step()
+    bench.machine.engine.submit(Request::Executor(word));
+    bench.step()
 }
 
 fn never_done() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    let job = life.job();
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    let job = bench.job();
     let says = Report::Complete { output: Json::NULL };
-    let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
-    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Already) }, life.now)?;
-    life.step()
+    let ticket = bench.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
+    bench.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Already) }, bench.now)?;
+    bench.step()
 }
 
 fn paused_after_the_end() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
-    life.step()?;
-    life.invent(run, Actor::Engine, vec![Fact::Paused { by: PausedBy::Operator, reason: None }])
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output: Json::NULL }));
+    bench.step()?;
+    bench.invent(run, Actor::Engine, vec![Fact::Paused { by: PausedBy::Operator, reason: None }])
 }
 
 fn never_dispatched() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("one", None);
-    life.step_with(|output| (!matches!(output, Output::Dispatch { .. })).then_some(output))
+    let mut bench = Bench::new();
+    bench.start("one", None);
+    bench.step_with(|output| (!matches!(output, Output::Dispatch { .. })).then_some(output))
 }
 
 fn running_at_the_end() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    life.promises.settled(&mut life.machine.engine, life.now)
+    let mut bench = Bench::new();
+    bench.started("one");
+    bench.promises.settled(&mut bench.machine.engine, bench.now)
 }
 
 fn nothing_told() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    let (store, flows) = life.machine.engine.reader();
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    let (store, flows) = bench.machine.engine.reader();
     let run = store.run(run).expect("reads").expect("there");
     let flow = flows.get(store, run.flow).expect("there");
-    store_view::check_explained(&run, &flow, &[], life.now)
+    store_view::check_explained(&run, &flow, &[], bench.now)
 }
 
 fn another_state() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    let book = &life.promises.books[&run];
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    let book = &bench.promises.books[&run];
     let mut other = book.run().cloned().expect("there");
     other.phase = Phase::Going;
     other.paused = Some(PausedBy::Parent);
@@ -256,29 +257,29 @@ fn another_rung() -> Result<(), Broken> {
 
 /// A run of this flow has an error, and what is told of it is changed.
 fn failed_with(flow: &str, change: impl Fn(&mut Fact)) -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started(flow);
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.change_facts(change)
+    let mut bench = Bench::new();
+    bench.started(flow);
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.change_facts(change)
 }
 
 fn unknown_policy() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.load_policy_untold(10);
-    life.started("resumed");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()
+    let mut bench = Bench::new();
+    bench.load_policy_untold(10);
+    bench.started("resumed");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()
 }
 
 fn late_policy() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.load_policy(10);
-    life.started("resumed");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.load_policy(10);
+    bench.started("resumed");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
             *due = *due + Millis(1);
         }
@@ -286,75 +287,75 @@ fn late_policy() -> Result<(), Broken> {
 }
 
 fn time_goes_back() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
+    let mut bench = Bench::new();
+    let run = bench.started("one");
     let event = Event {
         seq: 2,
         generation: 1,
-        at: Time(life.now.0 - 1),
+        at: Time(bench.now.0 - 1),
         clock: None,
         by: Actor::Engine,
         facts: vec![Fact::Admitted],
     };
-    life.promises.check_output(&Output::Happened { run, event }, life.now)?;
-    life.step()
+    bench.promises.check_output(&Output::Happened { run, event }, bench.now)?;
+    bench.step()
 }
 
 fn heartbeat_forgotten() -> Result<(), Broken> {
-    let mut life = Life::remote();
-    let run = life.started("one");
-    let job = life.job();
-    life.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
-    life.step()?;
-    life.now = life.now + Millis::seconds(20);
+    let mut bench = Bench::remote();
+    let run = bench.started("one");
+    let job = bench.job();
+    bench.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
+    bench.step()?;
+    bench.now = bench.now + Millis::seconds(20);
     let says = Report::Heartbeat { progress: None };
-    let ticket = life.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
-    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
-    life.step()?;
-    life.now = life.now + Millis::seconds(11);
-    life.step()
+    let ticket = bench.command_unsent(run, Command::Report { attempt: job.attempt, report: says });
+    bench.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, bench.now)?;
+    bench.step()?;
+    bench.now = bench.now + Millis::seconds(11);
+    bench.step()
 }
 
 fn downtime_counts() -> Result<(), Broken> {
-    let mut life = Life::remote();
-    let run = life.started("one");
-    let job = life.job();
-    life.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
-    life.step()?;
+    let mut bench = Bench::remote();
+    let run = bench.started("one");
+    let job = bench.job();
+    bench.command(run, Command::Report { attempt: job.attempt, report: Report::Start });
+    bench.step()?;
     // There was an engine all the time, but nobody was told.
-    life.now = life.now + Millis::seconds(20);
-    life.promises.after_crash(&mut life.machine.engine, life.now)?;
-    life.now = life.now + Millis::seconds(11);
-    life.step()
+    bench.now = bench.now + Millis::seconds(20);
+    bench.promises.after_crash(&mut bench.machine.engine, bench.now)?;
+    bench.now = bench.now + Millis::seconds(11);
+    bench.step()
 }
 
 fn refused_and_done() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    life.command(run, Command::Pause { by: ada(), reason: None });
-    life.step_with(|output| match output {
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    bench.command(run, Command::Pause { by: ada(), reason: None });
+    bench.step_with(|output| match output {
         Output::Reply { ticket, .. } => Some(Output::Reply { ticket, result: Err(EngineError::Busy) }),
         other => Some(other),
     })
 }
 
 fn too_much() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.promises.add_worker(&life.worker.clone(), 1);
-    life.start("one", None);
-    life.start("one", None);
-    life.step()
+    let mut bench = Bench::new();
+    bench.promises.add_worker(&bench.worker.clone(), 1);
+    bench.start("one", None);
+    bench.start("one", None);
+    bench.step()
 }
 
 fn two_runs_of_a_key() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("one", Some("k"));
-    life.step()?;
+    let mut bench = Bench::new();
+    bench.start("one", Some("k"));
+    bench.step()?;
     // The engine hears of another key than the watch.
-    let Request::Start { ticket, mut start } = life.start_unsent("one", Some("k")) else { return Ok(()) };
+    let Request::Start { ticket, mut start } = bench.start_unsent("one", Some("k")) else { return Ok(()) };
     start.key = Some("other".into());
-    life.machine.engine.submit(Request::Start { ticket, start });
-    life.change_facts(|fact| {
+    bench.machine.engine.submit(Request::Start { ticket, start });
+    bench.change_facts(|fact| {
         if let Fact::Started(started) = fact {
             started.key = Some("k".into());
         }
@@ -362,16 +363,16 @@ fn two_runs_of_a_key() -> Result<(), Broken> {
 }
 
 fn not_told() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("one");
-    life.command(run, Command::Cancel { by: ada(), reason: None });
-    life.step_with(|output| (!matches!(output, Output::Interrupt { .. })).then_some(output))
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    bench.command(run, Command::Cancel { by: ada(), reason: None });
+    bench.step_with(|output| (!matches!(output, Output::Interrupt { .. })).then_some(output))
 }
 
 fn unknown_child() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("parent", None);
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.start("parent", None);
+    bench.change_facts(|fact| {
         if let Fact::Started(started) = fact
             && let Origin::Child { unit, .. } = &mut started.origin
         {
@@ -381,11 +382,11 @@ fn unknown_child() -> Result<(), Broken> {
 }
 
 fn errors_forgotten() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("resumed");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()?;
-    life.machine.engine.store().lose_open_errors();
-    life.promises.settled(&mut life.machine.engine, life.now)
+    let mut bench = Bench::new();
+    bench.started("resumed");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()?;
+    bench.machine.engine.store().lose_open_errors();
+    bench.promises.settled(&mut bench.machine.engine, bench.now)
 }

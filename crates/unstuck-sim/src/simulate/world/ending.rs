@@ -104,10 +104,10 @@ impl<S: TestStore> World<'_, S> {
             find(run, answers, &mut found);
         }
         let is_any = !found.is_empty();
-        for (deed, run, unit) in found {
+        for (act, run, unit) in found {
             *answers.entry((run, unit)).or_default() += 1;
             // An odd number that three does not divide: with no reason given, for one step.
-            self.do_to(deed, run, unit, 1);
+            self.do_to(act, run, unit, 1);
         }
         self.unpause_policies() || self.end_bulks() || is_any
     }
@@ -125,7 +125,7 @@ impl<S: TestStore> World<'_, S> {
             if known.is_some_and(|known| known.due().is_none() && !known.state.is_final()) {
                 is_any = true;
                 let ticket = self.ticket(PendingRequest::Act("bulk: stop"));
-                self.ask(Request::Bulk { ticket, bulk, deed: BulkCommand::Cancel });
+                self.ask(Request::Bulk { ticket, bulk, command: BulkCommand::Cancel });
             }
         }
         is_any

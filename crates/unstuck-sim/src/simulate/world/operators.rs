@@ -46,7 +46,7 @@ impl<S: TestStore> World<'_, S> {
         match act {
             PlannedAct::Fault(fault) => return self.fault(*fault),
             PlannedAct::Start(start) => self.start(start),
-            PlannedAct::Operate(deed, nth) => self.operate(*deed, *nth),
+            PlannedAct::Operate(act, nth) => self.operate(*act, *nth),
             PlannedAct::LoadPolicies(drafts, replace) => {
                 let drafts = drafts.clone();
                 self.order_counted(words, PolicyCommand::Load { drafts, replace: *replace, by });
@@ -66,12 +66,12 @@ impl<S: TestStore> World<'_, S> {
             PlannedAct::UnpausePolicies(rate) => {
                 self.order_counted(words, PolicyCommand::Unpause { rate: *rate, by });
             }
-            PlannedAct::Bulk(deed, canary) => {
-                if self.bulk(*deed, *canary).is_some() {
+            PlannedAct::Bulk(act, canary) => {
+                if self.bulk(*act, *canary).is_some() {
                     self.acts.count(words);
                 }
             }
-            PlannedAct::ChangeBulk(deed, nth) => self.change_bulk(*deed, *nth, words),
+            PlannedAct::ChangeBulk(act, nth) => self.change_bulk(*act, *nth, words),
             PlannedAct::NewVersion(flow) => {
                 if self.engine().is_some() {
                     self.put_flow(flow);
@@ -109,27 +109,27 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// Does something to the `nth` of what it fits, or to anything at all where it fits nothing.
-    fn operate(&mut self, deed: OperatorAct, nth: u64) {
+    fn operate(&mut self, act: OperatorAct, nth: u64) {
         let runs = self.known_runs();
-        let mut fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
+        let mut fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(act, run)).collect();
         if fitting.is_empty() {
             let anything = |run: &Run| (run.id, UnitRef::step(StepIndex(0)));
             fitting = runs.iter().map(anything).collect();
         }
         let Some((run, unit)) = nth_of(&fitting, nth) else { return };
-        self.do_to(deed, run, unit, nth);
+        self.do_to(act, run, unit, nth);
         // Another one right behind it, so that signals wait in line.
-        if deed == OperatorAct::Signal && nth % 4 < 2 {
-            self.do_to(deed, run, unit, nth + 1);
+        if act == OperatorAct::Signal && nth % 4 < 2 {
+            self.do_to(act, run, unit, nth + 1);
         }
     }
 
     /// Does something to a run or a step of it.
-    pub(super) fn do_to(&mut self, deed: OperatorAct, run: RunId, unit: UnitRef, nth: u64) {
+    pub(super) fn do_to(&mut self, act: OperatorAct, run: RunId, unit: UnitRef, nth: u64) {
         let by = operator();
         let reason: Option<Arc<str>> = nth.is_multiple_of(2).then(|| "it is time".into());
         let whole = nth.is_multiple_of(3);
-        let command = match deed {
+        let command = match act {
             OperatorAct::ChooseRetry => Command::Choose { unit, choice: Choice::Retry, by, bulk: None },
             OperatorAct::ChooseNone => Command::Choose { unit, choice: Choice::None, by, bulk: None },
             OperatorAct::Resume => {
@@ -162,8 +162,8 @@ impl<S: TestStore> World<'_, S> {
             OperatorAct::RunStep => Command::rerun(Rerun::Steps(self.steps_of(run, nth)), by),
             OperatorAct::Forget => return self.forget(run),
         };
-        let ticket = self.ticket(PendingRequest::Act(deed.words()));
-        self.say(format_args!("  {} {run} {}", deed.words(), unit.step.0));
+        let ticket = self.ticket(PendingRequest::Act(act.words()));
+        self.say(format_args!("  {} {run} {}", act.words(), unit.step.0));
         self.ask(Request::Command { ticket, run, command });
     }
 
@@ -205,12 +205,12 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// A bulk action for what it fits.
-    fn bulk(&mut self, deed: OperatorAct, canary: Option<u32>) -> Option<()> {
+    fn bulk(&mut self, act: OperatorAct, canary: Option<u32>) -> Option<()> {
         if !self.is_up() {
             return None;
         }
         let now = self.running_host()?.timer().now();
-        let (action, found) = self.bulk_of(deed)?;
+        let (action, found) = self.bulk_of(act)?;
         let canary = canary.filter(|_| action.has_later_result());
         let engine = self.engine()?;
         if found.is_empty() {
@@ -232,22 +232,22 @@ impl<S: TestStore> World<'_, S> {
     }
 
     /// What a bulk action does, and to what: to all of it, where that does no harm to the plan, else to the first few.
-    fn bulk_of(&mut self, deed: OperatorAct) -> Option<(BulkAction, Vec<TargetRef>)> {
+    fn bulk_of(&mut self, act: OperatorAct) -> Option<(BulkAction, Vec<TargetRef>)> {
         let runs = self.known_runs();
-        let fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(deed, run)).collect();
+        let fitting: Vec<(RunId, UnitRef)> = runs.iter().flat_map(|run| fits(act, run)).collect();
         let mut fitting_runs: Vec<RunId> = fitting.iter().map(|(run, _)| *run).collect();
         // Several steps of a run may wait for the same signal.
         fitting_runs.dedup();
         let whole = |most: usize| fitting_runs.iter().take(most).map(|run| (*run, None)).collect();
         let units = |most: usize| fitting.iter().take(most).map(|(run, unit)| (*run, Some(*unit))).collect();
         let (input, step_input) = (None, None);
-        Some(match deed {
+        Some(match act {
             OperatorAct::Acknowledge | OperatorAct::Resume => {
                 let engine = self.engine()?;
                 let errors = engine.store().open_errors(&OpenErrorFilter::default(), None, 100).ok()?;
                 let found = errors.iter().map(|error| (error.record.run, Some(error.record.unit))).collect();
                 let resume = BulkAction::Resume { input, step_input };
-                (if deed == OperatorAct::Resume { resume } else { BulkAction::Acknowledge }, found)
+                (if act == OperatorAct::Resume { resume } else { BulkAction::Acknowledge }, found)
             }
             OperatorAct::Cancel => (BulkAction::Cancel, whole(2)),
             OperatorAct::Continue => {
@@ -264,7 +264,7 @@ impl<S: TestStore> World<'_, S> {
             OperatorAct::Skip | OperatorAct::Complete => {
                 let (run, unit) = *fitting.first()?;
                 let step = self.step_name(run, unit)?;
-                let action = match deed {
+                let action = match act {
                     OperatorAct::Skip => BulkAction::Skip { step },
                     _ => BulkAction::Complete { step, output: self::input(1) },
                 };
@@ -282,16 +282,16 @@ impl<S: TestStore> World<'_, S> {
         Some(unit_name(&flow, UnitRef::step(unit.step)).into())
     }
 
-    fn change_bulk(&mut self, deed: OperatorAct, nth: u64, words: &'static str) {
+    fn change_bulk(&mut self, act: OperatorAct, nth: u64, words: &'static str) {
         let last = self.bulks.last().copied().filter(|_| nth == u64::MAX);
         let Some(bulk) = last.or_else(|| nth_of(&self.bulks, nth)) else { return };
-        let deed = match deed {
+        let command = match act {
             OperatorAct::Pause => BulkCommand::Pause,
             OperatorAct::Unpause => BulkCommand::Unpause,
             _ => BulkCommand::Cancel,
         };
         let ticket = self.ticket(PendingRequest::Act(words));
-        self.ask(Request::Bulk { ticket, bulk, deed });
+        self.ask(Request::Bulk { ticket, bulk, command });
     }
 
     /// Asks what must be refused. It is counted when it is asked, for it is never done.
@@ -330,7 +330,7 @@ impl<S: TestStore> World<'_, S> {
                 self.order(PolicyCommand::Load { drafts, replace: true, by });
                 return;
             }
-            Nonsense::UnknownBulk => Request::Bulk { ticket, bulk: BulkId(nth), deed: BulkCommand::Pause },
+            Nonsense::UnknownBulk => Request::Bulk { ticket, bulk: BulkId(nth), command: BulkCommand::Pause },
         };
         self.acts.count(nonsense.words());
         self.ask(request);
@@ -365,8 +365,8 @@ impl<S: TestStore> World<'_, S> {
     }
 }
 
-/// What of a run a deed fits.
-fn fits(deed: OperatorAct, run: &Run) -> Vec<(RunId, UnitRef)> {
+/// The units of a run that an act fits.
+fn fits(act: OperatorAct, run: &Run) -> Vec<(RunId, UnitRef)> {
     let whole = UnitRef::step(StepIndex(0));
     let itself = |fits: bool| if fits { vec![(run.id, whole)] } else { Vec::new() };
     let units = |fits: fn(&UnitState) -> bool| {
@@ -380,7 +380,7 @@ fn fits(deed: OperatorAct, run: &Run) -> Vec<(RunId, UnitRef)> {
         }
         found
     };
-    match deed {
+    match act {
         OperatorAct::ChooseRetry | OperatorAct::ChooseNone => {
             units(|state| matches!(state, UnitState::Held { .. }))
         }

@@ -129,7 +129,7 @@ impl<S: TestStore> World<'_, S> {
         }
     }
 
-    /// Every worker that is there offers itself to a new engine: those beside it anew, the others with what they have.
+    /// Every worker that is there offers itself to a new engine: those beside it as new ones, the others with what they have.
     pub(super) fn offer_all(&mut self) {
         for place in 0..self.workers.len() {
             if self.workers[place].is_local {
@@ -540,9 +540,9 @@ impl<S: TestStore> World<'_, S> {
                 self.begin(place, attempt);
             }
         }
-        let told =
+        let attempts =
             self.workers[place].has.iter().filter(|(_, held)| held.is_told).map(|(attempt, _)| *attempt);
-        for attempt in told.collect::<Vec<_>>() {
+        for attempt in attempts.collect::<Vec<_>>() {
             self.learns(place, incarnation, attempt);
         }
     }
@@ -562,9 +562,9 @@ impl<S: TestStore> World<'_, S> {
             }
             self.back(place);
             let worker = &self.workers[place];
-            let told: Vec<AttemptId> =
+            let attempts: Vec<AttemptId> =
                 worker.has.iter().filter(|(_, held)| held.is_told).map(|(attempt, _)| *attempt).collect();
-            for attempt in told {
+            for attempt in attempts {
                 self.learns(place, self.workers[place].incarnation, attempt);
             }
         }

@@ -9,7 +9,7 @@ use unstuck_api::{ProblemDocument, ProblemType};
 
 use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
 use crate::error::{CommandError, plain};
-use unstuck_service::request::Request;
+use unstuck_api::request::Request;
 
 /// So long an owner may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ fn refused(sentence: String) -> SocketError {
 }
 
 /// Asks, and gives the JSON of the answer.
-pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<String, SocketError> {
+pub(crate) fn ask(directory: &Path, option: &str, request: &Request) -> Result<String, SocketError> {
     unstuck_sqlite::check_access(directory).map_err(|error| refused(error.to_string()))?;
     let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
         return Err(SocketError::Nobody);
@@ -75,15 +75,15 @@ pub(crate) fn ask(directory: &Path, option: &str, asked: &Request) -> Result<Str
             directory.display()
         )));
     }
-    let question = SocketRequest { version: VERSION, option: option.to_owned(), request: asked.clone() };
+    let question = SocketRequest { version: VERSION, option: option.to_owned(), request: request.clone() };
     let mut line = serde_json::to_vec(&question).map_err(|error| refused(error.to_string()))?;
     line.push(b'\n');
     let process = process(&stream);
     if let Some(id) = process.filter(|id| is_stopped(*id)) {
         return Err(SocketError::Stopped(stopped(id), process));
     }
-    let patience = match asked {
-        _ if asked.takes_long() => LONG_PATIENCE,
+    let patience = match request {
+        _ if request.takes_long() => LONG_PATIENCE,
         Request::Query(_) => READING_PATIENCE,
         Request::Change(_) | Request::Policies(_) | Request::Bulk(_) => PATIENCE,
     };

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::CommandFactory as _;
-use unstuck_core::model::run::RunState;
+use unstuck_api::runs::RunState;
 
 use super::{page, watch};
 use crate::CommandResult;
@@ -15,8 +15,8 @@ use crate::view::changed;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::bulk::BulkBegunView;
-use unstuck_service::request::{BulkOperation, BulkVerb, NewBulk, Query};
+use unstuck_api::bulk::BulkBegunView;
+use unstuck_api::request::{BulkOperation, BulkVerb, NewBulk, Query};
 
 /// What runs have in common, and how they are gone through.
 #[derive(clap::Args)]
@@ -90,8 +90,8 @@ impl Named {
         Ok(match names.as_slice() {
             [_] => Named::One { run: names.remove(0), step: None },
             [first, second] if !looks_like_run(second) => {
-                let asked = Query::Names { first: first.clone(), second: second.clone() };
-                if place.read(asked)?.read()? {
+                let query = Query::Names { first: first.clone(), second: second.clone() };
+                if place.read(query)?.read()? {
                     Named::Several(names)
                 } else {
                     Named::One { run: names.remove(0), step: names.pop() }

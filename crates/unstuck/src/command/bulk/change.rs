@@ -7,8 +7,8 @@ use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::style;
-use unstuck_service::bulk::ChangedBulkView;
-use unstuck_service::request::BulkOperation;
+use unstuck_api::bulk::ChangedBulkView;
+use unstuck_api::request::BulkOperation;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -21,27 +21,27 @@ pub(crate) struct Arguments {
 
 /// What is done to it.
 #[derive(Clone, Copy)]
-pub(crate) enum Deed {
+pub(crate) enum Change {
     Pause,
     Unpause,
     Cancel,
 }
 
 impl Arguments {
-    pub(crate) fn execute(self, deed: Deed, format: Format) -> CommandResult {
+    pub(crate) fn execute(self, change: Change, format: Format) -> CommandResult {
         let bulk = self.bulk;
-        let (what, done, already) = match deed {
-            Deed::Pause => (
+        let (what, done, already) = match change {
+            Change::Pause => (
                 BulkOperation::Pause { bulk },
                 "Paused the bulk action.",
                 "The bulk action was already paused.",
             ),
-            Deed::Unpause => (
+            Change::Unpause => (
                 BulkOperation::Unpause { bulk },
                 "The bulk action continues.",
                 "The bulk action was already running.",
             ),
-            Deed::Cancel => (
+            Change::Cancel => (
                 BulkOperation::Cancel { bulk },
                 "Cancelled the bulk action.",
                 "The bulk action was already cancelled.",

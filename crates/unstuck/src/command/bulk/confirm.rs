@@ -6,8 +6,8 @@ use crate::access::location::StoreLocation;
 use crate::error::CommandError;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::bulk::BulkBegunView;
-use unstuck_service::request::{BulkOperation, NewBulk};
+use unstuck_api::bulk::BulkBegunView;
+use unstuck_api::request::{BulkOperation, NewBulk};
 
 /// What is asked about.
 pub(crate) struct Question {

@@ -10,8 +10,8 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
-use unstuck_service::bulk::{BulkView, BulksView};
-use unstuck_service::request::Query;
+use unstuck_api::bulk::{BulkView, BulksView};
+use unstuck_api::request::Query;
 
 /// List bulk actions, newest first.
 #[derive(clap::Args)]

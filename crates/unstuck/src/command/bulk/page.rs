@@ -1,13 +1,12 @@
 //! A bulk action as people read it: what it does, how far it is, and what became of its targets.
 
-use unstuck_core::bulk::ResultKind;
 use unstuck_service::local_time;
 
 use crate::view::changed;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::bulk::{BulkView, CauseCount};
+use unstuck_api::bulk::{BulkView, CauseCount, ResultKind};
 
 /// So many commands that continue runs are shown one by one.
 const SHOWN: usize = 3;

@@ -11,8 +11,8 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::table::{Cell, Table};
-use unstuck_service::bulk::{BulkView, TargetView, TargetsView};
-use unstuck_service::request::Query;
+use unstuck_api::bulk::{BulkView, TargetView, TargetsView};
+use unstuck_api::request::Query;
 
 /// So many targets are asked for at once.
 const PAGE: usize = 1_000;

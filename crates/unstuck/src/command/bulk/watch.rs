@@ -21,10 +21,10 @@ use crate::error::CommandError;
 use crate::exit;
 use crate::view::output::Output;
 use crate::view::text;
+use unstuck_api::bulk::BulkView;
+use unstuck_api::request::{Query, Request};
 use unstuck_service::Service;
-use unstuck_service::bulk::BulkView;
 use unstuck_service::flows::compile_flow;
-use unstuck_service::request::{Query, Request};
 
 /// How often it is looked at.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -84,8 +84,8 @@ pub(super) fn go_on(
     // Without a socket it goes on all the same.
     let server = Server::start(&place.directory, service.clone(), runtime.handle()).ok();
     let page = until_it_rests(is_interrupted, || {
-        let asked = Request::Query(Query::Bulk { bulk: bulk.to_owned() });
-        let answer = service.handle_request(&runtime.handle(), asked);
+        let request = Request::Query(Query::Bulk { bulk: bulk.to_owned() });
+        let answer = service.handle_request(&runtime.handle(), request);
         serde_json::from_str(&answer?).map_err(|error| CommandError::internal(error.to_string()))
     });
     if let Some(server) = server {

@@ -12,8 +12,8 @@ use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::time;
-use unstuck_service::errors::{ErrorGroupView, ErrorGroupsView};
-use unstuck_service::request::{ErrorsQuery, Query};
+use unstuck_api::errors::{ErrorGroupView, ErrorGroupsView};
+use unstuck_api::request::{ErrorsQuery, Query};
 
 #[derive(clap::Args)]
 pub(crate) struct Wanted {

@@ -11,8 +11,9 @@ use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView, OpenErrorView};
-use unstuck_service::request::Query;
+use unstuck_api::errors::{ErrorGroupDetails, ErrorGroupView, OpenErrorView};
+use unstuck_api::request::Query;
+use unstuck_service::errors::why_no_policy;
 
 /// Show one group of errors: how many, which are open now, and examples.
 #[derive(clap::Args)]
@@ -73,7 +74,7 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
         stdout.line("");
         lines(&examples(group), stdout);
     }
-    let advice = match group.hopeless() {
+    let advice = match why_no_policy(group) {
         None => format!("To write a policy for it: unstuck policy suggest {}{option}", group.group),
         Some(why) => format!("No policy would help: {why}."),
     };

@@ -9,9 +9,8 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::text;
-use unstuck_service::AppliedView;
-use unstuck_service::change_policies::PassedView;
-use unstuck_service::request::PolicyOperation;
+use unstuck_api::policies::{AppliedView, PassedView};
+use unstuck_api::request::PolicyOperation;
 
 /// Apply policies to steps that are already in error, and report what changed.
 ///

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use unstuck_service::local_time;
 
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_flow::policies::to_yaml;
 
 use crate::CommandResult;
 use crate::Format;
@@ -12,8 +12,8 @@ use crate::access::location::StoreArgument;
 use crate::view::output::Output;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::policies::{AuditEntry, AuditView};
-use unstuck_service::request::Query;
+use unstuck_api::policies::{AuditEntry, AuditView, PolicyDocument};
+use unstuck_api::request::Query;
 
 /// List changes of policies: who, when, and what changed; newest first.
 #[derive(clap::Args)]
@@ -115,7 +115,7 @@ fn difference(change: &AuditEntry) -> String {
 }
 
 fn fields(policy: &PolicyDocument) -> BTreeMap<String, String> {
-    let yaml = policy.to_yaml();
+    let yaml = to_yaml(policy);
     let pairs = yaml.lines().filter_map(|line| line.split_once(": "));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

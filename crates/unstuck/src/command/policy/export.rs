@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use unstuck_core::policy::Policy;
+use unstuck_api::policies::{KeptPolicyView, PolicyDocument};
 use unstuck_flow::policies::{export_json, export_yaml};
 
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::output::Output;
-use unstuck_service::request::Query;
+use unstuck_api::request::Query;
 
 /// Print policies as a file for `unstuck policy load`: YAML, or JSON with `-o json`.
 #[derive(clap::Args)]
@@ -31,7 +31,8 @@ Examples:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let answer = self.store.place()?.read(Query::Kept { names: self.names })?;
-        let policies: Vec<Policy> = answer.read()?;
+        let kept: Vec<KeptPolicyView> = answer.read()?;
+        let policies: Vec<PolicyDocument> = kept.into_iter().map(|kept| kept.policy).collect();
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&export_json(&policies)),

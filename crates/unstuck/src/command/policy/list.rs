@@ -1,7 +1,7 @@
 //! `unstuck policy list`: the policies, in the order in which they match.
 
 use std::process::ExitCode;
-use unstuck_service::status::StatusView;
+use unstuck_api::status::StatusView;
 
 use unstuck_core::time::Time;
 
@@ -13,8 +13,8 @@ use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
-use unstuck_service::policies::{PoliciesView, PolicyView};
-use unstuck_service::request::Query;
+use unstuck_api::policies::{PoliciesView, PolicyView};
+use unstuck_api::request::Query;
 
 /// List the policies in the order in which they are checked, and what they have done.
 ///

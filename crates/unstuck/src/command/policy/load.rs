@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use unstuck_core::policy::{PolicyDraft, PolicyProblem};
 use unstuck_flow::Problem;
 use unstuck_flow::policies::{self, LoadedPolicies, LoadedPolicy};
 
@@ -14,8 +15,8 @@ use crate::view::output::Output;
 use crate::view::problems;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::PolicyChangesView;
-use unstuck_service::request::PolicyOperation;
+use unstuck_api::policies::{PolicyChangesView, PolicyDocument};
+use unstuck_api::request::PolicyOperation;
 
 /// Load policies from files: all of them or none.
 ///
@@ -53,8 +54,7 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
         let files = read(&self.files)?;
-        let drafts =
-            files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
+        let drafts = documents(&files)?;
         let answer = place.change_policies(PolicyOperation::Load { drafts, replace: self.replace })?;
         let ordered: PolicyChangesView = answer.read()?;
         if !ordered.refused.is_empty() {
@@ -129,6 +129,19 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
         }
     }
     if refused.is_empty() { Ok(read) } else { Err(CommandError::Refused(refused)) }
+}
+
+/// The policies of files, as they are sent.
+pub(super) fn documents(files: &[PolicyFile]) -> Result<Vec<PolicyDocument>, CommandError> {
+    files.iter().flat_map(|file| &file.policies).map(|policy| document(&policy.draft)).collect()
+}
+
+/// A draft as it is written in a file: without an id that it has not got yet.
+pub(super) fn document(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
+    let refuse = |problems: Vec<PolicyProblem>| {
+        CommandError::new(problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
+    };
+    policies::document_of_draft(draft).map_err(refuse)
 }
 
 /// What was found wrong by looking at the policies that are there, at the places in the files.

@@ -13,8 +13,8 @@ use crate::error::CommandError;
 use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::text;
-use unstuck_service::change_policies::SwitchView;
-use unstuck_service::request::PolicyOperation;
+use unstuck_api::policies::SwitchView;
+use unstuck_api::request::PolicyOperation;
 
 /// Pause all automatic resumes.
 ///

@@ -12,8 +12,8 @@ use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::policies::PolicyDetails;
-use unstuck_service::request::Query;
+use unstuck_api::policies::PolicyDetails;
+use unstuck_api::request::Query;
 
 /// Show one policy: its rules, what it has done, and who changed it.
 #[derive(clap::Args)]

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use unstuck_service::local_time;
 
 use serde::Serialize;
-use unstuck_core::policy::{PolicyDraft, PolicyProblem};
-use unstuck_flow::policies::PolicyDocument;
+use unstuck_flow::policies::to_yaml;
 
+use super::load;
 use super::trial::{self, When};
 use super::words::count;
 use crate::CommandResult;
@@ -16,10 +16,11 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::errors::{ErrorGroupDetails, ErrorGroupView};
-use unstuck_service::policies::PoliciesView;
-use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
-use unstuck_service::try_policies::{TrialView, TrialsView};
+use unstuck_api::errors::{ErrorGroupDetails, ErrorGroupView};
+use unstuck_api::policies::{PoliciesView, PolicyDocument};
+use unstuck_api::request::{PolicyToTry, Query, TrialQuery};
+use unstuck_api::trials::{TrialView, TrialsView};
+use unstuck_service::errors::suggest_policy;
 
 /// Write a policy for a group of errors: a file to review, change and load.
 ///
@@ -56,24 +57,24 @@ impl Arguments {
         let page: ErrorGroupDetails = place.read(Query::ErrorGroup { group: self.group })?.read()?;
         let known: PoliciesView = place.read(Query::Policies)?.read()?;
         let names: Vec<&str> = known.policies.iter().map(|line| line.policy.name.as_str()).collect();
-        let draft = page.line.policy(&names).map_err(|why| {
+        let draft = suggest_policy(&page.line, &names).map_err(|why| {
             let group = &page.line.group;
             CommandError::new(format!("no policy would help with {group}: {why}"))
         })?;
-        let policy = document(&draft)?;
-        let of = TrialQuery { policies: PolicyToTry::Drafts(vec![draft]), past: None };
+        let policy = load::document(&draft)?;
+        let of = TrialQuery { policies: PolicyToTry::Drafts(vec![policy.clone()]), past: None };
         let TrialsView { trials } = place.read(Query::Trial(of))?.read()?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
                 let suggestion =
-                    Suggestion { policy: &policy, yaml: policy.to_yaml(), trial: trials.first() };
+                    Suggestion { policy: &policy, yaml: to_yaml(&policy), trial: trials.first() };
                 let json = serde_json::to_string(&suggestion)
                     .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text => {
-                stdout.text(&format!("{}{}", comment(&page.line), policy.to_yaml()));
+                stdout.text(&format!("{}{}", comment(&page.line), to_yaml(&policy)));
                 let mut stderr = Output::stderr();
                 for found in &trials {
                     trial::show(found, When::Now, &mut stderr);
@@ -100,13 +101,4 @@ fn comment(group: &ErrorGroupView) -> String {
     ];
     let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();
     lines.concat()
-}
-
-/// As it is written in a file: without the id that it has not got yet.
-fn document(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
-    let policy = draft.check(&"".into(), 0);
-    let told = |problems: Vec<PolicyProblem>| {
-        CommandError::new(problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
-    };
-    Ok(PolicyDocument { id: None, ..PolicyDocument::of(&policy.map_err(told)?) })
 }

@@ -7,8 +7,8 @@ use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::view::output::Output;
-use unstuck_service::PolicyChangesView;
-use unstuck_service::request::PolicyOperation;
+use unstuck_api::policies::PolicyChangesView;
+use unstuck_api::request::PolicyOperation;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

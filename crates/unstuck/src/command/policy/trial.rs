@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use unstuck_service::local_time;
 
-use unstuck_core::time::Time;
+use jiff::Timestamp;
 
 use super::load;
 use super::words::count;
@@ -18,8 +18,8 @@ use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_service::request::{PolicyToTry, Query, TrialQuery};
-use unstuck_service::try_policies::{TrialView, TrialsView};
+use unstuck_api::request::{PastErrors, PolicyToTry, Query, TrialQuery};
+use unstuck_api::trials::{TrialView, TrialsView};
 
 /// So many steps are shown in text.
 const SHOWN: usize = 20;
@@ -30,14 +30,14 @@ pub(super) enum When {
     /// Those that are open.
     Now,
     /// Those of a span of time.
-    Past { since: Time, until: Option<Time> },
+    Past { since: Timestamp, until: Option<Timestamp> },
 }
 
 /// Tries what is given, a file or a name, and shows what comes of it.
 pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Format) -> CommandResult {
     let past = match when {
         When::Now => None,
-        When::Past { since, until } => Some((since, until)),
+        When::Past { since, until } => Some(PastErrors { since, until }),
     };
     let answer = store.place()?.read(Query::Trial(TrialQuery { policies: policies(given)?, past }))?;
     let mut stdout = Output::stdout();
@@ -65,9 +65,7 @@ fn policies(given: &str) -> Result<PolicyToTry, CommandError> {
     if !looks_like_file && !Path::new(given).is_file() {
         return Ok(PolicyToTry::Named(given.to_owned()));
     }
-    let files = load::read(&[given.to_owned()])?;
-    let policies = files.iter().flat_map(|file| &file.policies);
-    Ok(PolicyToTry::Drafts(policies.map(|policy| policy.draft.clone()).collect()))
+    load::documents(&load::read(&[given.to_owned()])?).map(PolicyToTry::Drafts)
 }
 
 /// What a policy would do, in words and a table.
@@ -81,12 +79,8 @@ pub(super) fn show(trial: &TrialView, when: When, output: &mut Output) {
     output.line(&match when {
         When::Now => format!("{name} would match {steps} in error now."),
         When::Past { since, until } => {
-            let until = until
-                .map_or_else(String::new, |until| format!(" until {}", local_time::full(until.timestamp())));
-            format!(
-                "{name} would have matched {errors} since {}{until}.",
-                local_time::full(since.timestamp())
-            )
+            let until = until.map_or_else(String::new, |until| format!(" until {}", local_time::full(until)));
+            format!("{name} would have matched {errors} since {}{until}.", local_time::full(since))
         }
     });
     table(trial, when, output);

@@ -1,8 +1,8 @@
 //! Policies in words.
 
 use serde_json::Value;
+use unstuck_api::policies::PolicyDocument;
 use unstuck_core::duration::read_duration;
-use unstuck_flow::policies::PolicyDocument;
 
 /// What it matches: `cause has "reset", flow nightly`.
 pub(super) fn matches(policy: &PolicyDocument) -> String {

@@ -7,6 +7,7 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::policy::{Policies, Policy, PolicyCommand, PolicyDraft, apply_command};
 use unstuck_core::time::Time;
 use unstuck_flow::plan::{self, Plan, SignalPlan};
+use unstuck_flow::policies::read_document;
 use unstuck_sim::rehearse::{Keep, Rehearsal};
 
 use super::{AUTO, Arguments, MOST_EVENTS, UNTIL, WORKERS, outputs};
@@ -17,8 +18,8 @@ use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::problems;
 use crate::view::text;
-use unstuck_service::policies::PoliciesView;
-use unstuck_service::request::Query;
+use unstuck_api::policies::{KeptPolicyView, PoliciesView};
+use unstuck_api::request::Query;
 
 /// Reads all that is named, or tells everything that is wrong with it.
 pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, CommandError> {
@@ -111,7 +112,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
         if !place.has_store() {
             return Err(place.no_store());
         }
-        kept = place.read(Query::Kept { names: Vec::new() })?.read()?;
+        kept = kept_policies(place.read(Query::Kept { names: Vec::new() })?.read()?)?;
         let PoliciesView { policies: lines, .. } = place.read(Query::Policies)?.read()?;
         if let Some(since) = lines.first().and_then(|line| line.policies_paused.as_ref()) {
             let words = paused_policies::words(since);
@@ -139,6 +140,17 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
         CommandError::new(lines.join("\n"))
     };
     apply_command(&known, order, Time(0), 0, fresh_id).map(|(set, _)| set.policies).map_err(refuse)
+}
+
+/// Policies of a store, which come in the order in which they match: what decides between equals is their age.
+fn kept_policies(kept: Vec<KeptPolicyView>) -> Result<Vec<Policy>, CommandError> {
+    let unreadable = || CommandError::internal("a policy of the store cannot be read");
+    let policy = |(age, kept): (u64, KeptPolicyView)| {
+        let draft = read_document(&kept.policy).map_err(|_| unreadable())?;
+        let checked = draft.check(&"".into(), age).map_err(|_| unreadable())?;
+        Ok(Policy { version: kept.version, ..checked })
+    };
+    (0..).zip(kept).map(policy).collect()
 }
 
 pub(super) fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> CommandError {

@@ -17,9 +17,8 @@ use crate::input::source::Source;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::list::RunsView;
-use unstuck_service::request::{Query, RunsQuery};
-use unstuck_service::show::RunView;
+use unstuck_api::request::{Query, RunsQuery};
+use unstuck_api::runs::{RunView, RunsView};
 
 /// So many of the last runs of a flow are looked at.
 const LAST_RUNS: usize = 20;

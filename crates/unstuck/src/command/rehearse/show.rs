@@ -26,9 +26,9 @@ pub(super) fn rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Ou
         if report.runs > 1 {
             stdout.line(&head(&format!("RUN {} ({})", timeline.number, timeline.run), stdout.look));
         }
-        let mut told = BTreeSet::new();
+        let mut shown = BTreeSet::new();
         for line in &timeline.lines {
-            for row in rows(line, stdout, &mut told) {
+            for row in rows(line, stdout, &mut shown) {
                 stdout.line(&row);
             }
         }
@@ -50,7 +50,7 @@ pub(super) fn offset(after: Millis) -> String {
 }
 
 /// The rows of a line, with the rule behind it where that is told for the first time.
-fn rows(line: &TimelineLine, stdout: &Output, told: &mut BTreeSet<String>) -> Vec<String> {
+fn rows(line: &TimelineLine, stdout: &Output, shown: &mut BTreeSet<String>) -> Vec<String> {
     let look = stdout.look;
     let time = format!("+{}", offset(line.after_ms));
     let indent = text::columns(&time) + 2;
@@ -67,7 +67,7 @@ fn rows(line: &TimelineLine, stdout: &Output, told: &mut BTreeSet<String>) -> Ve
     {
         let rule = if rule.starts_with(rung) { rule.clone() } else { format!("{rung}: {rule}") };
         let whose = line.what.split(':').next().unwrap_or_default();
-        if !told.insert(format!("{path}{whose} {rule}")) {
+        if !shown.insert(format!("{path}{whose} {rule}")) {
             return rows;
         }
         for row in text::wrap(&text::visible(&rule), room.saturating_sub(2)) {

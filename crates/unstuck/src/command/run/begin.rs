@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use unstuck_core::command::OnDuplicate;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::RunId;
@@ -32,11 +31,11 @@ use crate::input::source::Source;
 use crate::view::output::Output;
 use crate::view::paused_policies;
 use crate::view::problems;
+use unstuck_api::owner::KeyView;
+use unstuck_api::request::{OnDuplicate, Query, Request};
 use unstuck_service::flows::{compile_flow, flows_for_reading};
-use unstuck_service::owner::KeyView;
 use unstuck_service::owner::state_phrase;
-use unstuck_service::request::{Query, Request};
-use unstuck_service::{Service, ServiceError, family, payload_of, run_name};
+use unstuck_service::{Service, ServiceError, convert, family, payload_of, run_name};
 
 /// Emulated steps take nothing but a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -140,8 +139,8 @@ fn of_key(
     let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
     let input = order.input.text().to_owned();
     let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
-    let asked = Request::Query(Query::Key { flow, key, input, on_duplicate });
-    match socket::ask(&place.directory, &place.option, &asked) {
+    let request = Request::Query(Query::Key { flow, key, input, on_duplicate });
+    match socket::ask(&place.directory, &place.option, &request) {
         Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::internal(error.to_string())),
         // It has gone, or is about to answer.
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
@@ -307,7 +306,7 @@ fn start_run(
         input,
         priority: 0,
         deadline: None,
-        on_duplicate: order.on_duplicate,
+        on_duplicate: convert::on_duplicate(order.on_duplicate),
         home,
         by: Actor::User(user_name().into()),
     };

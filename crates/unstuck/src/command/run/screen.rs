@@ -28,7 +28,7 @@ impl Screen {
         (size.0.max(1), size.1.max(1))
     }
 
-    /// Puts lines above the block, and draws the block anew. Written at once, so that nothing flickers.
+    /// Puts lines above the block, and redraws the block. Written at once, so that nothing flickers.
     pub(super) fn draw(&mut self, width: usize, above: &[String], block: Vec<Row>) {
         let frame = frame(&self.drawn, width, above, &block);
         self.output.text(&frame);

@@ -9,7 +9,7 @@ use super::view;
 use crate::view::output::Output;
 use crate::view::style::Look;
 
-/// So often a second the view is drawn anew.
+/// So often a second the view is redrawn.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// Where a run is shown.

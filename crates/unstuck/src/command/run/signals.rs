@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// What comes so soon after the first one is the same wish.
+/// What comes so soon after the first one is the same request.
 const SAME: Duration = Duration::from_millis(250);
 
-/// A wish to end, from outside.
+/// A request to end, from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal(i32);
 

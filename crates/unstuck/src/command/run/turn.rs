@@ -19,9 +19,9 @@ use crate::view::changed;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
-use unstuck_service::owner::state_phrase;
-use unstuck_service::owner::{KeyView, OwnerView};
-use unstuck_service::request::{Query, Request};
+use unstuck_api::owner::{KeyView, OwnerView};
+use unstuck_api::request::{Query, Request};
+use unstuck_service::owner::{run_in_words, state_phrase};
 
 /// A command that looks at the store has it open for a moment, which is not worth a word.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -57,7 +57,7 @@ pub(super) fn own(
     of_key: impl Fn() -> Result<Option<KeyView>, CommandError>,
 ) -> Result<SqliteStore, NotBegun> {
     let begun = Instant::now();
-    let mut told: Option<u32> = None;
+    let mut shown: Option<u32> = None;
     let mut has_waited = false;
     loop {
         match SqliteStore::open(&place.directory) {
@@ -71,16 +71,16 @@ pub(super) fn own(
             Err(error) => return Err(error.into()),
         }
         match owner(place)? {
-            Some(driven) if told != Some(driven.process) => {
+            Some(driven) if shown != Some(driven.process) => {
                 // One that is idle is gone on with here, once the store is free.
                 if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
                     return Err(NotBegun::Known(Box::new(keyed)));
                 }
-                told = Some(driven.process);
+                shown = Some(driven.process);
                 has_waited = true;
                 tell(place, &driven);
             }
-            None if told.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
+            None if shown.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
                 has_waited = true;
                 let directory = place.directory.display();
                 let what =
@@ -109,7 +109,7 @@ fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
 
 fn tell(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
-    let what = driven.run_in_words().map_or_else(String::new, |run| format!(" and executes {run}"));
+    let what = run_in_words(driven).map_or_else(String::new, |run| format!(" and executes {run}"));
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));

@@ -167,7 +167,7 @@ impl Watch {
                 self.handle().read(move |store, _| explain::holders(&service, store, &run, max as usize));
             let holders = read.map_err(engine_failed)?.unwrap_or_default();
             let idle: Vec<String> =
-                holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::told).collect();
+                holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::description).collect();
             if !idle.is_empty() {
                 let text = format!("limit `{name}` has no free slot: held by {}", idle.join(", "));
                 self.show.log(vec![Line::note(

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
+use unstuck_store::contract::StoreError;
 
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
+use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 
@@ -37,7 +39,11 @@ impl Arguments {
         if !place.has_store() {
             return Err(place.no_store());
         }
-        unstuck_sqlite::copy(&place.directory, &self.to)?;
+        unstuck_sqlite::copy(&place.directory, &self.to).map_err(|error| match error {
+            // It may be about the folder of the copy: the store is as it was.
+            StoreError::Broken(sentence) => CommandError::internal(sentence),
+            error => error.into(),
+        })?;
         let (from, to): (&Path, &Path) = (&place.directory, &self.to);
         let mut stdout = Output::stdout();
         match format {

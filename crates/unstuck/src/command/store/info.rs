@@ -16,8 +16,9 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::clock::{Clock, ClockView};
-use unstuck_service::request::{Query, Request};
+use unstuck_api::clock::ClockView;
+use unstuck_api::request::{Query, Request};
+use unstuck_service::clock::Clock;
 
 /// Show where the store is, which process has it open, and what it contains.
 ///

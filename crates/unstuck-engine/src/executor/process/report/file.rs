@@ -18,7 +18,7 @@ const MARK: usize = 64;
 
 /// A report that is being written. It is removed when dropped.
 ///
-/// Lines are meant to be added, but a shell's `>` in place of `>>` is an easy mistake: a file that was written anew is
+/// Lines are meant to be added, but a shell's `>` in place of `>>` is an easy mistake: a file that was rewritten is
 /// read from its beginning.
 pub(in crate::executor::process) struct ReportFile {
     folder: PathBuf,

@@ -16,7 +16,7 @@ use unstuck_engine::request::{Output, Request};
 use unstuck_store::contract::Store as _;
 
 use super::super::{Broken, Promise, rest};
-use super::life::{Life, ada};
+use super::bench::{Bench, ada};
 use super::{Doctored, fail};
 
 /// Each of the promises about what simulated runs hand on.
@@ -39,62 +39,62 @@ pub(super) const CASES: [(&str, Promise, Doctored); 15] = [
 ];
 
 /// Runs in error, which a policy resumes in ten seconds.
-fn scheduled(runs: usize) -> Result<Life, Broken> {
-    let mut life = Life::new();
-    life.load_policy(10);
+fn scheduled(runs: usize) -> Result<Bench, Broken> {
+    let mut bench = Bench::new();
+    bench.load_policy(10);
     for _ in 0..runs {
-        life.started("resumed");
-        let job = life.job();
-        life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-        life.step()?;
+        bench.started("resumed");
+        let job = bench.job();
+        bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+        bench.step()?;
     }
-    Ok(life)
+    Ok(bench)
 }
 
 /// The watch is told that the switch for all policies stands so.
-fn tell_switch(life: &mut Life, state: SwitchState) {
-    let policies = life.machine.engine.policies().clone();
-    life.promises.record_policies(&policies.with_switch(PolicySwitch { version: 1, state }));
+fn tell_switch(bench: &mut Bench, state: SwitchState) {
+    let policies = bench.machine.engine.policies().clone();
+    bench.promises.record_policies(&policies.with_switch(PolicySwitch { version: 1, state }));
 }
 
 fn resumed_in_a_pause() -> Result<(), Broken> {
-    let mut life = scheduled(1)?;
-    let (since, by, reason) = (life.now, ada(), "it is night".into());
-    tell_switch(&mut life, SwitchState::Paused(PoliciesPaused { since, by, reason }));
-    life.now = life.now + Millis::seconds(10);
-    life.step()
+    let mut bench = scheduled(1)?;
+    let (since, by, reason) = (bench.now, ada(), "it is night".into());
+    tell_switch(&mut bench, SwitchState::Paused(PoliciesPaused { since, by, reason }));
+    bench.now = bench.now + Millis::seconds(10);
+    bench.step()
 }
 
 fn resumed_all_at_once() -> Result<(), Broken> {
-    let mut life = scheduled(2)?;
+    let mut bench = scheduled(2)?;
     let pause = PolicyCommand::Pause { reason: "it is night".into(), by: ada() };
-    life.machine.engine.change_policies(pause, life.now).expect("pauses");
-    life.promises.record_policies(life.machine.engine.policies());
-    life.now = life.now + Millis::seconds(10);
-    life.step()?;
+    bench.machine.engine.change_policies(pause, bench.now).expect("pauses");
+    bench.promises.record_policies(bench.machine.engine.policies());
+    bench.now = bench.now + Millis::seconds(10);
+    bench.step()?;
     let unpause = PolicyCommand::Unpause { rate: 1_000, by: ada() };
-    life.machine.engine.change_policies(unpause, life.now).expect("unpauses");
+    bench.machine.engine.change_policies(unpause, bench.now).expect("unpauses");
     // One a second, as far as the watch knows.
-    let slower = PoliciesUnpaused { at: life.now, clock: 0, rate: 1 };
-    tell_switch(&mut life, SwitchState::Unpaused(slower));
+    let slower = PoliciesUnpaused { at: bench.now, clock: 0, rate: 1 };
+    tell_switch(&mut bench, SwitchState::Unpaused(slower));
     for _ in 0..5 {
-        life.step()?;
-        life.now = life.now + Millis(1);
+        bench.step()?;
+        bench.now = bench.now + Millis(1);
     }
     Ok(())
 }
 
-fn complete(life: &mut Life, output: &str) {
-    let job = life.job();
+fn complete(bench: &mut Bench, output: &str) {
+    let job = bench.job();
     let output = Json::parse(output).expect("good JSON");
-    life.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output }));
+    bench.ask_word(ExecutorReport::Report(job.attempt, Report::Complete { output }));
 }
 
 fn another_output_of_the_run() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    complete(&mut life, "7");
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.started("one");
+    complete(&mut bench, "7");
+    bench.change_facts(|fact| {
         if let Fact::Completed { output } = fact {
             *output = Payload::NULL;
         }
@@ -102,11 +102,11 @@ fn another_output_of_the_run() -> Result<(), Broken> {
 }
 
 fn another_signal() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("waits");
+    let mut bench = Bench::new();
+    let run = bench.started("waits");
     let payload = Json::parse("7").expect("good JSON");
-    life.command(run, Command::Signal { name: "go".into(), payload, by: ada() });
-    life.change_facts(|fact| {
+    bench.command(run, Command::Signal { name: "go".into(), payload, by: ada() });
+    bench.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Done { output }, .. } = fact {
             *output = Payload::NULL;
         }
@@ -114,13 +114,13 @@ fn another_signal() -> Result<(), Broken> {
 }
 
 fn another_reason() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("retry");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()?;
-    life.now = life.now + Millis::seconds(11);
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.started("retry");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()?;
+    bench.now = bench.now + Millis::seconds(11);
+    bench.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Queued { resumed_by, .. }, .. } = fact {
             *resumed_by = None;
         }
@@ -128,48 +128,48 @@ fn another_reason() -> Result<(), Broken> {
 }
 
 fn not_a_target() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("resumed");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()?;
-    let engine = &mut life.machine.engine;
-    let id = engine.new_bulk_id(life.now);
+    let mut bench = Bench::new();
+    let run = bench.started("resumed");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()?;
+    let engine = &mut bench.machine.engine;
+    let id = engine.new_bulk_id(bench.now);
     let target =
         Target { place: 0, run, unit: Some(UnitRef::step(StepIndex(0))), result: TargetResult::Pending };
     engine.put_targets(id, vec![target]).expect("kept");
     let action = BulkAction::Resume { input: None, step_input: None };
     let by = (Actor::User("crew".into()), None);
-    let bulk = Bulk::new(id, action, by, "all".into(), Pace::default(), 1, life.now);
+    let bulk = Bulk::new(id, action, by, "all".into(), Pace::default(), 1, bench.now);
     engine.begin_bulk(bulk.clone()).expect("begins");
-    life.promises.record_bulk(&bulk, &[]);
-    life.step()
+    bench.promises.record_bulk(&bulk, &[]);
+    bench.step()
 }
 
 fn slot_kept() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("limited");
-    let mut other = life.promises.books[&run].run().cloned().expect("there");
+    let mut bench = Bench::new();
+    let run = bench.started("limited");
+    let mut other = bench.promises.books[&run].run().cloned().expect("there");
     assert!(matches!(other.slot, Slot::Taken(_)), "{:?}", other.slot);
     other.paused = Some(PausedBy::Operator);
-    let (store, flows) = life.machine.engine.reader();
+    let (store, flows) = bench.machine.engine.reader();
     let flow = flows.get(store, other.flow).expect("there");
     rest::check_slot(&flow, None, &other, false)
 }
 
 fn operators_child_goes_on() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let child = life.started("parent");
-    life.command(child, Command::Pause { by: ada(), reason: None });
-    life.step()?;
-    life.invent(child, Actor::Engine, vec![Fact::Unpaused])
+    let mut bench = Bench::new();
+    let child = bench.started("parent");
+    bench.command(child, Command::Pause { by: ada(), reason: None });
+    bench.step()?;
+    bench.invent(child, Actor::Engine, vec![Fact::Unpaused])
 }
 
 fn another_deadline() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.start("one", None);
-    let late = life.now + Millis::seconds(5);
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.start("one", None);
+    let late = bench.now + Millis::seconds(5);
+    bench.change_facts(|fact| {
         if let Fact::Started(started) = fact {
             started.deadline = Some(late);
         }
@@ -177,14 +177,14 @@ fn another_deadline() -> Result<(), Broken> {
 }
 
 fn dependent_kept() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("chain");
+    let mut bench = Bench::new();
+    let run = bench.started("chain");
     for _ in 0..2 {
-        complete(&mut life, "1");
-        life.step()?;
+        complete(&mut bench, "1");
+        bench.step()?;
     }
-    life.command(run, Command::rerun(Rerun::Steps(vec![StepIndex(0)]), ada()));
-    life.change_facts(|fact| {
+    bench.command(run, Command::rerun(Rerun::Steps(vec![StepIndex(0)]), ada()));
+    bench.change_facts(|fact| {
         if let Fact::Reran { keep, .. } = fact {
             keep.push(StepIndex(1));
         }
@@ -192,11 +192,11 @@ fn dependent_kept() -> Result<(), Broken> {
 }
 
 fn at_the_back() -> Result<(), Broken> {
-    let mut life = Life::new();
-    life.started("one");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Lost(job.attempt));
-    life.change_facts(|fact| {
+    let mut bench = Bench::new();
+    bench.started("one");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Lost(job.attempt));
+    bench.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Requeued { place, .. }, .. } = fact {
             place.front = false;
         }
@@ -204,15 +204,15 @@ fn at_the_back() -> Result<(), Broken> {
 }
 
 fn applied_late() -> Result<(), Broken> {
-    let mut life = Life::new();
-    let run = life.started("resumed");
-    let job = life.job();
-    life.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
-    life.step()?;
-    life.load_policy(10);
+    let mut bench = Bench::new();
+    let run = bench.started("resumed");
+    let job = bench.job();
+    bench.ask_word(ExecutorReport::Report(job.attempt, fail("boom", false)));
+    bench.step()?;
+    bench.load_policy(10);
     let (unit, after) = (UnitRef::step(StepIndex(0)), Millis(0));
-    life.command(run, Command::ApplyPolicies { unit, only: None, after, by: ada() });
-    life.change_facts(|fact| {
+    bench.command(run, Command::ApplyPolicies { unit, only: None, after, by: ada() });
+    bench.change_facts(|fact| {
         if let Fact::Unit { fact: UnitFact::Scheduled { due, .. }, .. } = fact {
             *due = *due + Millis(1);
         }
@@ -220,35 +220,35 @@ fn applied_late() -> Result<(), Broken> {
 }
 
 fn void_beat_taken() -> Result<(), Broken> {
-    let mut life = Life::remote();
-    let run = life.started("one");
-    let mut attempt = life.job().attempt;
+    let mut bench = Bench::remote();
+    let run = bench.started("one");
+    let mut attempt = bench.job().attempt;
     attempt.attempt = 7;
     let says = Report::Heartbeat { progress: None };
-    let ticket = life.command_unsent(run, Command::Report { attempt, report: says });
-    life.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, life.now)?;
-    life.step()
+    let ticket = bench.command_unsent(run, Command::Report { attempt, report: says });
+    bench.promises.check_output(&Output::Reply { ticket, result: Ok(Answer::Done) }, bench.now)?;
+    bench.step()
 }
 
 fn loss_ignored() -> Result<(), Broken> {
-    let mut life = Life::remote();
-    life.started("one");
-    let attempt = life.job().attempt;
-    life.promises.record_request(&Request::Lost { attempt, with_others: false }, life.now);
-    life.step()
+    let mut bench = Bench::remote();
+    bench.started("one");
+    let attempt = bench.job().attempt;
+    bench.promises.record_request(&Request::Lost { attempt, with_others: false }, bench.now);
+    bench.step()
 }
 
 fn lease_moved_by_nobody() -> Result<(), Broken> {
-    let mut life = Life::remote();
-    let run = life.started("one");
-    let attempt = life.job().attempt;
-    life.command(run, Command::Report { attempt, report: Report::Start });
-    life.step()?;
-    life.now = life.now + Millis::seconds(20);
+    let mut bench = Bench::remote();
+    let run = bench.started("one");
+    let attempt = bench.job().attempt;
+    bench.command(run, Command::Report { attempt, report: Report::Start });
+    bench.step()?;
+    bench.now = bench.now + Millis::seconds(20);
     // The watch does not hear of it.
     let command = Command::Report { attempt, report: Report::Heartbeat { progress: None } };
-    life.machine.engine.submit(Request::Command { ticket: 99, run, command });
-    life.step_with(|output| (!matches!(output, Output::Reply { .. })).then_some(output))?;
-    assert!(life.machine.engine.store().next_due().expect("reads").is_some());
-    life.promises.settled(&mut life.machine.engine, life.now)
+    bench.machine.engine.submit(Request::Command { ticket: 99, run, command });
+    bench.step_with(|output| (!matches!(output, Output::Reply { .. })).then_some(output))?;
+    assert!(bench.machine.engine.store().next_due().expect("reads").is_some());
+    bench.promises.settled(&mut bench.machine.engine, bench.now)
 }

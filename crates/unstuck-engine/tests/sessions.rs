@@ -34,16 +34,16 @@ fn flows() -> Vec<Flow> {
     unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows
 }
 
-/// One life.
-struct Life {
+/// An engine in one session, driven by hand.
+struct Bench {
     engine: Engine<MemoryStore>,
     now: Time,
     jobs: VecDeque<Job>,
     replies: Vec<Result<Answer, EngineError>>,
 }
 
-impl Life {
-    fn new(store: MemoryStore, now: Time) -> Life {
+impl Bench {
+    fn new(store: MemoryStore, now: Time) -> Bench {
         let known = flows();
         let compile = move |record: &FlowRecord| {
             let flow = known.iter().find(|flow| flow.name == record.name).cloned();
@@ -55,13 +55,13 @@ impl Life {
         }
         let worker = Worker { name: "w".into(), incarnation: engine.incarnation(), local: true };
         engine.register(Offer { worker, queues: [Arc::from("work")].into(), free: 9, max_load: 9 }, false);
-        Life { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
+        Bench { engine, now, jobs: VecDeque::new(), replies: Vec::new() }
     }
 
     /// The process dies now, and another one starts a while later.
-    fn die_and_start(self, later: Millis) -> Life {
+    fn die_and_start(self, later: Millis) -> Bench {
         let now = self.now + later;
-        Life::new(self.engine.into_store().crash(), now)
+        Bench::new(self.engine.into_store().crash(), now)
     }
 
     fn start(&mut self, flow: &str) -> RunId {
@@ -125,99 +125,100 @@ impl Life {
 fn attempts_of_a_dead_engines_executors_are_lost_and_tried_anew() {
     // How many attempts its worker had, and whether the loss is free.
     for (runs, free) in [(1, false), (3, true)] {
-        let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-        let runs: Vec<RunId> = (0..runs).map(|_| life.start("chain")).collect();
-        let late = life.jobs[0].attempt;
-        let mut life = life.die_and_start(Millis(100));
-        life.go();
+        let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+        let runs: Vec<RunId> = (0..runs).map(|_| bench.start("chain")).collect();
+        let late = bench.jobs[0].attempt;
+        let mut bench = bench.die_and_start(Millis(100));
+        bench.go();
         for run in &runs {
-            let past = life.past(*run);
+            let past = bench.past(*run);
             let [(1, Outcome::Stuck(stuck))] = past.as_slice() else { panic!("{past:?}") };
             assert_eq!((stuck.limit, stuck.free), (StuckLimit::Gone, free));
         }
         // The process that is gone comes back with what it had: nobody believes it.
-        life.engine
+        bench
+            .engine
             .submit(Request::Executor(ExecutorReport::Report(late, Report::Complete { output: Json::NULL })));
-        life.pass(Millis::seconds(2));
-        assert_eq!(life.jobs.len(), runs.len(), "each is tried anew");
-        assert!(life.jobs.iter().all(|job| job.attempt.attempt == 2));
+        bench.pass(Millis::seconds(2));
+        assert_eq!(bench.jobs.len(), runs.len(), "each is tried again");
+        assert!(bench.jobs.iter().all(|job| job.attempt.attempt == 2));
         for _ in 0..2 * runs.len() {
-            life.complete();
+            bench.complete();
         }
-        assert!(runs.iter().all(|run| life.state(*run) == RunState::Completed));
+        assert!(runs.iter().all(|run| bench.state(*run) == RunState::Completed));
     }
 }
 
 #[test]
 fn a_loss_that_could_not_be_kept_is_told_again() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    let run = life.start("chain");
-    let mut life = life.die_and_start(Millis(100));
-    life.engine.step(life.now);
-    assert!(life.engine.store().fail_next(&StoreError::Full("no room".into())) > 0);
-    life.go();
-    assert_eq!(life.past(run).len(), 0, "the store is asked again in a moment");
-    life.pass(Millis::seconds(1));
-    assert_eq!(life.past(run).len(), 1, "{:?}", life.past(run));
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    let run = bench.start("chain");
+    let mut bench = bench.die_and_start(Millis(100));
+    bench.engine.step(bench.now);
+    assert!(bench.engine.store().fail_next(&StoreError::Full("no room".into())) > 0);
+    bench.go();
+    assert_eq!(bench.past(run).len(), 0, "the store is asked again in a moment");
+    bench.pass(Millis::seconds(1));
+    assert_eq!(bench.past(run).len(), 1, "{:?}", bench.past(run));
 }
 
 #[test]
 fn the_time_between_two_lives_counts_against_nobody() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    let run = life.start("timed");
-    life.pass(Millis::seconds(4));
-    life.engine.record_alive(life.now);
-    let down = Downtime { from: life.now, to: life.now + Millis::hours(1) };
-    let mut life = life.die_and_start(Millis::hours(1));
-    life.go();
-    assert_eq!(life.engine.store().downtimes(), Ok(vec![down]));
-    assert_eq!(life.state(run), RunState::Running, "queueTimeout 10 s, of which it had 4");
-    life.pass(Millis(5_999));
-    assert_eq!(life.state(run), RunState::Running);
-    life.pass(Millis(1));
-    assert_eq!(life.state(run), RunState::Error);
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    let run = bench.start("timed");
+    bench.pass(Millis::seconds(4));
+    bench.engine.record_alive(bench.now);
+    let down = Downtime { from: bench.now, to: bench.now + Millis::hours(1) };
+    let mut bench = bench.die_and_start(Millis::hours(1));
+    bench.go();
+    assert_eq!(bench.engine.store().downtimes(), Ok(vec![down]));
+    assert_eq!(bench.state(run), RunState::Running, "queueTimeout 10 s, of which it had 4");
+    bench.pass(Millis(5_999));
+    assert_eq!(bench.state(run), RunState::Running);
+    bench.pass(Millis(1));
+    assert_eq!(bench.state(run), RunState::Error);
 }
 
 #[test]
 fn a_life_that_ends_before_it_has_recorded_the_time_before_it_hides_nothing() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    life.start("timed");
-    life.engine.record_alive(life.now);
-    let from = life.now;
-    let mut short = life.die_and_start(Millis::hours(1));
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    bench.start("timed");
+    bench.engine.record_alive(bench.now);
+    let from = bench.now;
+    let mut short = bench.die_and_start(Millis::hours(1));
     short.engine.record_alive(short.now);
-    let mut life = short.die_and_start(Millis::hours(1));
-    life.go();
-    let down = Downtime { from, to: life.now };
-    assert_eq!(life.engine.store().downtimes(), Ok(vec![down]));
+    let mut bench = short.die_and_start(Millis::hours(1));
+    bench.go();
+    let down = Downtime { from, to: bench.now };
+    assert_eq!(bench.engine.store().downtimes(), Ok(vec![down]));
 }
 
 #[test]
 fn a_moment_is_no_downtime() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    life.start("timed");
-    let mut life = life.die_and_start(Millis(400));
-    life.go();
-    assert_eq!(life.engine.store().downtimes(), Ok(Vec::new()));
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    bench.start("timed");
+    let mut bench = bench.die_and_start(Millis(400));
+    bench.go();
+    assert_eq!(bench.engine.store().downtimes(), Ok(Vec::new()));
 }
 
 #[test]
 fn a_store_that_is_full_for_a_while_is_a_downtime_once() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    let run = life.start("timed");
-    life.pass(Millis::seconds(4));
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    let run = bench.start("timed");
+    bench.pass(Millis::seconds(4));
     for _ in 0..50 {
-        life.engine.store().refuse_stage(StoreError::Full("no room".into()));
-        life.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
-        life.pass(Millis::seconds(1));
+        bench.engine.store().refuse_stage(StoreError::Full("no room".into()));
+        bench.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
+        bench.pass(Millis::seconds(1));
     }
-    life.pass(Millis::seconds(1));
-    let downtimes = life.engine.store().downtimes().expect("reads");
+    bench.pass(Millis::seconds(1));
+    let downtimes = bench.engine.store().downtimes().expect("reads");
     let [down] = downtimes.as_slice() else { panic!("{downtimes:?}") };
     assert!(down.to.since(down.from) >= Millis::seconds(50), "{down:?}");
-    assert_eq!(life.state(run), RunState::Running);
-    life.pass(Millis::seconds(10));
-    assert_eq!(life.state(run), RunState::Error);
+    assert_eq!(bench.state(run), RunState::Running);
+    bench.pass(Millis::seconds(10));
+    assert_eq!(bench.state(run), RunState::Error);
 }
 
 fn start_of(flow: &str) -> StartRun {
@@ -235,23 +236,23 @@ fn start_of(flow: &str) -> StartRun {
 
 #[test]
 fn what_is_wrong_with_the_store_is_told_until_it_is_well_again() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    life.start("waits");
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    bench.start("waits");
     let full = StoreError::Full("no room".into());
-    life.engine.store().refuse_stage(full.clone());
-    life.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
-    life.go();
-    assert_eq!(life.engine.trouble(), Some(&full));
-    assert!(matches!(life.replies.pop(), Some(Err(EngineError::Store(StoreError::Full(_))))));
-    life.pass(Millis::seconds(2));
-    assert_eq!(life.engine.trouble(), None, "it goes on by itself");
+    bench.engine.store().refuse_stage(full.clone());
+    bench.engine.submit(Request::Start { ticket: 0, start: start_of("waits") });
+    bench.go();
+    assert_eq!(bench.engine.trouble(), Some(&full));
+    assert!(matches!(bench.replies.pop(), Some(Err(EngineError::Store(StoreError::Full(_))))));
+    bench.pass(Millis::seconds(2));
+    assert_eq!(bench.engine.trouble(), None, "it goes on by itself");
 }
 
 #[test]
 fn a_run_whose_flow_cannot_be_used_does_not_keep_the_engine_busy() {
-    let mut life = Life::new(MemoryStore::deferred(), BEGIN);
-    let run = life.start("waits");
-    let store = life.engine.into_store().crash();
+    let mut bench = Bench::new(MemoryStore::deferred(), BEGIN);
+    let run = bench.start("waits");
+    let store = bench.engine.into_store().crash();
     let compile = |_: &FlowRecord| Err("it was written by somebody else".to_owned());
     let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
     let now = BEGIN + Millis::minutes(2);

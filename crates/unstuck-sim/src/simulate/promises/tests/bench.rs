@@ -37,7 +37,7 @@ pub(super) fn ada() -> Actor {
 }
 
 /// An engine and its watch.
-pub(super) struct Life {
+pub(super) struct Bench {
     pub(super) machine: Machine<MemoryStore>,
     pub(super) promises: Promises,
     pub(super) now: Time,
@@ -59,27 +59,27 @@ fn machine(store: MemoryStore, now: Time) -> Machine<MemoryStore> {
     Machine::start(store, compile, Settings::default(), now).expect("opens")
 }
 
-impl Life {
+impl Bench {
     /// With an executor beside the engine.
-    pub(super) fn new() -> Life {
-        Life::with(true)
+    pub(super) fn new() -> Bench {
+        Bench::with(true)
     }
 
     /// With a worker elsewhere.
-    pub(super) fn remote() -> Life {
-        Life::with(false)
+    pub(super) fn remote() -> Bench {
+        Bench::with(false)
     }
 
-    fn with(local: bool) -> Life {
+    fn with(local: bool) -> Bench {
         let mut machine = machine(MemoryStore::new(), BEGIN);
         for flow in flows() {
             machine.engine.put_flow(flow).expect("kept");
         }
         let worker = Worker { name: "w".into(), incarnation: 1, local };
-        let mut life =
-            Life { machine, promises: Promises::new(), now: BEGIN, jobs: Vec::new(), worker, tickets: 0 };
-        life.register();
-        life
+        let mut bench =
+            Bench { machine, promises: Promises::new(), now: BEGIN, jobs: Vec::new(), worker, tickets: 0 };
+        bench.register();
+        bench
     }
 
     fn register(&mut self) {

@@ -1,4 +1,4 @@
-//! A store that Unstuck has written is as promised, at any moment of any life.
+//! A store that Unstuck has written is as promised, at any moment of any session.
 
 use unstuck_core::command::{Command, Report, StartInput};
 use unstuck_core::model::error::Error;

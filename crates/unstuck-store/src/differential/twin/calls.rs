@@ -147,12 +147,12 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.take_in(wait);
         if self.has_crashed() {
             // Whatever else it would have said: it may be there all the same.
-            self.told.retain(|told| told.result.is_ok());
+            self.settled.retain(|settled| settled.result.is_ok());
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.settled)
     }
 
-    /// A process that dies while it begins its life is followed by another one, which may be the first or the second.
+    /// A process that dies while it opens its session is followed by another one, which may be the first or the second.
     fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError> {
         let mut deaths = 0;
         let found = loop {
@@ -165,11 +165,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
             self.crash(&flows);
         };
         let mut expected = self.oracle.open_session(new.clone());
-        self.lives.push(new.clone());
+        self.session_keys.push(new.clone());
         while deaths > 0 && incarnation(&expected) < incarnation(&found) {
             deaths -= 1;
             expected = self.oracle.open_session(new.clone());
-            self.lives.push(new.clone());
+            self.session_keys.push(new.clone());
         }
         assert_same(&expected, &found);
         found
@@ -419,8 +419,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 }
 
-fn incarnation(life: &Result<Session, StoreError>) -> u64 {
-    life.as_ref().map_or(0, |life| life.incarnation)
+fn incarnation(session: &Result<Session, StoreError>) -> u64 {
+    session.as_ref().map_or(0, |session| session.incarnation)
 }
 
 /// Targets as they are known to whoever does not look at results.

@@ -1,9 +1,10 @@
-//! What may be asked, as it travels.
+//! What may be asked, as it travels: queries, and requests that change runs, policies and bulk actions.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use unstuck_core::command::OnDuplicate;
-use unstuck_core::policy::PolicyDraft;
-use unstuck_core::time::Time;
+
+use crate::policies::PolicyDocument;
+use crate::runs::RunState;
 
 /// A question or an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -104,7 +105,7 @@ pub struct NewBulk {
     pub group: Option<String>,
     pub flow: Option<String>,
     pub policy: Option<String>,
-    pub state: Option<unstuck_core::model::run::RunState>,
+    pub state: Option<RunState>,
     #[serde(default)]
     pub include_acknowledged: bool,
     /// Only what needs a person.
@@ -138,7 +139,7 @@ pub enum BulkVerb {
     },
     /// Every held step, or those of one name.
     Choose {
-        choice: unstuck_core::event::Choice,
+        choice: Choice,
         step: Option<String>,
     },
     Signal {
@@ -161,7 +162,17 @@ pub enum BulkVerb {
 pub struct TrialQuery {
     pub policies: PolicyToTry,
     /// The span of time of a backtest; without it, a preview on what is in error now.
-    pub past: Option<(Time, Option<Time>)>,
+    pub past: Option<PastErrors>,
+}
+
+/// Errors of a span of time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastErrors {
+    #[serde(with = "crate::json_form::time")]
+    pub since: Timestamp,
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub until: Option<Timestamp>,
 }
 
 /// Policies that are tried.
@@ -169,7 +180,7 @@ pub struct TrialQuery {
 #[serde(rename_all = "camelCase")]
 pub enum PolicyToTry {
     /// As they were written.
-    Drafts(Vec<PolicyDraft>),
+    Drafts(Vec<PolicyDocument>),
     /// One that is kept.
     Named(String),
 }
@@ -180,7 +191,8 @@ pub enum PolicyToTry {
 pub struct ErrorsQuery {
     pub flow: Option<String>,
     pub action: Option<String>,
-    pub since: Option<Time>,
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub since: Option<Timestamp>,
     pub limit: usize,
     /// The end of the page before, as it was given there.
     pub after: Option<String>,
@@ -199,7 +211,8 @@ pub struct PolicyRequest {
 #[serde(rename_all = "camelCase")]
 pub enum PolicyOperation {
     Load {
-        drafts: Vec<PolicyDraft>,
+        /// As they were written: what is left out is up to the store.
+        drafts: Vec<PolicyDocument>,
         replace: bool,
     },
     Enable {
@@ -230,15 +243,17 @@ pub enum PolicyOperation {
 #[serde(rename_all = "camelCase")]
 pub struct RunsQuery {
     /// In any of these states, or with a step in them.
-    pub states: Vec<unstuck_core::model::run::RunState>,
+    pub states: Vec<RunState>,
     pub flow: Option<String>,
     pub key: Option<String>,
     /// All of these, by name and value.
     pub labels: Vec<(String, String)>,
     /// Started at this time or later.
-    pub since: Option<Time>,
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub since: Option<Timestamp>,
     /// Started before this time.
-    pub until: Option<Time>,
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub until: Option<Timestamp>,
     /// With an error of this group, open or past.
     pub group: Option<String>,
     /// With an error whose cause contains this.
@@ -266,7 +281,7 @@ pub struct RunRequest {
 pub enum RunOperation {
     Choose {
         step: String,
-        choice: unstuck_core::event::Choice,
+        choice: Choice,
     },
     /// Inputs are the texts of some JSON.
     Resume {
@@ -312,6 +327,29 @@ pub enum RunOperation {
     Forget,
 }
 
+/// What an operator may choose for a held step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Choice {
+    /// One more attempt in the same round.
+    Retry,
+    /// Leave it failed.
+    None,
+}
+
+/// What a start does when its key has a run already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OnDuplicate {
+    /// Returns that run.
+    #[default]
+    Return,
+    /// Returns that run, or starts its next generation if it is final.
+    RestartIfFinal,
+    /// Refuses it.
+    Refuse,
+}
+
 /// What a rerun does again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -324,13 +362,13 @@ pub enum RerunScope {
 impl Request {
     /// Whether it may take long, however fast whoever is asked may be.
     pub fn takes_long(&self) -> bool {
-        let applies = |wish: &PolicyRequest| {
-            matches!(wish.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
+        let applies = |request: &PolicyRequest| {
+            matches!(request.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
         };
         match self {
-            Request::Query(reading) => matches!(reading, Query::Trial(_)),
-            Request::Policies(wish) => applies(wish),
-            Request::Bulk(wish) => matches!(wish.what, BulkOperation::Begin(_)),
+            Request::Query(query) => matches!(query, Query::Trial(_)),
+            Request::Policies(request) => applies(request),
+            Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
             Request::Change(_) => false,
         }
     }
@@ -339,7 +377,7 @@ impl Request {
     pub fn may_be_repeated(&self) -> bool {
         match self {
             Request::Query(_) => true,
-            Request::Policies(wish) => match wish.what {
+            Request::Policies(request) => match request.what {
                 PolicyOperation::Enable { .. }
                 | PolicyOperation::Disable { .. }
                 | PolicyOperation::Pause { .. }
@@ -347,7 +385,7 @@ impl Request {
                 | PolicyOperation::Apply { .. } => true,
                 PolicyOperation::Load { .. } | PolicyOperation::Delete { .. } => false,
             },
-            Request::Bulk(wish) => match &wish.what {
+            Request::Bulk(request) => match &request.what {
                 BulkOperation::Begin(begin) => begin.dry_run,
                 BulkOperation::Pause { .. }
                 | BulkOperation::Unpause { .. }

@@ -1,0 +1,88 @@
+//! From words of the API to those of the core, and back. Each match is exhaustive, so that a new variant has to be given a word.
+
+use jiff::Timestamp;
+use unstuck_api::bulk::ResultKind;
+use unstuck_api::request::{Choice, OnDuplicate};
+use unstuck_api::runs::RunState;
+use unstuck_core::time::Time;
+use unstuck_core::{bulk, command, event, model};
+
+/// To the millisecond.
+pub fn time(at: Timestamp) -> Time {
+    Time(at.as_millisecond())
+}
+
+pub fn on_duplicate(what: OnDuplicate) -> command::OnDuplicate {
+    match what {
+        OnDuplicate::Return => command::OnDuplicate::Return,
+        OnDuplicate::RestartIfFinal => command::OnDuplicate::RestartIfFinal,
+        OnDuplicate::Refuse => command::OnDuplicate::Refuse,
+    }
+}
+
+pub(crate) fn choice(choice: Choice) -> event::Choice {
+    match choice {
+        Choice::Retry => event::Choice::Retry,
+        Choice::None => event::Choice::None,
+    }
+}
+
+pub(crate) fn run_state(state: RunState) -> model::run::RunState {
+    use model::run::RunState as Of;
+    match state {
+        RunState::Queued => Of::Queued,
+        RunState::Running => Of::Running,
+        RunState::Waiting => Of::Waiting,
+        RunState::Error => Of::Error,
+        RunState::Held => Of::Held,
+        RunState::Paused => Of::Paused,
+        RunState::Completed => Of::Completed,
+        RunState::Failed => Of::Failed,
+        RunState::Cancelled => Of::Cancelled,
+        RunState::Superseded => Of::Superseded,
+    }
+}
+
+pub(crate) fn result_kind(kind: bulk::ResultKind) -> ResultKind {
+    use bulk::ResultKind as Of;
+    match kind {
+        Of::Pending => ResultKind::Pending,
+        Of::Resumed => ResultKind::Resumed,
+        Of::Rerun => ResultKind::Rerun,
+        Of::Retried => ResultKind::Retried,
+        Of::Passed => ResultKind::Passed,
+        Of::FailedAgain => ResultKind::FailedAgain,
+        Of::Acknowledged => ResultKind::Acknowledged,
+        Of::Cancelled => ResultKind::Cancelled,
+        Of::GivenUp => ResultKind::GivenUp,
+        Of::Signalled => ResultKind::Signalled,
+        Of::Skipped => ResultKind::Skipped,
+        Of::Completed => ResultKind::Completed,
+        Of::Forgotten => ResultKind::Forgotten,
+        Of::Refused => ResultKind::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(value: &impl serde::Serialize) -> String {
+        serde_json::to_string(value).expect("JSON")
+    }
+
+    /// The API has its own words, and they are those of the core.
+    #[test]
+    fn every_word_is_the_same_on_both_sides() {
+        assert_eq!(RunState::ALL.map(run_state), model::run::RunState::ALL);
+        for state in RunState::ALL {
+            assert_eq!(state.word(), run_state(state).word());
+            assert_eq!(json(&state), format!("\"{}\"", state.word()));
+        }
+        assert_eq!(bulk::ResultKind::ALL.map(result_kind), ResultKind::ALL);
+        for kind in bulk::ResultKind::ALL {
+            assert_eq!(result_kind(kind).word(), kind.word());
+            assert_eq!(json(&result_kind(kind)), json(&kind));
+        }
+    }
+}
