@@ -422,8 +422,12 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return NextStep::Now;
         }
-        let own =
-            [self.bulks.due(), self.aside.next_retry(), self.next_paced_resume(), self.session.next_renewal()];
+        let own = [
+            self.bulks.due(),
+            self.aside.next_retry(),
+            self.next_paced_resume(),
+            self.session.next_renewal(),
+        ];
         let own = own.into_iter().flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();

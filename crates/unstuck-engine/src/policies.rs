@@ -21,6 +21,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Carries out an order, between two batches: it is durable before anything is decided by it.
+    #[expect(clippy::needless_pass_by_value, reason = "it is given once, and may be decided several times")]
     pub fn change_policies(&mut self, order: PolicyCommand, now: Time) -> Result<PolicyOutcome, EngineError> {
         self.last = self.last.max(now);
         if let Some(error) = &self.stopped {

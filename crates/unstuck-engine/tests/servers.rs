@@ -69,7 +69,7 @@ impl Server {
                     Output::Dispatch { job, .. } => self.jobs.push_back(job),
                     Output::Interrupt { attempt, .. } => self.interrupted.push(attempt),
                     Output::CleanUp { left, .. } => {
-                        self.cleaned_up.extend(left.iter().map(|left| left.attempt))
+                        self.cleaned_up.extend(left.iter().map(|left| left.attempt));
                     }
                     Output::Happened { .. } | Output::Forgotten { .. } => {}
                 }
@@ -331,7 +331,9 @@ fn a_server_hears_that_another_has_made_work() {
     let (mut first, mut second) = two();
     let heard = Arc::new(AtomicUsize::new(0));
     let told = heard.clone();
-    first.engine.store().on_news(Box::new(move || drop(told.fetch_add(1, Ordering::Relaxed))));
+    first.engine.store().on_news(Box::new(move || {
+        told.fetch_add(1, Ordering::Relaxed);
+    }));
     first.go();
     second.start("chain");
     assert!(heard.load(Ordering::Relaxed) > 0);

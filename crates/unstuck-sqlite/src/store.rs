@@ -78,9 +78,9 @@ pub struct SqliteStore {
     pub(crate) broken: Option<StoreError>,
     /// Runs that nothing is offered of, with why.
     pub(crate) aside: BTreeMap<RunId, SetAside>,
-    /// The session that was opened, if one was, and whether it knows what those before it left.
+    /// The session that was opened, if one was, and the one that knows what those before it left.
     session: Option<u64>,
-    has_given_ended: bool,
+    informed: Option<u64>,
     pub(crate) versions: Versions,
 }
 
@@ -137,7 +137,7 @@ impl SqliteStore {
             broken: None,
             aside: BTreeMap::new(),
             session: None,
-            has_given_ended: false,
+            informed: None,
             versions: Versions::default(),
         }
     }
@@ -445,7 +445,7 @@ impl Store for SqliteStore {
         self.state.timers.bring_back();
         let begun = meta::open_session(&mut self.reader, &self.claim, new.token_key);
         let session = self.check_written(begun)?;
-        (self.session, self.has_given_ended) = (Some(session.incarnation), false);
+        self.session = Some(session.incarnation);
         Ok(session)
     }
 
@@ -458,9 +458,10 @@ impl Store for SqliteStore {
     fn end_session(&mut self) {}
 
     fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError> {
-        if std::mem::replace(&mut self.has_given_ended, self.session.is_some()) {
+        if self.session.is_some() && self.informed == self.session {
             return Ok(Vec::new());
         }
+        self.informed = self.session;
         let mut of_session: BTreeMap<u64, Vec<(AttemptId, Worker)>> = BTreeMap::new();
         for (attempt, worker) in self.local_attempts()? {
             if self.session != Some(worker.incarnation) {

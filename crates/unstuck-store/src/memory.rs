@@ -355,14 +355,11 @@ impl Store for MemoryStore {
         self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
-        match (&mut self.deferred, kept) {
-            (Some(deferred), Some(kept)) => {
-                deferred.add_outstanding(id, kept, self.last_notice, self.current);
-            }
-            (None | Some(_), _) => {
-                self.sessions.interrupt(interrupts);
-                self.settled.push(Settled { stage: id, result: Ok(()) });
-            }
+        if let (Some(deferred), Some(kept)) = (&mut self.deferred, kept) {
+            deferred.add_outstanding(id, kept, self.last_notice, self.current);
+        } else {
+            self.sessions.interrupt(interrupts);
+            self.settled.push(Settled { stage: id, result: Ok(()) });
         }
         self.last_notice += notices;
         Ok(id)

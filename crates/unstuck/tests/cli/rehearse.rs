@@ -34,7 +34,7 @@ fn a_rehearsal_tells_what_happened_and_why() {
         "Rehearsal of flow `nightly`: 1 run, 4 workers, seed 0; the clock starts at 2026-01-01T00:00:00.000Z.\n",
         "+0d 00:00:05.000  extract: attempt 1 stalled: connection reset\n",
         "extract: retrying in 1m (attempt 2 of 3)\n                    retryStrategy: retry, maxAttempts: 3, backOff: 1m\n",
-        "+0d 00:01:05.000  worker-1 dies; it was running 1 attempt\n",
+        "+0d 00:01:05.000  worker-2 dies; it was running 1 attempt\n",
         "+0d 00:01:10.000  load: attempt 1 is stuck: its worker is gone. Retrying in 1s (stuck 1 of 3)\n",
         "policy `again` resumes it in",
         "  runs             1 completed\n  completed after  11m 11s\n",
