@@ -31,7 +31,7 @@ const MOMENTS: [(Op, Which); 11] = [
 #[test]
 fn the_power_goes_at_any_moment() {
     let tally = Tally::default();
-    let seeds = seeds(170);
+    let seeds = seeds(130);
     for seed in &seeds {
         let options = small_limits(&mut Random::new(*seed));
         let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 60, &tally));

@@ -54,6 +54,8 @@ pub(crate) struct Faults {
     room: Option<usize>,
     lies: Lies,
     crash: Option<(u64, Phase)>,
+    /// Or at the next call of this sort.
+    crash_at: Option<(Op, Phase)>,
     /// So many moments there were.
     pub(crate) moments: u64,
     /// So much was read.
@@ -84,6 +86,11 @@ impl Faults {
         self.crash = Some((self.moments + n, phase));
     }
 
+    /// The power goes at the next call of this sort, if not before.
+    pub(crate) fn crash_at_next(&mut self, op: Op, phase: Phase) {
+        self.crash_at = Some((op, phase));
+    }
+
     pub(crate) fn add(&mut self, fault: Fault) {
         self.list.push(fault);
     }
@@ -93,7 +100,7 @@ impl Faults {
         self.list.clear();
         self.room = None;
         self.lies = Lies::None;
-        self.crash = None;
+        (self.crash, self.crash_at) = (None, None);
     }
 
     /// Calls succeed again.
@@ -150,10 +157,9 @@ impl Faults {
     /// Whether the power goes at this moment, and when exactly.
     pub(crate) fn crash_now(&mut self, op: Op, name: &str) -> Option<Phase> {
         self.moments += 1;
-        let (at, phase) = self.crash?;
-        if self.moments < at {
-            return None;
-        }
+        let by_number = self.crash.filter(|(at, _)| self.moments >= *at).map(|(_, phase)| phase);
+        let by_sort = self.crash_at.filter(|(at, _)| *at == op).map(|(_, phase)| phase);
+        let phase = by_number.or(by_sort)?;
         self.crashed = Some((op, Which::of(name), phase));
         Some(phase)
     }

@@ -151,7 +151,7 @@ impl TestStore for Fixture {
             Place::Disk(place) => {
                 let (mounted, mut power) = *place;
                 let has_failed = mounted.disk.has_failed();
-                if has_failed || power.ends_in_good_order() {
+                if has_failed || power.ends_in_good_order(&mounted.disk) {
                     drop(store.take());
                 }
                 if has_failed && !mounted.disk.is_dead() {

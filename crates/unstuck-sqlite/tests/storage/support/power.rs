@@ -108,8 +108,13 @@ impl Power {
         if self.longest.is_none() { 0 } else { one_of(&mut self.random, &[0, 1, 2, 5, 9]) }
     }
 
-    /// Whether the process ends by itself this time.
-    pub(crate) fn ends_in_good_order(&mut self) -> bool {
-        self.random.between(0, 2) == 0
+    /// Whether the process ends by itself this time. Now and then the power goes while it closes its files.
+    pub(crate) fn ends_in_good_order(&mut self, disk: &Disk) -> bool {
+        let ends = self.random.between(0, 2) == 0;
+        if ends && self.longest.is_some() && self.random.between(0, 1) == 0 {
+            let phase = one_of(&mut self.random, &[Phase::Before, Phase::During, Phase::After]);
+            disk.inner().faults.crash_at_next(Op::Remove, phase);
+        }
+        ends
     }
 }
