@@ -237,6 +237,21 @@ pub struct Notice {
     pub body: NoticeBody,
 }
 
+impl Notice {
+    /// The run that it begins a child or handler for, if it begins one.
+    pub fn begins_child_of(&self) -> Option<RunId> {
+        match &self.body {
+            NoticeBody::StartChild(child) => child.origin.parent(),
+            NoticeBody::ContinueChild { .. }
+            | NoticeBody::CancelChild { .. }
+            | NoticeBody::PauseChild
+            | NoticeBody::UnpauseChild
+            | NoticeBody::ChildChanged { .. }
+            | NoticeBody::ChildEnded { .. } => None,
+        }
+    }
+}
+
 /// What runs tell each other. Each is recognised when it comes twice.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum NoticeBody {

@@ -261,27 +261,18 @@ impl Batch {
         runs: &[(RunId, u64)],
         target: Option<BulkRef>,
     ) -> Result<Answer, Undecided> {
-        // What is on its way to one of them, or begins a child of one, comes first.
-        let is_on_its_way = |notice: &Notice| {
-            let begins_for = match &notice.body {
-                NoticeBody::StartChild(child) => child.origin.parent(),
-                NoticeBody::ContinueChild { .. }
-                | NoticeBody::CancelChild { .. }
-                | NoticeBody::PauseChild
-                | NoticeBody::UnpauseChild
-                | NoticeBody::ChildChanged { .. }
-                | NoticeBody::ChildEnded { .. } => None,
-            };
-            runs.iter().any(|(run, _)| notice.to == *run || begins_for == Some(*run))
-        };
-        let stored = tools.store.notices(usize::MAX)?;
-        if self.deliveries.iter().chain(stored.iter().map(|(_, notice)| notice)).any(is_on_its_way) {
-            return Err(Undecided::Busy);
-        }
         if let Some((gone, _)) = runs.iter().find(|(run, _)| self.forgotten.contains(run)) {
             return Err(Undecided::Error(unknown_run(*gone)));
         }
-        self.lock(tools, runs.iter().map(|(run, _)| *run).collect())?;
+        let ids: Vec<RunId> = runs.iter().map(|(run, _)| *run).collect();
+        self.lock(tools, ids.clone())?;
+        // What is on its way to one of them, or begins a child of one, comes first. They are locked: nothing new comes.
+        let is_about = |notice: &Notice| {
+            ids.contains(&notice.to) || notice.begins_child_of().is_some_and(|run| ids.contains(&run))
+        };
+        if self.deliveries.iter().any(is_about) || tools.store.has_notices_about(&ids)? {
+            return Err(Undecided::Busy);
+        }
         for (place, (id, seq)) in runs.iter().enumerate() {
             let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
             let run = working.run.as_deref().ok_or(Undecided::Error(unknown_run(*id)))?;

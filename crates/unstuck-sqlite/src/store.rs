@@ -311,6 +311,11 @@ impl Store for SqliteStore {
         Ok(self.state.notices.first(limit))
     }
 
+    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.has_any_about(runs))
+    }
+
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
         self.aside.insert(run, aside);

@@ -201,6 +201,7 @@ macro_rules! conformance_tests {
                 a_notice_comes_until_it_is_delivered
                 notices_keep_their_order
                 a_notice_may_be_delivered_twice
+                what_is_on_its_way_is_known_by_run
                 a_family_comes_to_its_end
             ]
             reading: [

@@ -98,6 +98,10 @@ pub trait Store {
     /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
+    /// Whether a notice is on its way to one of these runs, or begins a child of one. Those to a run that is set aside are on
+    /// their way to nobody.
+    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError>;
+
     /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
     /// does what comes to it. Known to this handle only, and only while it is open: whoever opens the store next is
     /// offered everything. `aside` is for people.

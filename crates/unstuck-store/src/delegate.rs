@@ -62,6 +62,7 @@ macro_rules! delegate_store {
             release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            has_notices_about(runs: &[RunId]) -> Result<bool, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
             set_aside_record(run: RunId) -> Option<SetAside>;

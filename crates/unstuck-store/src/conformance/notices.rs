@@ -11,7 +11,7 @@ use unstuck_core::model::run::RunState;
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, user};
 use crate::conformance::flows::{action, graph, sequence, step};
-use crate::contract::{NoticeId, Stage};
+use crate::contract::{NoticeId, SetAside, Stage};
 
 /// A notice comes again and again until its delivery is staged, and then no more.
 pub fn a_notice_comes_until_it_is_delivered<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -50,6 +50,26 @@ pub fn notices_keep_their_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(later[..4], all[2..]);
     assert_eq!(later.len(), 6);
     assert!(later[4..].iter().all(|(id, _)| *id > all[5].0), "{later:?}");
+}
+
+/// What is on its way to a run, or begins a child of it, is known by the run, and of a run that is set aside nothing is.
+pub fn what_is_on_its_way_is_known_by_run<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let (first, second) = (driver.start(&parent), driver.start(&parent));
+    let all = driver.store.notices(9).expect("reads");
+    let child = all[0].1.to;
+    let cases: [(&[RunId], bool); 5] =
+        [(&[], false), (&[first], true), (&[child], true), (&[RunId(7), second], true), (&[RunId(7)], false)];
+    for (runs, expected) in cases {
+        assert_eq!(driver.store.has_notices_about(runs), Ok(expected), "{runs:?}");
+    }
+    driver.store.set_aside(child, SetAside { since: driver.now, why: "broken".into(), next_try: None });
+    assert_eq!(driver.store.has_notices_about(&[child]), Ok(false));
+    assert_eq!(driver.store.has_notices_about(&[first]), Ok(true), "its other child");
+    driver.store.release(child);
+    assert_eq!(driver.store.has_notices_about(&[child]), Ok(true));
+    driver.deliver_all(9);
+    assert_eq!(driver.store.has_notices_about(&[first, second, child]), Ok(false));
 }
 
 /// A notice that was delivered before is passed over: it says nothing new.

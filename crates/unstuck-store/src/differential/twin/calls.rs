@@ -87,6 +87,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     /// Only for runs that no notice is on its way to: the twin finds notices by their places.
+    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
+        self.ask(|oracle| oracle.has_notices_about(runs), |store| store.has_notices_about(runs))
+    }
+
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.oracle.set_aside(run, aside.clone());
         self.store().set_aside(run, aside);
