@@ -155,7 +155,7 @@ impl EngineSession {
     }
 }
 
-/// The loss of every worker of a session: each had some attempts, or one.
+/// Every attempt that executors of a session had is lost, each with whether its worker had others too.
 pub(crate) fn losses(session: &EndedSession) -> Vec<Request> {
     let mut of_worker: HashMap<&Worker, usize> = HashMap::new();
     for (_, worker) in &session.attempts {

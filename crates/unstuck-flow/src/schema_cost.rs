@@ -259,12 +259,12 @@ impl Reader {
         }
         for reference in ["$ref", "$dynamicRef", "$recursiveRef"] {
             if let Some(Value::String(target)) = fields.get(reference) {
-                self.references.push((place, decoded(target)));
+                self.references.push((place, decode_percent_escapes(target)));
             }
         }
         let mut node = Subschema::default();
         self.add_on_the_same(fields, at, &mut node);
-        self.add_inside(fields, at, &mut node);
+        self.add_property_and_item_schemas(fields, at, &mut node);
         add_assertions(fields, &mut node);
         self.nodes[place] = node;
         place
@@ -287,7 +287,9 @@ impl Reader {
         }
     }
 
-    fn add_inside(&mut self, fields: &Map<String, Value>, at: &str, node: &mut Subschema) {
+    /// Adds what a schema says of the properties and items of a value. Each name of a property is looked at by all of
+    /// `propertyNames`, so that only its size matters.
+    fn add_property_and_item_schemas(&mut self, fields: &Map<String, Value>, at: &str, node: &mut Subschema) {
         node.properties = self.add_map(fields, "properties", at);
         node.each_property.extend(self.add_map(fields, "patternProperties", at).into_values());
         for word in ["additionalProperties", "unevaluatedProperties"] {
@@ -352,14 +354,18 @@ fn states(pattern: &str) -> u64 {
     states
 }
 
-/// A reference without the escapes of an address.
-fn decoded(reference: &str) -> String {
-    reference
-        .replace("%25", "%")
-        .replace("%7E", "~")
-        .replace("%2F", "/")
-        .replace("%22", "\"")
-        .replace("%20", " ")
+/// A reference without its percent escapes, each decoded once.
+fn decode_percent_escapes(reference: &str) -> String {
+    let bytes = reference.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut place = 0;
+    while let Some(byte) = bytes.get(place) {
+        let digits = reference.get(place + 1..place + 3).filter(|_| *byte == b'%');
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(escaped.unwrap_or(*byte));
+        place += if escaped.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 #[cfg(test)]
@@ -367,6 +373,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn escapes_are_decoded_once_and_in_either_case() {
+        let cases = [
+            ("#/$defs/a", "#/$defs/a"),
+            ("#/$defs/a%20b", "#/$defs/a b"),
+            ("#/$defs/a%2fb", "#/$defs/a/b"),
+            ("#/$defs/a%2Fb", "#/$defs/a/b"),
+            ("#/$defs/%257E", "#/$defs/%7E"),
+            ("#/$defs/%c3%a4", "#/$defs/ä"),
+            ("#/$defs/50%", "#/$defs/50%"),
+            ("#/$defs/%zz%+1%ä", "#/$defs/%zz%+1%ä"),
+        ];
+        for (reference, decoded) in cases {
+            assert_eq!(decode_percent_escapes(reference), decoded, "{reference}");
+        }
+    }
 
     fn nested(depth: usize) -> Value {
         (0..depth).fold(json!(1), |inner, _| json!([inner]))

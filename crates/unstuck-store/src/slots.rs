@@ -53,7 +53,7 @@ enum RunSlot {
 impl Slots {
     /// Sets what a run has or wants. `at` is the age of a want that is new; one that was there keeps its own.
     pub fn set(&mut self, run: RunId, slot: &SlotClaim, at: Time) {
-        if matches!(slot, SlotClaim::None) && self.runs.is_empty() || self.is_already(run, slot) {
+        if matches!(slot, SlotClaim::None) && self.runs.is_empty() || self.claim_is_unchanged(run, slot) {
             return;
         }
         let mut since = at;
@@ -158,7 +158,7 @@ impl Slots {
     }
 
     /// Whether nothing would change: what most transitions of a run with a slot come to.
-    fn is_already(&self, run: RunId, slot: &SlotClaim) -> bool {
+    fn claim_is_unchanged(&self, run: RunId, slot: &SlotClaim) -> bool {
         match (self.runs.get(&run), slot) {
             (None, SlotClaim::None) => true,
             (Some(RunSlot::Has(has)), SlotClaim::Has { limit }) => *has == limit.name,

@@ -36,7 +36,8 @@ pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) ->
     Ok(Answer::Done)
 }
 
-/// What a worker says about its attempt.
+/// Decides what a worker reports about its attempt. What is said of an attempt that is not its own any more is refused, unless it
+/// was said and taken before.
 pub(crate) fn report(draft: &mut Draft<'_, '_>, id: AttemptId, says: Report) -> Result<Answer, Refusal> {
     let run = draft.existing_run()?;
     if let Report::Log(log) = says {

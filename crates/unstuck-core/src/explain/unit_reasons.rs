@@ -118,7 +118,7 @@ fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
             let text = decision_reason(view, unit, state, &otherwise);
             since_when(text, "in error", now, *since)
         }
-        UnitState::Completed { at, .. } => completed(view, state, *at),
+        UnitState::Completed { at, .. } => when_completed(view, state, *at),
         UnitState::Skipped { at, why: SkippedBy::Condition } => {
             format!("its condition was false ({})", ago(now, *at))
         }
@@ -289,7 +289,7 @@ fn decision_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit, still: &s
     }
 }
 
-fn completed(view: &RunContext<'_>, state: &Unit, at: Time) -> String {
+fn when_completed(view: &RunContext<'_>, state: &Unit, at: Time) -> String {
     let when = ago(view.now, at);
     match state.attempts {
         0 | 1 => when,

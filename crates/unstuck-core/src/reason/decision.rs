@@ -165,7 +165,7 @@ fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) 
             return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..decision });
         }
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Deadline) } => {
-            let decision = not_waited_for(moment)?;
+            let decision = stopped_by_deadline_while_failing(moment)?;
             return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..decision });
         }
         UnitFact::Ended { .. }
@@ -364,8 +364,9 @@ fn climbed_past(
     }
 }
 
-/// A run that was failing already when its deadline came. Otherwise the run's failing tells it all.
-fn not_waited_for(moment: &FactContext<'_>) -> Option<DecisionText> {
+/// An attempt that was stopped because the deadline came while its run was failing already. Where the same event makes the run
+/// fail, that decision tells it.
+fn stopped_by_deadline_while_failing(moment: &FactContext<'_>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }

@@ -99,7 +99,7 @@ impl<'a> Evaluator<'a> {
             let key = self.value(key)?;
             if !matches!(key, Val::Text(_) | Val::Integer(_) | Val::Bool(_)) {
                 return EvaluationError::wrong(format!(
-                    "a key of a map must be a string, not {}",
+                    "a key of a map must be a string, an integer or a bool, not {}",
                     key.described()
                 ));
             }

@@ -101,7 +101,7 @@ fn functions() {
         ("string(input.list)", "`string` cannot convert a list of 3"),
         ("math.round('x')", "`math.round` takes a number, not the string \"x\""),
         ("{'a': 1, 'a': 2}", "the map has two entries for the string \"a\""),
-        ("{1.5: 2}", "a key of a map must be a string, not the double 1.5"),
+        ("{1.5: 2}", "a key of a map must be a string, an integer or a bool, not the double 1.5"),
         ("input.?missing", "the value is an empty optional; give it a default with `.orValue(...)`"),
         ("input.n.orValue(1)", "`orValue` works on an optional"),
         ("timestamp(input.name)", "`Ada` is not an instant"),

@@ -17,7 +17,7 @@ use super::examples::{self, ExampleFrom, Missing};
 use super::report::{EndKind, RunEnd};
 use super::{Rehearsal, RehearsalError};
 
-pub use fault::{Fault, FaultKind, Spot};
+pub use fault::{Fault, FaultKind, StepLocation};
 pub use survive::{Demand, NotSurvived};
 use trial::{Trial, try_all};
 
@@ -109,12 +109,12 @@ pub fn find_weak_points(
     demands: &[Demand],
     max_pairs: usize,
 ) -> Result<Findings, RehearsalError> {
-    let spots = spots(rehearsal);
+    let steps = executed_steps(rehearsal);
     let without_fault = trial::rehearse(rehearsal, &[])?;
     let single = |always: bool| -> Vec<Vec<Fault>> {
-        let faults = spots
-            .iter()
-            .flat_map(|spot| FaultKind::ALL.map(|kind| Fault { spot: spot.clone(), kind, always }));
+        let faults = steps.iter().flat_map(|location| {
+            FaultKind::ALL.map(|kind| Fault { location: location.clone(), kind, always })
+        });
         faults.map(|fault| vec![fault]).collect()
     };
     // What ends badly without a fault says nothing about faults.
@@ -133,7 +133,7 @@ pub fn find_weak_points(
         seed: rehearsal.seed,
         outputs: examples::given(&rehearsal.plan),
         missing,
-        steps: spots.len(),
+        steps: steps.len(),
         once: tried(&once, 0),
         always: tried(&always, 0),
         pairs: tried(&both, left_out),
@@ -145,8 +145,8 @@ pub fn find_weak_points(
 }
 
 /// The steps of the flow that is run and of its children that somebody executes. Handlers run after a failure only.
-fn spots(rehearsal: &Rehearsal) -> Vec<Spot> {
-    let mut spots = Vec::new();
+fn executed_steps(rehearsal: &Rehearsal) -> Vec<StepLocation> {
+    let mut steps = Vec::new();
     let mut names = vec![rehearsal.flow.clone()];
     let mut next = 0;
     while let Some(name) = names.get(next).cloned() {
@@ -155,7 +155,7 @@ fn spots(rehearsal: &Rehearsal) -> Vec<Spot> {
         for step in &flow.steps {
             if is_executed(step) {
                 let of = (next > 1).then(|| flow.name.clone());
-                spots.push(Spot { flow: of, step: step.id.clone() });
+                steps.push(StepLocation { flow: of, step: step.id.clone() });
             }
             if let Kind::Child(child) = &step.kind
                 && !names.contains(child)
@@ -164,7 +164,7 @@ fn spots(rehearsal: &Rehearsal) -> Vec<Spot> {
             }
         }
     }
-    spots
+    steps
 }
 
 /// Every pair of faults that are survived alone: two in a row at one step first, then at two steps.
@@ -176,7 +176,7 @@ fn pairs(once: &[Trial]) -> Vec<Vec<Fault>> {
     for (place, first) in survived.iter().enumerate() {
         for (later, second) in survived.iter().enumerate() {
             let pair = || vec![(*first).clone(), (*second).clone()];
-            if first.spot == second.spot {
+            if first.location == second.location {
                 same.push(pair());
             } else if place < later {
                 other.push(pair());
@@ -193,22 +193,22 @@ fn tried(trials: &[Trial], left_out: usize) -> Tried {
 }
 
 fn weak_points(rehearsal: &Rehearsal, trials: &[&Trial]) -> Vec<WeakPoint> {
-    let mut by_spot: BTreeMap<Spot, (u64, Vec<&Trial>)> = BTreeMap::new();
+    let mut by_step: BTreeMap<StepLocation, (u64, Vec<&Trial>)> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| !trial.is_survived()) {
         let Some(first) = trial.faults.first() else { continue };
-        let (harm, found) = by_spot.entry(first.spot.clone()).or_default();
+        let (harm, found) = by_step.entry(first.location.clone()).or_default();
         *harm += trial.harm();
         found.push(trial);
     }
-    let order = spots(rehearsal);
-    let place = |spot: &Spot| order.iter().position(|known| known == spot);
-    let mut found: Vec<(u64, Spot, Vec<&Trial>)> =
-        by_spot.into_iter().map(|(spot, (harm, trials))| (harm, spot, trials)).collect();
-    found.sort_by_key(|(harm, spot, _)| (std::cmp::Reverse(*harm), place(spot)));
+    let order = executed_steps(rehearsal);
+    let place = |location: &StepLocation| order.iter().position(|known| known == location);
+    let mut found: Vec<(u64, StepLocation, Vec<&Trial>)> =
+        by_step.into_iter().map(|(location, (harm, trials))| (harm, location, trials)).collect();
+    found.sort_by_key(|(harm, location, _)| (std::cmp::Reverse(*harm), place(location)));
     let signals = signals_are_awaited(rehearsal);
-    let point = |(_, spot, trials): (u64, Spot, Vec<&Trial>)| WeakPoint {
-        step: spot.to_string(),
-        helps: helps(rehearsal, &spot, &trials),
+    let point = |(_, location, trials): (u64, StepLocation, Vec<&Trial>)| WeakPoint {
+        step: location.to_string(),
+        helps: helps(rehearsal, &location, &trials),
         faults: trials.iter().map(|trial| trial.bad_end(signals)).collect(),
     };
     found.into_iter().map(point).collect()
@@ -219,8 +219,8 @@ fn signals_are_awaited(rehearsal: &Rehearsal) -> bool {
     rehearsal.plan.signals == SignalPlan::AsAwaited && steps.any(|step| matches!(step.kind, Kind::Signal(_)))
 }
 
-fn helps(rehearsal: &Rehearsal, spot: &Spot, trials: &[&Trial]) -> Vec<String> {
-    let Some(step) = step_of(rehearsal, spot) else { return Vec::new() };
+fn helps(rehearsal: &Rehearsal, location: &StepLocation, trials: &[&Trial]) -> Vec<String> {
+    let Some(step) = step_of(rehearsal, location) else { return Vec::new() };
     let mut helps: Vec<String> = Vec::new();
     for trial in trials {
         let Some(last) = trial.faults.last() else { continue };
@@ -232,8 +232,8 @@ fn helps(rehearsal: &Rehearsal, spot: &Spot, trials: &[&Trial]) -> Vec<String> {
     helps
 }
 
-fn step_of<'a>(rehearsal: &'a Rehearsal, spot: &Spot) -> Option<&'a Step> {
-    let name: &Arc<str> = spot.flow.as_ref().unwrap_or(&rehearsal.flow);
+fn step_of<'a>(rehearsal: &'a Rehearsal, location: &StepLocation) -> Option<&'a Step> {
+    let name: &Arc<str> = location.flow.as_ref().unwrap_or(&rehearsal.flow);
     let flow = rehearsal.flows.iter().find(|flow| flow.name == *name)?;
-    flow.steps.iter().find(|step| step.id == spot.step)
+    flow.steps.iter().find(|step| step.id == location.step)
 }

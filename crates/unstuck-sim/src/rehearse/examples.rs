@@ -16,7 +16,7 @@ use unstuck_core::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 use unstuck_flow::plan::outputs::takes_example;
 use unstuck_flow::plan::{BehaviourOrder, Example, Pattern, Plan, Rule, Target};
 
-use super::auto::Spot;
+use super::auto::StepLocation;
 use super::report::{EndKind, report_each};
 use super::{ExecutedPlan, Keep, Rehearsal, RehearsalError, execute_plan};
 
@@ -104,7 +104,7 @@ pub(super) fn missing(rehearsal: &Rehearsal) -> Result<Option<Missing>, Rehearsa
         let before = steps.len();
         for failed in failed_expressions(&played) {
             for (flow, step) in made_up(&tried.flows, &failed) {
-                let spot = spot(rehearsal, flow, step);
+                let location = location(rehearsal, flow, step);
                 let Some(known) = known(&tried.plan, flow, step) else {
                     let example = shape::guess(&rehearsal.flows, flow, step);
                     tried.plan.outputs.push(Example {
@@ -113,14 +113,14 @@ pub(super) fn missing(rehearsal: &Rehearsal) -> Result<Option<Missing>, Rehearsa
                         from: "".into(),
                     });
                     let read_by = failed.reader(rehearsal);
-                    steps.push(MissingExample { step: spot.to_string(), read_by, example });
+                    steps.push(MissingExample { step: location.to_string(), read_by, example });
                     continue;
                 };
-                let is_new = !steps.iter().any(|missing| missing.step == spot.to_string())
-                    && !unfit.iter().any(|unfit| unfit.step == spot.to_string());
+                let is_new = !steps.iter().any(|missing| missing.step == location.to_string())
+                    && !unfit.iter().any(|unfit| unfit.step == location.to_string());
                 if let (Known::Example(from), true) = (known, is_new) {
                     let (read_by, why) = (failed.reader(rehearsal), failed.cause.clone());
-                    unfit.push(Unfit { step: spot.to_string(), from, read_by, why });
+                    unfit.push(Unfit { step: location.to_string(), from, read_by, why });
                 }
             }
         }
@@ -143,7 +143,7 @@ struct FailedExpression {
 impl FailedExpression {
     fn reader(&self, rehearsal: &Rehearsal) -> String {
         match self.step {
-            Some(step) => format!("`{}`", spot(rehearsal, &self.flow, self.flow.step(step))),
+            Some(step) => format!("`{}`", location(rehearsal, &self.flow, self.flow.step(step))),
             None => format!("the `output` of flow `{}`", self.flow.name),
         }
     }
@@ -270,9 +270,9 @@ fn target(flow: &Flow, step: &Step) -> Target {
     Target::Step { flow: Some(Pattern::new(&flow.name)), step: Pattern::new(&step.id), item: None }
 }
 
-fn spot(rehearsal: &Rehearsal, flow: &Flow, step: &Step) -> Spot {
+fn location(rehearsal: &Rehearsal, flow: &Flow, step: &Step) -> StepLocation {
     let of = (flow.name != rehearsal.flow).then(|| flow.name.clone());
-    Spot { flow: of, step: step.id.clone() }
+    StepLocation { flow: of, step: step.id.clone() }
 }
 
 /// What a step computes.

@@ -2,7 +2,7 @@
 
 use unstuck_flow::plan::SignalPlan;
 use unstuck_sim::rehearse::Rehearsal;
-use unstuck_sim::rehearse::auto::{Demand, FaultKind, Findings, Spot, find_weak_points};
+use unstuck_sim::rehearse::auto::{Demand, FaultKind, Findings, StepLocation, find_weak_points};
 
 use crate::rehearsal;
 
@@ -71,7 +71,7 @@ fn a_robust_flow_has_no_weak_point_but_what_lasts() {
 const FATAL_FOR_ALL: &str = "{name: all, flow: f, includeFatal: true, maxAttempts: 5, backOff: 1m}";
 
 fn every(always: bool) -> Vec<Demand> {
-    FaultKind::ALL.into_iter().map(|kind| Demand::Single { kind, always, spot: None }).collect()
+    FaultKind::ALL.into_iter().map(|kind| Demand::Single { kind, always, location: None }).collect()
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn what_must_be_survived_and_is_not_is_told() {
     let at = |kind, step: &str| Demand::Single {
         kind,
         always: false,
-        spot: Some(Spot { flow: None, step: step.into() }),
+        location: Some(StepLocation { flow: None, step: step.into() }),
     };
-    let anywhere = |kind| Demand::Single { kind, always: false, spot: None };
+    let anywhere = |kind| Demand::Single { kind, always: false, location: None };
     let lost = "`two` does not survive stall once: the run is in error (`two` is in error: emulated stall)";
     let cases: [(Demand, &[&str]); 4] = [
         (anywhere(FaultKind::Stall), &[lost]),

@@ -34,12 +34,12 @@ struct Turns {
 struct Class {
     demand: Demand,
     /// Whoever had its last turn first is next.
-    lanes: BTreeMap<(u64, FlowId), BTreeSet<Spot>>,
+    lanes: BTreeMap<(u64, FlowId), BTreeSet<StepLocation>>,
 }
 
 /// The place of an entry among those of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Spot {
+pub(super) struct StepLocation {
     back: bool,
     since: Time,
     run: RunId,
@@ -51,7 +51,7 @@ pub(super) struct Spot {
 pub(super) struct Entry {
     demand: Demand,
     flow: FlowId,
-    spot: Spot,
+    location: StepLocation,
 }
 
 /// The next entry of a level; the smaller comes first.
@@ -59,7 +59,7 @@ pub(super) struct Entry {
 pub(super) struct First {
     last: u64,
     flow: FlowId,
-    spot: Spot,
+    location: StepLocation,
     class: usize,
 }
 
@@ -78,14 +78,14 @@ impl Level {
             Some(place) => &mut self.classes[place],
             None => self.classes.push_mut(Class { demand, lanes: BTreeMap::new() }),
         };
-        class.lanes.entry(lane).or_default().insert(Spot::of(ready));
+        class.lanes.entry(lane).or_default().insert(StepLocation::of(ready));
     }
 
     /// Removes an entry; whether it was there.
     pub(super) fn remove(&mut self, ready: &ReadyAttempt) -> bool {
         let demand = ready.demand();
         let Some(class) = self.classes.iter().position(|class| class.demand == demand) else { return false };
-        let was_there = self.remove_from(class, ready.flow, Spot::of(ready));
+        let was_there = self.remove_from(class, ready.flow, StepLocation::of(ready));
         if self.classes[class].lanes.is_empty() && self.classes.len() > KEPT_EMPTY {
             self.classes.swap_remove(class);
         }
@@ -95,9 +95,9 @@ impl Level {
     /// Every entry.
     pub(super) fn each(&self, mut each: impl FnMut(Entry)) {
         for Class { demand, lanes } in &self.classes {
-            for ((_, flow), spots) in lanes {
-                for spot in spots {
-                    each(Entry { demand: *demand, flow: *flow, spot: *spot });
+            for ((_, flow), steps) in lanes {
+                for location in steps {
+                    each(Entry { demand: *demand, flow: *flow, location: *location });
                 }
             }
         }
@@ -109,9 +109,9 @@ impl Level {
         for (place, class) in self.classes.iter().enumerate() {
             // A flow with entries in several classes is at the head of all of them or of none, since its turn is the
             // same in each: so the smallest of the heads is the next entry of the next flow.
-            let Some((&(last, flow), spots)) = class.lanes.first_key_value() else { continue };
-            let Some(&spot) = spots.first() else { continue };
-            let first = First { last, flow, spot, class: place };
+            let Some((&(last, flow), steps)) = class.lanes.first_key_value() else { continue };
+            let Some(&location) = steps.first() else { continue };
+            let first = First { last, flow, location, class: place };
             if best.is_none_or(|(best, _)| first < best) && fits(class.demand) {
                 best = Some((first, class.demand));
             }
@@ -121,14 +121,14 @@ impl Level {
 
     /// That entry, which stays.
     pub(super) fn entry(&self, first: First) -> Entry {
-        Entry { demand: self.classes[first.class].demand, flow: first.flow, spot: first.spot }
+        Entry { demand: self.classes[first.class].demand, flow: first.flow, location: first.location }
     }
 
     /// Takes that entry; its flow has had this turn.
     pub(super) fn take(&mut self, first: First, turn: u64) -> Entry {
-        let First { flow, spot, class, .. } = first;
+        let First { flow, location, class, .. } = first;
         let entry = self.entry(first);
-        self.remove_from(class, flow, spot);
+        self.remove_from(class, flow, location);
         let Some(turns) = self.flows.get_mut(&flow) else { return entry };
         let before = std::mem::replace(&mut turns.last, turn);
         for class in &mut self.classes {
@@ -139,12 +139,12 @@ impl Level {
         entry
     }
 
-    fn remove_from(&mut self, class: usize, flow: FlowId, spot: Spot) -> bool {
+    fn remove_from(&mut self, class: usize, flow: FlowId, location: StepLocation) -> bool {
         let Some(turns) = self.flows.get_mut(&flow) else { return false };
         let key = (turns.last, flow);
         let lanes = &mut self.classes[class].lanes;
         let Some(lane) = lanes.get_mut(&key) else { return false };
-        if !lane.remove(&spot) {
+        if !lane.remove(&location) {
             return false;
         }
         if lane.is_empty() {
@@ -161,14 +161,15 @@ impl Level {
 impl Entry {
     /// All that there is to know about it, in this queue and of this priority.
     pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> ReadyAttempt {
-        let Entry { demand: Demand { load, alone }, flow, spot: Spot { back, since, run, unit } } = self;
+        let Entry { demand: Demand { load, alone }, flow, location: StepLocation { back, since, run, unit } } =
+            self;
         let queue = queue.clone();
         ReadyAttempt { run, unit, flow, queue, priority, front: !back, since, load, alone }
     }
 }
 
-impl Spot {
-    fn of(ready: &ReadyAttempt) -> Spot {
-        Spot { back: !ready.front, since: ready.since, run: ready.run, unit: ready.unit }
+impl StepLocation {
+    fn of(ready: &ReadyAttempt) -> StepLocation {
+        StepLocation { back: !ready.front, since: ready.since, run: ready.run, unit: ready.unit }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn lines() -> Vec<Line> {
         let played = execute_plan(&rehearsal).expect("it can be carried out");
         let warnings = report(&rehearsal, &played).warnings;
         lines.extend(warnings.iter().map(|said| line(&format!("warning: {label}"), said)));
-        let every = FaultKind::ALL.map(|kind| Demand::Single { kind, always: false, spot: None });
+        let every = FaultKind::ALL.map(|kind| Demand::Single { kind, always: false, location: None });
         let found = find_weak_points(&rehearsal, &every, 0).expect("faults can be tried");
         for point in &found.weak_points {
             lines.extend(point.faults.iter().filter_map(|bad| Some(line(&bad.fault, bad.why.as_ref()?))));

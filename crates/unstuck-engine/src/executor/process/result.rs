@@ -41,7 +41,7 @@ pub(super) struct ProcessResult {
 /// The last word of an attempt that was not interrupted.
 pub(super) fn report_of_result(left: ProcessResult) -> Report {
     match left.status.code() {
-        Some(0) => completed(left),
+        Some(0) => report_of_success(left),
         Some(DEFERRED) => deferred(left),
         Some(DATA) => {
             let (error, _) = error(left);
@@ -62,8 +62,9 @@ pub(super) fn shorten(text: &str, max: usize) -> String {
     }
 }
 
-/// The output is what the report says, or else standard output, which may be too large for one.
-fn completed(mut left: ProcessResult) -> Report {
+/// What a process that exited with 0 has come to: its output is what its report says, or else standard output. It has failed
+/// where that is too large for one.
+fn report_of_success(mut left: ProcessResult) -> Report {
     if let Some(output) = left.findings.output.take().or_else(|| left.stdout.output()) {
         return Report::Complete { output };
     }

@@ -69,13 +69,13 @@ impl FaultKind {
 
 /// A step that somebody executes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Spot {
+pub struct StepLocation {
     /// Its flow, where that is not the one that is run.
     pub flow: Option<Arc<str>>,
     pub step: Arc<str>,
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for StepLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.flow {
             None => f.write_str(&self.step),
@@ -87,7 +87,7 @@ impl fmt::Display for Spot {
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    pub spot: Spot,
+    pub location: StepLocation,
     pub kind: FaultKind,
     /// At every attempt, and not at the first only.
     pub always: bool,
@@ -101,12 +101,12 @@ impl fmt::Display for Fault {
 
 /// The rules that bring faults about.
 pub(super) fn rules(faults: &[Fault]) -> Vec<Rule> {
-    by_spot(faults)
+    by_step(faults)
         .into_iter()
-        .map(|(spot, faults)| {
+        .map(|(location, faults)| {
             let target = Target::Step {
-                flow: spot.flow.as_ref().map(|flow| Pattern::new(flow)),
-                step: Pattern::new(&spot.step),
+                flow: location.flow.as_ref().map(|flow| Pattern::new(flow)),
+                step: Pattern::new(&location.step),
                 item: None,
             };
             let mut acts: Vec<PlannedBehaviour> = faults.iter().map(|fault| fault.kind.act()).collect();
@@ -120,15 +120,15 @@ pub(super) fn rules(faults: &[Fault]) -> Vec<Rule> {
 
 /// The same, as somebody would write it into a plan.
 pub(super) fn written(faults: &[Fault], signals: bool) -> String {
-    let steps: Vec<String> = by_spot(faults)
+    let steps: Vec<String> = by_step(faults)
         .into_iter()
-        .map(|(spot, faults)| {
+        .map(|(location, faults)| {
             let mut words: Vec<String> = faults.iter().map(|fault| fault.kind.written()).collect();
             match faults.as_slice() {
-                [fault] if fault.always => format!("{spot}: {}", words[0]),
+                [fault] if fault.always => format!("{location}: {}", words[0]),
                 _ => {
                     words.push("pass".to_owned());
-                    format!("{spot}: [{}]", words.join(", "))
+                    format!("{location}: [{}]", words.join(", "))
                 }
             }
         })
@@ -138,12 +138,12 @@ pub(super) fn written(faults: &[Fault], signals: bool) -> String {
 }
 
 /// Faults of the same step belong together, in order.
-fn by_spot(faults: &[Fault]) -> Vec<(&Spot, Vec<&Fault>)> {
-    let mut found: Vec<(&Spot, Vec<&Fault>)> = Vec::new();
+fn by_step(faults: &[Fault]) -> Vec<(&StepLocation, Vec<&Fault>)> {
+    let mut found: Vec<(&StepLocation, Vec<&Fault>)> = Vec::new();
     for fault in faults {
-        match found.iter_mut().find(|(spot, _)| **spot == fault.spot) {
+        match found.iter_mut().find(|(location, _)| **location == fault.location) {
             Some((_, known)) => known.push(fault),
-            None => found.push((&fault.spot, vec![fault])),
+            None => found.push((&fault.location, vec![fault])),
         }
     }
     found
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn faults_are_written_as_a_plan() {
-        let at = |step: &str| Spot { flow: None, step: step.into() };
-        let child = Spot { flow: Some("child".into()), step: "a".into() };
-        let fault = |spot: Spot, kind, always| Fault { spot, kind, always };
+        let at = |step: &str| StepLocation { flow: None, step: step.into() };
+        let child = StepLocation { flow: Some("child".into()), step: "a".into() };
+        let fault = |location: StepLocation, kind, always| Fault { location, kind, always };
         let cases = [
             (vec![fault(at("a"), FaultKind::Stall, false)], "steps: {a: [stall, pass]}"),
             (vec![fault(at("a"), FaultKind::Crash, true)], "steps: {a: crash}"),

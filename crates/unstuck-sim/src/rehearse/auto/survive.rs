@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::fault::{FaultKind, Spot};
+use super::fault::{FaultKind, StepLocation};
 use super::trial::{Trial, named};
 use crate::rehearse::report::{EndKind, RunEnd};
 
@@ -16,7 +16,7 @@ pub enum Demand {
         /// At every attempt, and not at the first only.
         always: bool,
         /// At this step; at every step if none.
-        spot: Option<Spot>,
+        location: Option<StepLocation>,
     },
     /// Every pair of faults that is survived one by one.
     Pairs,
@@ -25,10 +25,10 @@ pub enum Demand {
 impl Demand {
     fn is_about(&self, trial: &Trial) -> bool {
         match (self, trial.faults.as_slice()) {
-            (Demand::Single { kind, always, spot }, [fault]) => {
+            (Demand::Single { kind, always, location }, [fault]) => {
                 fault.kind == *kind
                     && fault.always == *always
-                    && spot.as_ref().is_none_or(|spot| fault.spot == *spot)
+                    && location.as_ref().is_none_or(|location| fault.location == *location)
             }
             (Demand::Pairs, [_, _]) => true,
             (Demand::Single { .. } | Demand::Pairs, _) => false,
@@ -62,7 +62,7 @@ pub(super) fn not_survived(
     let wanted = trials.iter().filter(|trial| demands.iter().any(|demand| demand.is_about(trial)));
     let lost = wanted.filter(|trial| !trial.is_survived());
     lost.map(|trial| {
-        let step = trial.faults.first().map(|fault| fault.spot.to_string());
+        let step = trial.faults.first().map(|fault| fault.location.to_string());
         let what = format!(
             "`{}` does not survive {}: the run is {}",
             step.as_deref().unwrap_or_default(),

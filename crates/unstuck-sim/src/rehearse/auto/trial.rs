@@ -61,10 +61,10 @@ impl Trial {
 /// `stall once`, or `stall, then crash`, or `stall once, and crash once at upload`.
 pub(super) fn named(faults: &[Fault]) -> String {
     match faults {
-        [first, second] if first.spot == second.spot => {
+        [first, second] if first.location == second.location => {
             format!("{}, then {}", first.kind.word(), second.kind.word())
         }
-        [first, second] => format!("{first}, and {second} at `{}`", second.spot),
+        [first, second] => format!("{first}, and {second} at `{}`", second.location),
         _ => faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use unstuck_sim::rehearse::auto::{
-    BadEnd, Demand, FaultKind, Findings, MOST_PAIRS, Spot, Tried, WeakPoint, find_weak_points,
+    BadEnd, Demand, FaultKind, Findings, MOST_PAIRS, StepLocation, Tried, WeakPoint, find_weak_points,
 };
 use unstuck_sim::rehearse::{EndKind, Rehearsal};
 
@@ -48,7 +48,7 @@ fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
         crate::error::misused(&crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what))
     };
     let (fault, step) = word.split_once('@').map_or((word, None), |(fault, step)| (fault, Some(step)));
-    let spot = step.map(|step| {
+    let location = step.map(|step| {
         find(step, rehearsal).unwrap_or_else(|| {
             refuse(format!(
                 "--must-survive {word}: flow `{}` has no step `{step}` that a worker or a process executes",
@@ -69,17 +69,17 @@ fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
             words.join(", ")
         ));
     }
-    kinds.into_iter().map(|kind| Demand::Single { kind, always, spot: spot.clone() }).collect()
+    kinds.into_iter().map(|kind| Demand::Single { kind, always, location: location.clone() }).collect()
 }
 
 /// The step of this name: `encode`, or `child.encode`.
-fn find(step: &str, rehearsal: &Rehearsal) -> Option<Spot> {
+fn find(step: &str, rehearsal: &Rehearsal) -> Option<StepLocation> {
     let (flow, id) = step.rsplit_once('.').map_or((None, step), |(flow, id)| (Some(flow), id));
     let name = flow.unwrap_or(&rehearsal.flow);
     let of = rehearsal.flows.iter().find(|flow| *flow.name == *name)?;
     let step = of.steps.iter().find(|step| *step.id == *id && unstuck_flow::plan::is_executed(step))?;
     let flow = (of.name != rehearsal.flow).then(|| of.name.clone());
-    Some(Spot { flow, step: step.id.clone() })
+    Some(StepLocation { flow, step: step.id.clone() })
 }
 
 fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
