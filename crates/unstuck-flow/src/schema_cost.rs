@@ -361,6 +361,7 @@ fn decode_percent_escapes(reference: &str) -> String {
     let mut place = 0;
     while let Some(byte) = bytes.get(place) {
         let digits = reference.get(place + 1..place + 3).filter(|_| *byte == b'%');
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         decoded.push(escaped.unwrap_or(*byte));
         place += if escaped.is_some() { 3 } else { 1 };
