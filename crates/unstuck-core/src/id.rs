@@ -93,6 +93,9 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// So many nodes can give out ids at the same time.
+    pub const NODES: u16 = 1 << NODE_BITS;
+
     /// Ids of `node` (0 to 1023), none of them at or below `last`.
     pub fn new(node: u16, last: u64) -> Ids {
         Ids { node: u64::from(node) & ((1 << NODE_BITS) - 1), last }

@@ -30,6 +30,19 @@ fn flows() -> Vec<Flow> {
     unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows
 }
 
+fn start_of(flow: &str) -> StartRun {
+    StartRun {
+        flow: flow.into(),
+        key: None,
+        input: Json::NULL,
+        priority: 0,
+        deadline: None,
+        on_duplicate: OnDuplicate::Return,
+        home: None,
+        by: Actor::User("ada".into()),
+    }
+}
+
 /// One server.
 struct Server {
     engine: Engine<SharedStore>,
@@ -84,17 +97,7 @@ impl Server {
     }
 
     fn start(&mut self, flow: &str) -> RunId {
-        let start = StartRun {
-            flow: flow.into(),
-            key: None,
-            input: Json::NULL,
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            home: None,
-            by: Actor::User("ada".into()),
-        };
-        self.engine.submit(Request::Start { ticket: 0, start });
+        self.engine.submit(Request::Start { ticket: 0, start: start_of(flow) });
         self.go();
         match self.replies.pop() {
             Some(Ok(Answer::Started(run))) => run,
@@ -246,19 +249,7 @@ fn a_server_that_was_stopped_for_longer_than_its_lease_is_refused_and_ends_its_w
     pass(&mut [&mut second], Millis(SESSION_LEASE.0 + 4_000));
     // It goes on, with a result that it has had for a long time.
     first.now = second.now;
-    first.engine.submit(Request::Start {
-        ticket: 7,
-        start: StartRun {
-            flow: "chain".into(),
-            key: None,
-            input: Json::NULL,
-            priority: 0,
-            deadline: None,
-            on_duplicate: OnDuplicate::Return,
-            home: None,
-            by: Actor::User("ada".into()),
-        },
-    });
+    first.engine.submit(Request::Start { ticket: 7, start: start_of("chain") });
     first.complete();
     assert!(first.engine.is_stopped());
     assert_eq!(first.replies, [Err(EngineError::Store(StoreError::SessionEnded))]);

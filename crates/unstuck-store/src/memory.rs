@@ -389,7 +389,7 @@ impl Store for MemoryStore {
     fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError> {
         self.check_usable()?;
         self.state.timers.bring_back();
-        let session = self.sessions.open(new, self.session);
+        let session = self.sessions.open(new, self.session)?;
         self.session = Some(session.incarnation);
         self.drop_drafts();
         Ok(session)

@@ -25,7 +25,8 @@ impl BusyRequests {
     pub(super) fn wait(&mut self, requests: Vec<Request>, now: Time) {
         self.runs.extend(requests.iter().filter_map(Request::run));
         self.requests.extend(requests);
-        self.retry_at = Some(now + BUSY_RETRY);
+        // What waits already is not put off by what finds something busy after it.
+        self.retry_at.get_or_insert(now + BUSY_RETRY);
     }
 
     /// Keeps a request that must not overtake one that waits; gives it back if there is none.
@@ -63,5 +64,43 @@ impl BusyRequests {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(run: u64) -> Request {
+        let unit = unstuck_core::model::unit::UnitRef::step(unstuck_core::model::flow::StepIndex(0));
+        let attempt =
+            unstuck_core::model::attempt::AttemptId { run: RunId(run), generation: 1, unit, attempt: 1 };
+        Request::Lost { attempt, with_others: false }
+    }
+
+    #[test]
+    fn what_waits_is_tried_in_time_and_in_order_however_often_something_else_is_busy() {
+        let mut busy = BusyRequests::default();
+        busy.wait(vec![lost(1)], Time(100));
+        assert!(busy.keep_in_order(lost(1)).is_none(), "it must not overtake the first");
+        assert!(busy.keep_in_order(lost(2)).is_some(), "nothing of this run waits");
+        let mut inbox = VecDeque::from([lost(3)]);
+        for now in 101..103 {
+            busy.take_due(Time(now), &mut inbox);
+            busy.wait(Vec::new(), Time(now));
+        }
+        assert_eq!(inbox.len(), 1, "it is not time yet");
+        busy.take_due(Time(103), &mut inbox);
+        let runs: Vec<u64> = inbox.iter().filter_map(Request::run).map(|run| run.0).collect();
+        assert_eq!((runs, busy.retry_at()), (vec![1, 1, 3], None));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_not_waited_for() {
+        let mut busy = BusyRequests::default();
+        busy.wait(vec![lost(1)], Time(1_000_000));
+        let mut inbox = VecDeque::new();
+        busy.take_due(Time(5), &mut inbox);
+        assert_eq!(inbox.len(), 1);
     }
 }

@@ -53,6 +53,9 @@ impl<S: Store> Engine<S> {
 
     /// The session is over: what executors of this server have is somebody else's, and nothing it says is believed.
     pub(super) fn lose_session(&mut self, outputs: &mut Vec<Output>) {
+        if self.stopped.is_some() {
+            return;
+        }
         tracing::error!("this server's session has ended");
         let mut mine: Vec<_> = self.handed_out.iter().filter(|(_, (worker, _))| worker.local).collect();
         mine.sort_unstable_by_key(|(attempt, _)| **attempt);

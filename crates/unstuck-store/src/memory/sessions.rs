@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_core::id::Ids;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::session::is_expired;
 use unstuck_core::time::{Millis, Time};
 
-use crate::contract::{EndedSession, Interrupt, NewSession, Session};
+use crate::contract::{EndedSession, Interrupt, NewSession, Session, StoreError};
 
 /// The sessions of a store.
 #[derive(Clone, Debug, Default)]
@@ -35,14 +36,16 @@ struct SessionRecord {
 
 impl Sessions {
     /// A session begins, in place of the one `before`.
-    pub(super) fn open(&mut self, new: NewSession, before: Option<u64>) -> Session {
+    pub(super) fn open(&mut self, new: NewSession, before: Option<u64>) -> Result<Session, StoreError> {
         self.end(before);
         if self.lease.is_none() {
             self.all.values_mut().for_each(|session| session.has_ended = true);
         }
         self.expire();
         let taken: Vec<u16> = self.live().map(|session| session.node).collect();
-        let node = (0..=u16::MAX).find(|node| !taken.contains(node)).unwrap_or(u16::MAX);
+        let node = (0..Ids::NODES)
+            .find(|node| !taken.contains(node))
+            .ok_or_else(|| StoreError::Conflict(format!("{} servers have a session already", taken.len())))?;
         self.last += 1;
         let record = SessionRecord {
             node,
@@ -54,7 +57,7 @@ impl Sessions {
         };
         self.all.insert(self.last, record);
         let token_key = *self.token_key.get_or_insert(new.token_key);
-        Session { epoch: 1, token_key, incarnation: self.last, node, lease: self.lease }
+        Ok(Session { epoch: 1, token_key, incarnation: self.last, node, lease: self.lease })
     }
 
     /// Whether it is there and has not ended.
