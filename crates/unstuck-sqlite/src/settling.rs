@@ -64,8 +64,7 @@ impl SqliteStore {
         tracing::debug!("memory is read again from what is durable");
         self.must_start_over = false;
         self.leaving.clear();
-        self.locked.clear();
-        self.in_transaction = false;
+        self.batch = None;
         if self.broken.is_none() {
             match open::load(&self.reader) {
                 Ok(state) => {

@@ -83,7 +83,7 @@ impl SqliteStore {
                 Some(Residency::Here(_)) | None => return Err(conflict(*id, "was not locked")),
             }
         }
-        if returned == self.locked.len() {
+        if returned == self.batch.as_ref().map_or(0, |batch| batch.locked.len()) {
             return Ok(());
         }
         Err(StoreError::Conflict("a run was locked but is not part of the commit".into()))

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
@@ -18,17 +17,17 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
+    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    Versions, Wants,
 };
-use unstuck_store::invariants::{RunPosition, check_version};
+use unstuck_store::invariants::check_version;
 
+use crate::batch::OpenBatch;
 use crate::hot_runs::Residency;
 use crate::open::{self, Lock};
 use crate::options::Options;
@@ -43,7 +42,6 @@ use crate::table::error;
 use crate::table::event;
 use crate::table::flow;
 use crate::table::meta;
-use crate::table::payload;
 use crate::table::policy;
 use crate::table::run;
 use crate::writer::Writer;
@@ -64,8 +62,9 @@ pub struct SqliteStore {
     pub(crate) state: StoreState,
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
-    pub(crate) in_transaction: bool,
-    pub(crate) locked: Vec<RunId>,
+    /// The batch that is under way, and its number.
+    pub(crate) batch: Option<OpenBatch>,
+    pub(crate) last_batch: u64,
     pub(crate) last_stage: u64,
     /// The last stage that is in the file.
     pub(crate) durable: u64,
@@ -127,8 +126,8 @@ impl SqliteStore {
             claim,
             state,
             settled: Vec::new(),
-            in_transaction: false,
-            locked: Vec::new(),
+            batch: None,
+            last_batch: 0,
             last_stage: 0,
             durable: 0,
             leaving: VecDeque::new(),
@@ -171,18 +170,10 @@ impl SqliteStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    fn check_in_transaction(&self) -> Result<(), StoreError> {
-        self.check_usable()?;
-        if self.in_transaction {
-            return Ok(());
-        }
-        Err(StoreError::Conflict("no transaction is open: begin one first".into()))
-    }
-
     /// Nothing is outstanding then, so the writer is idle and nothing else writes.
-    fn check_no_transaction(&mut self, what: &str) -> Result<(), StoreError> {
-        if self.in_transaction {
-            return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
+    fn check_no_batch(&mut self, what: &str) -> Result<(), StoreError> {
+        if self.batch.is_some() {
+            return Err(StoreError::Conflict(format!("a batch is under way: {what} after it")));
         }
         self.settle_all()
     }
@@ -207,37 +198,17 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn begin(&mut self) -> Result<(), StoreError> {
-        self.check_usable()?;
-        if self.in_transaction {
-            return Err(StoreError::Conflict("a transaction is open already: end it first".into()));
-        }
-        if self.full {
-            self.probe_disk_space()?;
-        }
-        self.in_transaction = true;
-        Ok(())
+    fn ask(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
+        self.begin_batch(wants)
     }
 
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.check_in_transaction()?;
-        let mut given = Vec::with_capacity(runs.len());
-        for id in runs {
-            if self.state.hot.get(*id).is_none() && !open::load_run(&mut self.state, &self.reader, *id)? {
-                given.push(Locked::Absent);
-                continue;
-            }
-            let Some(hot) = self.state.hot.get_mut(*id) else { continue };
-            let Residency::Here(run) = &hot.run else {
-                return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
-            };
-            let mark = RunPosition { seq: run.seq, generation: run.generation, is_final: run.is_final() };
-            if let Residency::Here(run) = std::mem::replace(&mut hot.run, Residency::Out(mark)) {
-                given.push(Locked::Here(run));
-            }
-            self.locked.push(*id);
-        }
-        Ok(given)
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let batch = self.batch.as_mut()?;
+        batch.loaded.take().map(|loaded| (batch.id, Ok(loaded)))
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        self.load_more(batch, runs, payloads)
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
@@ -247,28 +218,7 @@ impl Store for SqliteStore {
 
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
         self.check_usable()?;
-        let mut found = Vec::with_capacity(ids.len());
-        for id in ids {
-            let json = match self.state.payloads.get(*id) {
-                Some(json) => Some(json.clone()),
-                None => payload::payload(&self.reader, *id)?,
-            };
-            if let Some(json) = &json {
-                self.state.payloads.put(*id, json.clone(), 0);
-            }
-            found.push(json);
-        }
-        Ok(found)
-    }
-
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.check_in_transaction()?;
-        Ok(self.state.ready.pick(offers, limit))
-    }
-
-    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.ready.highest_waiting(queues))
+        ids.iter().map(|id| self.payload(*id)).collect()
     }
 
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -311,11 +261,6 @@ impl Store for SqliteStore {
         Ok(self.state.notices.first(limit))
     }
 
-    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.notices.has_any_about(runs))
-    }
-
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
         self.aside.insert(run, aside);
@@ -330,17 +275,15 @@ impl Store for SqliteStore {
         self.aside.get(&run).cloned()
     }
 
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        self.check_in_transaction()?;
-        if let Err(error) = self.check_stage(&stage) {
-            self.rollback();
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        if let Err(error) = self.check_batch(batch).and_then(|()| self.check_stage(&stage)) {
+            self.rollback(batch);
             return Err(error);
         }
         self.last_stage += 1;
         let mut job =
             PendingTransaction { stage: self.last_stage, at: stage.at, ..PendingTransaction::default() };
-        self.locked.clear();
-        self.in_transaction = false;
+        self.batch = None;
         self.record_errors(stage.errors, &mut job);
         job.errors.examined = stage.backfilled;
         job.bulks = stage.bulks;
@@ -392,44 +335,13 @@ impl Store for SqliteStore {
         Ok(StageId(self.last_stage))
     }
 
-    fn abandon(&mut self, locked: Vec<Run>) {
-        for run in locked {
-            if let Some(hot) = self.state.hot.get_mut(run.id)
-                && matches!(hot.run, Residency::Out(mark) if mark.seq == run.seq)
-            {
-                hot.run = Residency::Here(Box::new(run));
-            }
-        }
-        self.rollback();
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>) {
+        self.give_back(unchanged);
+        self.end_batch(batch);
     }
 
-    fn rollback(&mut self) {
-        if !std::mem::take(&mut self.in_transaction) {
-            return;
-        }
-        self.state.ready.put_back();
-        let out: Vec<RunId> = std::mem::take(&mut self.locked)
-            .into_iter()
-            .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Residency::Out(_))))
-            .collect();
-        if out.is_empty() {
-            return;
-        }
-        // What is out was changed and is gone: it is read again, once the file has all of its history.
-        if self.settle_all().is_err() {
-            return;
-        }
-        for id in out {
-            // After a failure all of memory was read again.
-            let Some(hot) = self.state.hot.get_mut(id) else { continue };
-            if matches!(hot.run, Residency::Here(_)) {
-                continue;
-            }
-            match event::run_at(&self.reader, id, hot.head) {
-                Ok(run) => hot.run = Residency::Here(Box::new(run)),
-                Err(error) => self.stop_after_failure(error),
-            }
-        }
+    fn rollback(&mut self, batch: BatchId) {
+        self.end_batch(batch);
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
@@ -475,11 +387,6 @@ impl Store for SqliteStore {
         }
         let session = |(incarnation, attempts)| EndedSession { incarnation, is_on_this_host: true, attempts };
         Ok(of_session.into_iter().map(session).collect())
-    }
-
-    /// There is no other server.
-    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
-        Ok(Vec::new())
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
@@ -609,7 +516,7 @@ impl Store for SqliteStore {
     }
 
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
-        self.check_no_transaction("policies change")?;
+        self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
         let written = policy::put(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
@@ -670,13 +577,13 @@ impl Store for SqliteStore {
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        self.check_no_transaction("targets are put")?;
+        self.check_no_batch("targets are put")?;
         let written = bulk::put_targets(&mut self.reader, &self.claim, bulk, &targets);
         self.check_written(written)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.check_no_transaction("a bulk action begins")?;
+        self.check_no_batch("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
         let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;

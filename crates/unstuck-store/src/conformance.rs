@@ -8,6 +8,7 @@
 pub mod contents;
 pub mod driver;
 pub mod flows;
+pub mod steps;
 
 pub mod bulks;
 pub mod conflicts;

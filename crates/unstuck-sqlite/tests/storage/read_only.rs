@@ -10,6 +10,7 @@ use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::conformance::sessions::session;
+use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 /// Names the folder, for the process that is started by somebody else than root, or with mounts of its own.

@@ -10,7 +10,7 @@ use crate::flows::Flows;
 use crate::memory::policies::Policies;
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
-use crate::memory::{HandleState, MemoryStore, Transaction};
+use crate::memory::{HandleState, MemoryStore};
 
 /// What is durable, and what waits to be.
 #[derive(Debug)]
@@ -64,13 +64,10 @@ impl MemoryStore {
         }
         self.state = deferred.durable.clone();
         self.versions.downtimes += 1;
-        if self.transaction != Transaction::None {
-            self.transaction = Transaction::Void(error.clone());
-        }
-        for other in self.others.values_mut() {
-            other.locked.clear();
-            if other.transaction != Transaction::None {
-                other.transaction = Transaction::Void(error.clone());
+        let others = self.others.values_mut().map(|other| &mut other.batches);
+        for batches in others.chain([&mut self.batches]) {
+            for batch in batches.values_mut() {
+                batch.fail(error);
             }
         }
         self.aside.keys().for_each(|run| self.state.set_aside(*run));
@@ -85,7 +82,10 @@ impl MemoryStore {
             deferred.outstanding.clear();
             self.state = deferred.durable.clone();
         }
-        let broken = self.state.take_back().err();
+        let others = self.others.into_values().map(|other| other.batches);
+        let batches = others.chain([std::mem::take(&mut self.batches)]);
+        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked).collect();
+        let broken = self.state.take_back(locked).err();
         self.state.ready.forget_turns();
         MemoryStore {
             last_stage: self.last_stage,
@@ -94,6 +94,8 @@ impl MemoryStore {
             alive: self.alive,
             broken,
             versions: self.versions,
+            last_batch: self.last_batch,
+            lanes: self.lanes,
             ..MemoryStore::with(self.state, self.deferred)
         }
     }
@@ -152,7 +154,8 @@ impl MemoryState {
         let changed = stage.runs.iter().map(|change| change.run.id);
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
-        self.lock(&runs)?;
-        self.stage(stage, last_notice)
+        let mut locked = Vec::with_capacity(runs.len());
+        self.lock(&runs, &mut locked)?;
+        self.stage(stage, last_notice, &locked)
     }
 }
