@@ -36,12 +36,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// What time it was, by the clock as it was then: what durations are counted from.
+    /// Returns the time by the clock as it was at the event. Durations count from this, because `at` may be ahead of
+    /// the clock.
     pub fn time(&self) -> Time {
         self.clock.unwrap_or(self.at)
     }
 
-    /// By how much it corrects the clock of its run.
+    /// Returns by how many milliseconds the event corrects the clock of its run.
     pub fn clock_shift(&self) -> i64 {
         let shifts =
             self.facts.iter().map(|fact| if let Fact::ClockCorrected { by } = fact { *by } else { 0 });
@@ -400,8 +401,8 @@ fn is_no_shift(shift: &i64) -> bool {
 }
 
 impl Event {
-    /// Calls `each` with every stored payload that it names.
-    pub fn payloads(&self, mut each: impl FnMut(PayloadId)) {
+    /// Calls `each` with the id of every stored payload that the event refers to.
+    pub fn for_each_payload(&self, mut each: impl FnMut(PayloadId)) {
         let mut payload = |payload: &Payload| {
             if let Payload::Stored(id) = payload {
                 each(*id);

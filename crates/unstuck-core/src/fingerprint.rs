@@ -30,7 +30,7 @@ impl Fingerprint {
     }
 }
 
-/// The cause with numbers, ids, addresses, quoted values and variable parts of paths taken out. Status and exit codes stay:
+/// The cause with numbers, ids, addresses, end_of_quotation values and variable parts of paths taken out. Status and exit codes stay:
 /// a 404 is another trouble than a 503.
 pub fn pattern(cause: &str) -> String {
     let is_long = cause.chars().nth(MAX_CHARACTERS).is_some();
@@ -40,10 +40,10 @@ pub fn pattern(cause: &str) -> String {
     let mut at = 0;
     while at < cause.len() {
         let c = cause[at];
-        if let Some(end) = quoted(&cause, at) {
+        if let Some(end) = end_of_quotation(&cause, at) {
             pattern.extend([c, '…', cause[end]]);
             let name: String = cause[at + 1..end].iter().collect();
-            code = Code::None.after(&name);
+            code = Code::None.after_word(&name);
             at = end + 1;
         } else if c.is_whitespace() {
             // However it was wrapped or indented.
@@ -60,8 +60,11 @@ pub fn pattern(cause: &str) -> String {
         } else {
             let end = end_of_word(&cause, at);
             let word: String = cause[at..end].iter().collect();
-            pattern.push_str(&without_ends(&word, code.before(&word, &cause[end..])));
-            code = code.after(&word);
+            pattern.push_str(&mask_word_before_punctuation(
+                &word,
+                code.confirm_for_number(&word, &cause[end..]),
+            ));
+            code = code.after_word(&word);
             at = end;
         }
     }
@@ -83,7 +86,7 @@ fn end_of_word(text: &[char], at: usize) -> usize {
 }
 
 /// Where a quotation that begins here ends. An apostrophe inside of a word begins none.
-fn quoted(text: &[char], at: usize) -> Option<usize> {
+fn end_of_quotation(text: &[char], at: usize) -> Option<usize> {
     let close = match text[at] {
         c @ ('"' | '\'' | '`') => c,
         '“' => '”',
@@ -106,10 +109,10 @@ fn is_delimiter(c: char) -> bool {
 }
 
 /// A word without the punctuation that ends it, which is put back.
-fn without_ends(word: &str, announced: Code) -> String {
+fn mask_word_before_punctuation(word: &str, announced: Code) -> String {
     let core = word.trim_end_matches(['.', ':', '!', '?']);
-    let is_kept = announced.is_kept(core.trim_start_matches(':')) || is_named_code(core);
-    let shown = if is_kept { core.to_owned() } else { general(core) };
+    let is_code = announced.is_code(core.trim_start_matches(':')) || is_named_code(core);
+    let shown = if is_code { core.to_owned() } else { mask_word(core) };
     format!("{shown}{}", &word[core.len()..])
 }
 
@@ -152,7 +155,7 @@ enum Code {
 
 impl Code {
     /// After this word, too.
-    fn after(self, word: &str) -> Code {
+    fn after_word(self, word: &str) -> Code {
         let is_letter = |c: &char| c.is_ascii_alphabetic();
         // `HTTP/1.1` announces what `HTTP` does.
         let start = word.to_ascii_lowercase().split('/').next().unwrap_or_default().to_owned();
@@ -177,20 +180,22 @@ impl Code {
     }
 
     /// What is announced of a number that has `rest` behind it.
-    fn before(self, word: &str, rest: &[char]) -> Code {
+    fn confirm_for_number(self, word: &str, rest: &[char]) -> Code {
         let rest: String = rest.iter().take(LONGEST_PHRASE).collect();
         let rest = rest.trim_start().to_ascii_lowercase();
         let is_last =
             rest.is_empty() || word.ends_with([':', '.', '!', '?']) || rest.starts_with(is_delimiter);
         match self {
             Code::Error if is_last => Code::Status,
-            Code::None | Code::Error if PHRASES.iter().any(|phrase| is_phrase(&rest, phrase)) => Code::Status,
+            Code::None | Code::Error if PHRASES.iter().any(|phrase| starts_with_phrase(&rest, phrase)) => {
+                Code::Status
+            }
             Code::None | Code::Error => Code::None,
             Code::Status | Code::Exit => self,
         }
     }
 
-    fn is_kept(self, word: &str) -> bool {
+    fn is_code(self, word: &str) -> bool {
         let is_short = (1..=3).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
         match self {
             Code::None | Code::Error => false,
@@ -201,7 +206,7 @@ impl Code {
 }
 
 /// Whether a text begins with these words.
-fn is_phrase(text: &str, phrase: &str) -> bool {
+fn starts_with_phrase(text: &str, phrase: &str) -> bool {
     text.strip_prefix(phrase).is_some_and(|after| !after.starts_with(char::is_alphanumeric))
 }
 
@@ -210,57 +215,59 @@ fn is_named_code(word: &str) -> bool {
     let Some(at) = word.find(|c: char| c.is_ascii_digit()) else { return false };
     let (name, number) = word.split_at(at);
     let is_name = name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | ':' | '#'));
-    is_name && !name.is_empty() && Code::None.after(name).is_kept(number)
+    is_name && !name.is_empty() && Code::None.after_word(name).is_code(number)
 }
 
 /// A word with its changing parts taken out.
-fn general(word: &str) -> String {
+fn mask_word(word: &str) -> String {
     if !word.contains(|c: char| c.is_ascii_digit()) {
-        return if is_mail(word) { "<address>".to_owned() } else { word.to_owned() };
+        return if is_email_address(word) { "<address>".to_owned() } else { word.to_owned() };
     }
     if let Some((scheme, rest)) = word.split_once("://") {
         let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        return format!("{scheme}://{}{}", host_of(host), path_of(path));
+        return format!("{scheme}://{}{}", mask_host(host), mask_path(path));
     }
     if is_uuid(word) {
         "<id>".to_owned()
     } else if is_time(word) {
         "<time>".to_owned()
-    } else if is_address(word) || is_mail(word) {
+    } else if is_address(word) || is_email_address(word) {
         "<address>".to_owned()
     } else if word.contains(['/', '\\']) && !is_number(word) {
-        path_of(word)
+        mask_path(word)
     } else {
-        part(word)
+        mask_numbers_and_ids(word)
     }
 }
 
 /// The host of an address, without its port and user.
-fn host_of(host: &str) -> String {
+fn mask_host(host: &str) -> String {
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     if is_address(host) {
         return "<address>".to_owned();
     }
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => format!("{}:<n>", part(name)),
-        Some(_) | None => part(host),
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{}:<n>", mask_numbers_and_ids(name))
+        }
+        Some(_) | None => mask_numbers_and_ids(host),
     }
 }
 
 /// A path whose variable parts are stars: those with a digit in them. A query is a variable part.
-fn path_of(path: &str) -> String {
+fn mask_path(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let (mut general, mut rest) = (String::new(), path);
     while let Some(at) = rest.find(['/', '\\']) {
-        general.push_str(&segment(&rest[..at]));
+        general.push_str(&mask_path_segment(&rest[..at]));
         general.push_str(&rest[at..=at]);
         rest = &rest[at + 1..];
     }
-    general + &segment(rest)
+    general + &mask_path_segment(rest)
 }
 
 /// A part of a path: a star for what varies, with the end of a file name kept.
-fn segment(segment: &str) -> String {
+fn mask_path_segment(segment: &str) -> String {
     // `file.py:12` and `file.py:12:3` are places in a file.
     if let Some((file, place)) = segment.split_once(':')
         && place.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
@@ -280,7 +287,7 @@ fn segment(segment: &str) -> String {
 }
 
 /// A word that is no address and no path: its numbers and ids.
-fn part(word: &str) -> String {
+fn mask_numbers_and_ids(word: &str) -> String {
     if is_id(word) {
         return "<id>".to_owned();
     }
@@ -288,7 +295,7 @@ fn part(word: &str) -> String {
     if let Some(at) = word.rfind(['_', '-', ':', '#'])
         && is_id(&word[at + 1..])
     {
-        return format!("{}{}<id>", part(&word[..at]), &word[at..=at]);
+        return format!("{}{}<id>", mask_numbers_and_ids(&word[..at]), &word[at..=at]);
     }
     let mut general = String::new();
     let mut in_number = false;
@@ -347,7 +354,7 @@ fn is_address(word: &str) -> bool {
     [word, bare].into_iter().any(|text| is_v4(text) || is_v6(text.trim_matches(['[', ']'])))
 }
 
-fn is_mail(word: &str) -> bool {
+fn is_email_address(word: &str) -> bool {
     word.split_once('@').is_some_and(|(name, host)| {
         !name.is_empty()
             && host.contains('.')

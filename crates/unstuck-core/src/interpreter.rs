@@ -4,7 +4,7 @@
 //! here. Another kind of run is a variant of [`RunKind`], a module that implements [`Interpreter`], and a line in
 //! [`interpreter`].
 
-use crate::begin_attempt::begin_units_that_waited;
+use crate::begin_attempt::begin_ready_units_without_worker;
 use crate::command::Rerun;
 use crate::decide::Draft;
 use crate::decide::signal::{deliver_signals, kept_signal};
@@ -67,7 +67,7 @@ pub(crate) fn interpreter(flow: &Flow) -> &'static dyn Interpreter {
 pub(crate) fn advance_all(draft: &mut Draft<'_, '_>) {
     if draft.run().can_schedule() {
         deliver_signals(draft);
-        begin_units_that_waited(draft);
+        begin_ready_units_without_worker(draft);
         interpreter(draft.flow()).advance_all(draft);
     }
 }

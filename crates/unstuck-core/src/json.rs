@@ -27,7 +27,7 @@ impl Json {
     /// Checks that `text` is one JSON document.
     pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
-        Json::of_raw(raw)
+        Json::from_raw(raw)
     }
 
     /// The text of a value.
@@ -82,8 +82,8 @@ impl Json {
     }
 
     /// What is one JSON document by its form, if it can be read as a value too.
-    fn of_raw(raw: &RawValue) -> Result<Json, serde_json::Error> {
-        if is_tricky(raw.get()) {
+    fn from_raw(raw: &RawValue) -> Result<Json, serde_json::Error> {
+        if needs_full_parse(raw.get()) {
             serde_json::from_str::<Value>(raw.get())?;
         }
         let text = raw.get().trim();
@@ -124,13 +124,13 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Json::of_raw(&raw).map_err(D::Error::custom)
+        Json::from_raw(&raw).map_err(D::Error::custom)
     }
 }
 
 /// Whether text that looks like JSON may still not be readable as a value: escapes that are no characters, numbers
 /// beyond all numbers, and nesting beyond what a reader takes.
-fn is_tricky(text: &str) -> bool {
+fn needs_full_parse(text: &str) -> bool {
     let (mut brackets, mut digits) = (0, 0);
     for (place, byte) in text.bytes().enumerate() {
         match byte {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::eligible::{Demand, Entry, Snapshot, eligible, eligible_in_queue};
+use crate::eligible::{Demand, Entry, Snapshot, check_eligible, check_eligible_in_queue};
 use crate::model::attempt::Worker;
 
 /// The load of an attempt that must be alone: all of its worker, whatever that can take.
@@ -29,10 +29,10 @@ pub struct Offer {
 impl Offer {
     /// Takes the room of an attempt; one that must be alone takes all of it.
     pub fn take_room(&mut self, demand: Demand) {
-        self.use_up(if demand.alone { WHOLE_WORKER } else { demand.load });
+        self.take_load(if demand.alone { WHOLE_WORKER } else { demand.load });
     }
 
-    fn use_up(&mut self, load: u32) {
+    fn take_load(&mut self, load: u32) {
         self.free = self.free.saturating_sub(load.min(self.max_load));
     }
 }
@@ -112,7 +112,7 @@ impl Default for Offers {
 impl Offers {
     /// Adds a worker, or changes what it offers.
     pub fn put(&mut self, offer: Offer) {
-        if let Some(member) = self.member_of(&offer.worker) {
+        if let Some(member) = self.find_member(&offer.worker) {
             if self.members[member].offer.queues == offer.queues {
                 self.members[member].offer = offer;
                 return self.update_lines(member);
@@ -120,7 +120,7 @@ impl Offers {
             self.remove(&offer.worker);
         }
         let name = (offer.worker.name.clone(), offer.worker.incarnation);
-        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.line_of(queue)).collect();
+        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.find_or_add_line(queue)).collect();
         // A queue that is named twice is one queue.
         lines.sort_unstable();
         lines.dedup();
@@ -163,18 +163,18 @@ impl Offers {
     /// Everyone who has room, the one first that has waited longest.
     pub fn open(&self) -> impl Iterator<Item = &Offer> {
         let joining = self.joining.filter(|member| self.members[*member].is_to_join());
-        let members = self.line(EVERYONE).map(|seat| seat.member).chain(joining);
+        let members = self.seats_in_line(EVERYONE).map(|seat| seat.member).chain(joining);
         members.map(|member| &self.members[member].offer)
     }
 
     /// The offer of this worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
-        self.member_of(worker).map(|member| &self.members[member].offer)
+        self.find_member(worker).map(|member| &self.members[member].offer)
     }
 
     /// Gives room back: an attempt of this load is over.
-    pub fn give_back(&mut self, worker: &Worker, load: u32) {
-        if let Some(member) = self.member_of(worker) {
+    pub fn release_room(&mut self, worker: &Worker, load: u32) {
+        if let Some(member) = self.find_member(worker) {
             let offer = &mut self.members[member].offer;
             offer.free = offer.free.saturating_add(load.min(offer.max_load)).min(offer.max_load);
             self.update_lines(member);
@@ -182,92 +182,92 @@ impl Offers {
     }
 
     /// Takes room from this worker, who keeps its place in line.
-    pub fn use_up(&mut self, worker: &Worker, load: u32) {
-        if let Some(member) = self.member_of(worker) {
-            self.members[member].offer.use_up(load);
+    pub fn take_load(&mut self, worker: &Worker, load: u32) {
+        if let Some(member) = self.find_member(worker) {
+            self.members[member].offer.take_load(load);
             self.update_lines(member);
         }
     }
 
     /// Everyone has all of their room, less what is used.
     pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
-        for member in self.members.places() {
+        for member in self.members.occupied() {
             self.members[member].offer.free = self.members[member].offer.max_load;
         }
         for (worker, load) in used {
-            if let Some(member) = self.member_of(worker) {
-                self.members[member].offer.use_up(load);
+            if let Some(member) = self.find_member(worker) {
+                self.members[member].offer.take_load(load);
             }
         }
-        for member in self.members.places() {
+        for member in self.members.occupied() {
             self.update_lines(member);
         }
     }
 
     /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
-        self.answering = answering.and_then(|(worker, waiting)| Some((self.member_of(worker)?, waiting)));
+        self.answering = answering.and_then(|(worker, waiting)| Some((self.find_member(worker)?, waiting)));
     }
 
     /// Somebody who takes this attempt at once: first the one whose answer made it ready, unless something of a
     /// higher priority waits for that one; then whoever has been waiting for work longest.
     pub fn take_worker(&mut self, entry: &Entry<'_>) -> Option<Worker> {
         let member = self.answering_worker(entry).or_else(|| self.next_in_line(entry))?;
-        self.hand_over(member, entry);
+        self.assign_attempt(member, entry);
         Some(self.members[member].offer.worker.clone())
     }
 
     /// This worker has been handed an attempt: it takes room, and others come first next time.
     pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) {
-        if let Some(member) = self.member_of(worker) {
-            self.hand_over(member, entry);
+        if let Some(member) = self.find_member(worker) {
+            self.assign_attempt(member, entry);
         }
     }
 
     fn answering_worker(&self, entry: &Entry<'_>) -> Option<usize> {
         let (member, highest_waiting) = self.answering?;
         let offer = &self.members[member].offer;
-        eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
+        check_eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
     }
 
     fn next_in_line(&self, entry: &Entry<'_>) -> Option<usize> {
         let answering = self.answering.map(|(member, _)| member);
         // Nothing of theirs waits: they would have been handed it.
         let snapshot = Snapshot::default();
-        let mut line = self.line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
+        let mut line = self.seats_in_line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
         let found = line.find(|member| {
             Some(*member) != answering
-                && eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
+                && check_eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
         });
         // Whoever is to join stands behind all others.
         found.or_else(|| {
             let last = self.joining.filter(|member| Some(*member) != answering)?;
             let Member { offer, in_line, .. } = &self.members[last];
-            (!*in_line && eligible(entry, offer, snapshot).is_ok()).then_some(last)
+            (!*in_line && check_eligible(entry, offer, snapshot).is_ok()).then_some(last)
         })
     }
 
-    fn hand_over(&mut self, member: usize, entry: &Entry<'_>) {
+    fn assign_attempt(&mut self, member: usize, entry: &Entry<'_>) {
         if self.joining != Some(member) {
-            self.let_join();
+            self.flush_joining();
         }
         self.members[member].offer.take_room(entry.demand);
         self.update_lines(member);
         if self.members[member].in_line {
-            self.requeue(Seat { member, place: 0 });
+            self.move_to_end(Seat { member, place: 0 });
             let line = self.by_queue.get(entry.queue);
             let place = self.members[member].places.iter().position(|place| Some(&place.line) == line);
             if let Some(place) = place {
-                self.requeue(Seat { member, place });
+                self.move_to_end(Seat { member, place });
             }
         }
     }
 
-    fn member_of(&self, worker: &Worker) -> Option<usize> {
+    fn find_member(&self, worker: &Worker) -> Option<usize> {
         self.by_worker.get(&(worker.name.clone(), worker.incarnation)).copied()
     }
 
-    fn line_of(&mut self, queue: &Arc<str>) -> usize {
+    fn find_or_add_line(&mut self, queue: &Arc<str>) -> usize {
         if let Some(line) = self.by_queue.get(queue) {
             return *line;
         }
@@ -276,15 +276,15 @@ impl Offers {
         line
     }
 
-    fn line(&self, line: usize) -> impl Iterator<Item = Seat> {
-        std::iter::successors(self.lines[line].first, |seat| self.place(*seat).after)
+    fn seats_in_line(&self, line: usize) -> impl Iterator<Item = Seat> {
+        std::iter::successors(self.lines[line].first, |seat| self.place_at(*seat).after)
     }
 
-    fn place(&self, seat: Seat) -> Place {
+    fn place_at(&self, seat: Seat) -> Place {
         self.members[seat.member].places[seat.place]
     }
 
-    fn place_mut(&mut self, seat: Seat) -> &mut Place {
+    fn place_at_mut(&mut self, seat: Seat) -> &mut Place {
         &mut self.members[seat.member].places[seat.place]
     }
 
@@ -295,51 +295,51 @@ impl Offers {
         if *in_line && !has_room {
             *in_line = false;
             for place in 0..self.members[member].places.len() {
-                self.leave(Seat { member, place });
+                self.unlink_from_line(Seat { member, place });
             }
         } else if !*in_line && has_room && self.joining != Some(member) {
-            self.let_join();
+            self.flush_joining();
             self.joining = Some(member);
         }
     }
 
     /// Whoever is to join the lines does.
-    fn let_join(&mut self) {
+    fn flush_joining(&mut self) {
         if let Some(member) = self.joining.take()
             && self.members[member].is_to_join()
         {
             self.members[member].in_line = true;
             for place in 0..self.members[member].places.len() {
-                self.join(Seat { member, place });
+                self.append_to_line(Seat { member, place });
             }
         }
     }
 
-    fn requeue(&mut self, seat: Seat) {
-        if self.place(seat).after.is_some() {
-            self.leave(seat);
-            self.join(seat);
+    fn move_to_end(&mut self, seat: Seat) {
+        if self.place_at(seat).after.is_some() {
+            self.unlink_from_line(seat);
+            self.append_to_line(seat);
         }
     }
 
-    fn join(&mut self, seat: Seat) {
-        let line = self.place(seat).line;
+    fn append_to_line(&mut self, seat: Seat) {
+        let line = self.place_at(seat).line;
         let last = self.lines[line].last.replace(seat);
         match last {
-            Some(last) => self.place_mut(last).after = Some(seat),
+            Some(last) => self.place_at_mut(last).after = Some(seat),
             None => self.lines[line].first = Some(seat),
         }
-        *self.place_mut(seat) = Place { line, before: last, after: None };
+        *self.place_at_mut(seat) = Place { line, before: last, after: None };
     }
 
-    fn leave(&mut self, seat: Seat) {
-        let Place { line, before, after } = self.place(seat);
+    fn unlink_from_line(&mut self, seat: Seat) {
+        let Place { line, before, after } = self.place_at(seat);
         match before {
-            Some(before) => self.place_mut(before).after = after,
+            Some(before) => self.place_at_mut(before).after = after,
             None => self.lines[line].first = after,
         }
         match after {
-            Some(after) => self.place_mut(after).before = before,
+            Some(after) => self.place_at_mut(after).before = before,
             None => self.lines[line].last = before,
         }
     }
@@ -374,7 +374,7 @@ impl<T> Slots<T> {
     }
 
     /// The numbers of what is there, in order.
-    fn places(&self) -> Vec<usize> {
+    fn occupied(&self) -> Vec<usize> {
         (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
     }
 }

@@ -109,7 +109,7 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     let mut run: Option<Run> = None;
     for event in events {
         for (place, fact) in event.facts.iter().enumerate() {
-            evolve::apply_to(&mut run, fact, event.time());
+            evolve::apply_fact_or_start(&mut run, fact, event.time());
             let moment = FactContext { flow, run: run.as_ref(), event, place };
             if let Some(decision) = decision::decision_text(&moment) {
                 let reason = decision.reason();

@@ -2,7 +2,7 @@
 //! and never a panic.
 
 use crate::event::{Event, Fact, UnitFact};
-use crate::evolve::{apply_to, finish_event};
+use crate::evolve::{apply_fact_or_start, finish_event};
 use crate::model::flow::StepIndex;
 use crate::model::run::Run;
 use crate::model::unit::{ITEMS_PER_PART, UnitRef};
@@ -15,7 +15,7 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
     }
     for fact in &event.facts {
         check_fact(run.as_ref(), fact)?;
-        apply_to(run, fact, event.time());
+        apply_fact_or_start(run, fact, event.time());
     }
     let Some(run) = run else { return Err(NO_START.to_owned()) };
     finish_event(run, event.seq, event.at);

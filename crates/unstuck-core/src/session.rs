@@ -16,7 +16,7 @@ pub fn renewal_interval(lease: Millis) -> Millis {
 
 /// How long a server goes on that cannot renew its session: then it ends what its executors have, so that it has ended
 /// before the lease is over.
-pub fn give_up_after(lease: Millis) -> Millis {
+pub fn renewal_deadline(lease: Millis) -> Millis {
     Millis(lease.0 / 3 * 2)
 }
 
@@ -27,7 +27,7 @@ pub fn is_expired(renewed: Time, lease: Millis, now: Time) -> bool {
 
 /// The part of a time without answers in which no other server took any: `taken` is when one last did. Nothing where
 /// others took them all the while.
-pub fn without_any_server(down: Downtime, taken: Option<Time>) -> Option<Downtime> {
+pub fn subtract_other_servers(down: Downtime, taken: Option<Time>) -> Option<Downtime> {
     let from = taken.map_or(down.from, |taken| down.from.max(taken));
     (from < down.to).then_some(Downtime { from, to: down.to })
 }
@@ -44,7 +44,7 @@ mod tests {
             assert_eq!(is_expired(Time(renewed), SESSION_LEASE, Time(now)), is_over, "{renewed} {now}");
         }
         assert_eq!(renewal_interval(SESSION_LEASE), Millis::seconds(3));
-        assert_eq!(give_up_after(SESSION_LEASE), Millis::seconds(20));
+        assert_eq!(renewal_deadline(SESSION_LEASE), Millis::seconds(20));
         assert_eq!(renewal_interval(Millis(1)), Millis(1));
     }
 
@@ -61,7 +61,7 @@ mod tests {
             (Some(700), None),
         ];
         for (taken, left) in cases {
-            assert_eq!(without_any_server(down(100, 500), taken.map(Time)), left, "{taken:?}");
+            assert_eq!(subtract_other_servers(down(100, 500), taken.map(Time)), left, "{taken:?}");
         }
     }
 }

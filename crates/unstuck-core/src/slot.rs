@@ -82,7 +82,7 @@ pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Op
 
 /// The run has a slot now.
 pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if !matches!(slot_claim(run, draft.flow()), SlotClaim::Wants { .. }) {
         return Ok(Answer::Already);
     }

@@ -36,7 +36,11 @@ impl fmt::Display for StepNameError {
 pub fn find_step(flow: &Flow, id: &str) -> Result<StepIndex, StepNameError> {
     flow.find_step(id).ok_or_else(|| {
         let ids = flow.steps.iter().map(|step| format!("`{}`", step.id)).collect();
-        StepNameError::NotFound(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
+        StepNameError::NotFound(format!(
+            "flow `{}` has no step `{id}`; it has {}",
+            flow.name,
+            join_first_names(ids)
+        ))
     })
 }
 
@@ -52,7 +56,7 @@ pub fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, StepName
             let which = if open.is_empty() {
                 "none of them is held or in error".to_owned()
             } else {
-                format!("name one: {}", some_of(open))
+                format!("name one: {}", join_first_names(open))
             };
             Err(StepNameError::Ambiguous(format!("step `{id}` has {} items; {which}", items.total)))
         }
@@ -111,7 +115,7 @@ fn open_items(items: &Items) -> impl Iterator<Item = (u32, &Unit)> {
     items.units.iter().filter(move |(_, unit)| is_open(unit)).map(|(item, unit)| (*item, unit))
 }
 
-fn some_of(mut names: Vec<String>) -> String {
+fn join_first_names(mut names: Vec<String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     names.truncate(SHOWN);
     if more > 0 {

@@ -57,7 +57,7 @@ impl ReadyAttempt {
 /// The wakeup of one unit, or of the run itself.
 pub fn wakeup(run: &Run, flow: &Flow, unit: Option<UnitRef>) -> Wakeup {
     match unit {
-        None => Wakeup { ready: None, due: deadline_of(run) },
+        None => Wakeup { ready: None, due: active_deadline(run) },
         Some(unit) => match run.unit(unit) {
             None => Wakeup::default(),
             Some(state) => unit_wakeup(run, flow, unit, state),
@@ -73,7 +73,7 @@ pub fn wakeups(run: &Run, flow: &Flow) -> Vec<(Option<UnitRef>, Wakeup)> {
     all
 }
 
-fn deadline_of(run: &Run) -> Option<Time> {
+fn active_deadline(run: &Run) -> Option<Time> {
     match &run.phase {
         Phase::Going => run.deadline,
         // What is still active ends at the deadline; a handler is exempt from it.

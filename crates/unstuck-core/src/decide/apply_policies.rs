@@ -17,8 +17,8 @@ pub(crate) fn apply_policies(
     only: Option<&[Arc<str>]>,
     after: Millis,
 ) -> Result<Answer, Refusal> {
-    draft.open_run()?;
-    let state = draft.existing_unit(unit)?;
+    draft.require_open_run()?;
+    let state = draft.require_unit(unit)?;
     let UnitState::Error { resume, acknowledged: None, .. } = &state.state else {
         return Ok(Answer::Already);
     };

@@ -1,4 +1,4 @@
-//! Which stored payloads a decision about a graph may read: those of the steps that it may reach.
+//! The stored payloads that one decision about a graph may read: those of every step that it may reach.
 
 use rustc_hash::FxHashMap;
 
@@ -10,8 +10,8 @@ use crate::model::run::Run;
 use crate::model::unit::{ITEMS_PER_PART, StepRun};
 use crate::needs::PayloadNeeds;
 
-/// What these steps, and all that may follow from them in one decision, may read. A step that a worker, a child or a
-/// timer has yet to end is as far as it goes.
+/// Adds the payloads that these steps, and all steps that the same decision may reach from them, may read. The decision
+/// cannot go beyond a step that a worker, a child or a timer has yet to end.
 pub(super) fn add_needs(needs: &mut PayloadNeeds, run: &Run, flow: &Flow, first: Vec<StepIndex>) {
     let reached = first.iter().map(|step| (*step, true)).collect();
     let mut reach = Reach { needs, run, flow, reached };
@@ -22,7 +22,7 @@ pub(super) fn add_needs(needs: &mut PayloadNeeds, run: &Run, flow: &Flow, first:
     }
 }
 
-/// How far a decision may get.
+/// The steps that one decision may reach, while they are being collected.
 struct Reach<'a> {
     needs: &'a mut PayloadNeeds,
     run: &'a Run,
@@ -32,6 +32,7 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
+    /// Follows dependents from these steps as far as each may be done within the decision, and adds what they read.
     fn follow(&mut self, mut work: Vec<StepIndex>) {
         let flow = self.flow;
         let mut may_end = false;
@@ -54,14 +55,14 @@ impl Reach<'_> {
         }
     }
 
-    /// Whether all that a step needs is done, or may be done by this decision.
+    /// Returns whether every step that this one needs is done, or may be done by this decision.
     fn may_be_entered(&self, step: StepIndex) -> bool {
         let is_done = |need: &StepIndex| self.run.step(*need).unblocks_dependents();
         let needs = &self.flow.step(step).node.needs;
         needs.iter().all(|need| self.reached.get(need) == Some(&true) || is_done(need))
     }
 
-    /// A signal that has come already becomes an output, and may be read, in the decision that reaches its step.
+    /// Adds kept signals: a signal step that is reached completes with one at once, and later steps may read it.
     fn add_kept_signals(&mut self) {
         for (name, kept) in &self.run.signals {
             let waits = |step: &&Step| matches!(&step.kind, Kind::Signal(wanted) if wanted == name);

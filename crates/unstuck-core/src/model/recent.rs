@@ -28,7 +28,7 @@ impl Run {
     /// generations, where this one continues them.
     pub fn recent_attempts(&self) -> impl Iterator<Item = (UnitRef, u32, &PastAttempt)> {
         let is_in_order = !self.recent.is_empty() || self.steps.len() > FEW_STEPS;
-        let names = if is_in_order { self.recent.clone() } else { self.last_of_steps() };
+        let names = if is_in_order { self.recent.clone() } else { self.recent_attempts_of_steps() };
         let found =
             |recent: RecentAttempt| Some((recent.unit, recent.generation, self.find_attempt(&recent)?));
         names.into_iter().filter_map(found)
@@ -40,7 +40,7 @@ impl Run {
             if unit.item.is_none() && self.steps.len() <= FEW_STEPS {
                 return;
             }
-            self.recent = self.last_of_steps();
+            self.recent = self.recent_attempts_of_steps();
         }
         let recent = RecentAttempt { generation: self.generation, ended_at, unit, attempt };
         let place = self.recent.partition_point(|other| *other <= recent);
@@ -57,7 +57,7 @@ impl Run {
         if self.recent.is_empty() {
             return;
         }
-        let mut all = self.last_of_steps();
+        let mut all = self.recent_attempts_of_steps();
         let generation = self.generation;
         self.each_unit(|unit, state| {
             if unit.item.is_some() {
@@ -68,7 +68,7 @@ impl Run {
     }
 
     /// The last attempts of what is no item.
-    fn last_of_steps(&self) -> Vec<RecentAttempt> {
+    fn recent_attempts_of_steps(&self) -> Vec<RecentAttempt> {
         let mut all = Vec::new();
         for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&self.steps) {
             let unit = UnitRef::step(place);
@@ -108,14 +108,14 @@ impl Run {
 
 fn add_attempts(all: &mut Vec<RecentAttempt>, unit: UnitRef, generation: u32, state: &Unit) {
     add_earlier(all, unit, &state.earlier);
-    all.extend(state.past.iter().map(|past| name_of(unit, generation, past)));
+    all.extend(state.past.iter().map(|past| recent_attempt(unit, generation, past)));
 }
 
 fn add_earlier(all: &mut Vec<RecentAttempt>, unit: UnitRef, earlier: &[EarlierAttempt]) {
-    all.extend(earlier.iter().map(|earlier| name_of(unit, earlier.generation, &earlier.past)));
+    all.extend(earlier.iter().map(|earlier| recent_attempt(unit, earlier.generation, &earlier.past)));
 }
 
-fn name_of(unit: UnitRef, generation: u32, past: &PastAttempt) -> RecentAttempt {
+fn recent_attempt(unit: UnitRef, generation: u32, past: &PastAttempt) -> RecentAttempt {
     RecentAttempt { generation, ended_at: past.ended_at, unit, attempt: past.attempt }
 }
 

@@ -59,7 +59,7 @@ impl<'a> TrialBuilder<'a> {
 
     /// An error of the past, as it stood then. One that was dealt with before policies were asked says nothing.
     pub fn add_past_error(&mut self, record: &ErrorRecord) {
-        if record.led_to.was_judged() {
+        if record.led_to.has_reached_policies() {
             let from = record.policy.as_ref().map(|policy| policy.name.clone());
             self.judge(record, from, record.at);
         }

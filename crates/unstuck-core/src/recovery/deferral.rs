@@ -32,7 +32,7 @@ pub(crate) fn defer(
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });
     if draft.run().is_failing() {
-        let how = failing_run::closing_of_rest(draft);
+        let how = failing_run::closing_for_open_units(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);
         return;

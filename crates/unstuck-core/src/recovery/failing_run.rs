@@ -28,10 +28,10 @@ pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepInd
 /// The run is over its deadline: straight to rung 4, else `failed`; its attempts are void, its children cancelled.
 pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
     let deadline = draft.run().deadline.unwrap_or(draft.now());
-    let (waiting, doing) = waited_for(draft);
+    let (waiting, doing) = find_waited_unit(draft);
     let cause = format!("missed its deadline ({deadline}) while {doing}");
     let error = Error::found_with(DEADLINE_ACTION, Reason::Time, cause);
-    let handler = open_handler(draft);
+    let handler = find_open_handler(draft);
     begin_failing(draft, RunError { waiting, ..RunError::of_run(error) }, handler);
     cancel_children(draft);
     void_attempts(draft, Cancelled::Deadline);
@@ -45,11 +45,11 @@ pub(crate) fn stop_draining(draft: &mut Draft<'_, '_>) {
 }
 
 /// What the run is waiting for: the unit that is furthest on its way, and what that is doing.
-fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
+fn find_waited_unit(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
     let run = draft.run();
     let mut found: Option<(u8, UnitRef, String)> = None;
     run.each_unit(|unit, state| {
-        if let Some((rank, doing)) = open_state(&state.state)
+        if let Some((rank, doing)) = describe_open_state(&state.state)
             && found.as_ref().is_none_or(|(known, _, _)| rank < *known)
         {
             found = Some((rank, unit, format!("`{}` {doing}", draft.name(unit))));
@@ -71,7 +71,7 @@ fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
 }
 
 /// What an open unit is doing, and how far it is on its way: what is under way comes first.
-fn open_state(state: &UnitState) -> Option<(u8, String)> {
+fn describe_open_state(state: &UnitState) -> Option<(u8, String)> {
     Some(match state {
         UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { .. }, .. }) => {
             (0, "was waiting for its child".to_owned())
@@ -93,7 +93,7 @@ fn open_state(state: &UnitState) -> Option<(u8, String)> {
 }
 
 /// The handler of the first step that has been reached and is not done; else of one that has not been reached.
-fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
+fn find_open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
     let (run, flow) = (draft.run(), draft.flow());
     let handler_of = |step: StepIndex| flow.step(step).exception_handler.clone();
     let open = |step: &StepIndex| !run.step(*step).is_final();
@@ -107,7 +107,7 @@ fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
 
 fn begin_failing(draft: &mut Draft<'_, '_>, error: RunError, handler: Option<std::sync::Arc<str>>) {
     draft.emit(Fact::Failing { error: Box::new(error), handler });
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     let open =
         draft.run().units_where(|unit| !unit.state.is_final() && !matches!(unit.state, UnitState::Active(_)));
     for unit in open {
@@ -116,7 +116,7 @@ fn begin_failing(draft: &mut Draft<'_, '_>, error: RunError, handler: Option<std
 }
 
 /// How the remaining steps end: `dropped` where a handler takes over.
-pub(crate) fn closing_of_rest(draft: &Draft<'_, '_>) -> Closing {
+pub(crate) fn closing_for_open_units(draft: &Draft<'_, '_>) -> Closing {
     match &draft.run().phase {
         Phase::Failing(Failing { handler: Some(_), .. }) => Closing::Dropped,
         Phase::Failing(_) | Phase::Going | Phase::Ended(_) => Closing::Cancelled,
@@ -145,7 +145,7 @@ pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, ParentAttemp
 
 /// Ends every attempt under way; their tokens are void from now on.
 pub(crate) fn void_attempts(draft: &mut Draft<'_, '_>, why: Cancelled) {
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     for unit in draft.run().units_where(|unit| matches!(unit.state, UnitState::Active(_))) {
         let UnitState::Active(live) = &draft.unit(unit).state else { continue };
         let attempt = live.attempt;
@@ -180,7 +180,7 @@ pub(crate) fn advance_failing(draft: &mut Draft<'_, '_>) {
 }
 
 fn close_fan_outs(draft: &mut Draft<'_, '_>, failed: Option<UnitRef>) {
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     for step in draft.flow().step_indices() {
         if let StepRun::Items(items) = draft.run().step(step)
             && matches!(items.end, ItemsEnd::Open)

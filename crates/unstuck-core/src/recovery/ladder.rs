@@ -24,8 +24,8 @@ pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptEr
         failing_run::advance_failing(draft);
         return;
     }
-    if !retry_strategy(draft, unit, verdict) {
-        later_rungs(draft, unit, verdict, true);
+    if !apply_retry_strategy(draft, unit, verdict) {
+        climb_later_rungs(draft, unit, verdict, true);
     }
     // What needs the step may go on now; where an item rests or is held, the next one may.
     advance_after(draft, unit.step);
@@ -33,12 +33,12 @@ pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptEr
 
 /// An operator chose `none` for a held step: rung 2, then rung 4, then `failed`.
 pub(crate) fn leave_failed(draft: &mut Draft<'_, '_>, unit: UnitRef) {
-    later_rungs(draft, unit, AttemptError::Failed, false);
+    climb_later_rungs(draft, unit, AttemptError::Failed, false);
     advance_after(draft, unit.step);
 }
 
 /// Rung 1.
-fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) -> bool {
+fn apply_retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) -> bool {
     let step = draft.step(unit);
     let tries = draft.unit(unit).round.stalled;
     match (step.retry, verdict) {
@@ -66,7 +66,7 @@ fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptErro
 }
 
 /// Rungs 2 to 5. After an operator's `none`, no policy overrules it, and nothing rests.
-fn later_rungs(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError, is_by_itself: bool) {
+fn climb_later_rungs(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError, is_by_itself: bool) {
     let step = draft.step(unit);
     if !step.fail_on_error {
         draft.emit_unit(unit, UnitFact::Ignored);

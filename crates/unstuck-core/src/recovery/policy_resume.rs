@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::begin_attempt::begin_attempt;
 use crate::decide::Draft;
-use crate::errors::rounds_of;
+use crate::errors::rounds_since_manual_resume;
 use crate::event::UnitFact;
 use crate::interpreter::advance_after;
 use crate::model::attempt::{Outcome, ResumedBy};
@@ -45,7 +45,7 @@ pub(crate) fn fire_resume(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &Aut
 
 /// Whether a resume that has come due waits: policies are paused, or it has waited meanwhile and there is no turn for it
 /// yet. One that would be matched again needs no turn.
-pub(crate) fn must_wait(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
+pub(crate) fn must_withhold_resume(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
     match draft.context.policies.switch().judge(resume.due, draft.context.clock) {
         DueVerdict::Resumes => false,
         DueVerdict::Waits => true,
@@ -98,7 +98,7 @@ fn last_error<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<ErrorToMatc
         found_by: error.found_by.as_deref(),
         action_type: step.action_type.as_deref(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
-        rounds: rounds_of(state),
+        rounds: rounds_since_manual_resume(state),
     })
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn schedule_resume_by(
     stopped: Time,
     earliest: Time,
 ) {
-    let rounds = rounds_of(draft.unit(unit));
+    let rounds = rounds_since_manual_resume(draft.unit(unit));
     let delay: Millis = policy.delay(rounds, draft.context.random);
     let delay = delay.max(draft.step(unit).limits.minimum_delay);
     let planned = stopped + delay;

@@ -33,13 +33,13 @@ pub(crate) fn end_stuck_attempt(
             unit,
             UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) },
         );
-        let how = failing_run::closing_of_rest(draft);
+        let how = failing_run::closing_for_open_units(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);
         return;
     }
     if stuck >= step.limits.max_stuck && !free {
-        let outcome = Outcome::Failed(Box::new(stuck_too_often(limit, heard, stuck)));
+        let outcome = Outcome::Failed(Box::new(stuck_too_often_error(limit, heard, stuck)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
         ladder::climb(draft, unit, AttemptError::Failed);
         return;
@@ -68,7 +68,7 @@ fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, l
 }
 
 /// At `maxStuck` the step is *failed*.
-fn stuck_too_often(limit: StuckLimit, heard: Time, times: u32) -> Error {
+fn stuck_too_often_error(limit: StuckLimit, heard: Time, times: u32) -> Error {
     let error = Error::new(format!("stuck: {limit}"));
     let context = format!("stuck {times} times in this round; last heard from at {heard}");
     let details = Json::of(&serde_json::json!({ "lastHeard": heard.to_string(), "stuck": times }));
