@@ -186,8 +186,8 @@ pub(crate) fn start_child(
         home: parent.home.clone(),
         priority: parent.priority.saturating_add(draft.step(unit).priority),
     };
-    // A child that could not be started (no such flow, a bad input) is started now; one that exists takes no notice
-    // of this, and goes on as its next generation.
+    // A child that could not be started before (no such flow, a bad input) is started now; one that exists ignores
+    // this and continues as its next generation.
     draft.notify(run, NoticeBody::StartChild(Box::new(body)));
     if known.is_some() {
         draft.notify(run, NoticeBody::ContinueChild { serves });

@@ -82,7 +82,7 @@ pub struct Context<'a> {
     pub run: RunId,
     /// The run's flow version.
     pub flow: &'a Flow,
-    /// The stored payloads that [`needs`](crate::needs::needs) asked for.
+    /// The stored payloads that [`needs`](crate::needs::needs) listed.
     pub payloads: &'a HashMap<PayloadId, Json>,
     /// Where new ids come from.
     pub ids: &'a mut Ids,
@@ -111,7 +111,7 @@ pub struct Decision {
     pub event: Option<Event>,
     /// New payloads, to be kept apart from the run.
     pub payloads: Vec<(PayloadId, Json)>,
-    /// What other runs must be told, in order.
+    /// Notices for other runs, in order.
     pub notices: Vec<Notice>,
     /// What to do after commit, in order.
     pub effects: Vec<Effect>,
@@ -127,7 +127,7 @@ pub struct Decision {
     pub outcomes: Vec<BulkOutcome>,
     /// Which wakeups may have changed.
     pub touched: Touched,
-    /// What the caller is told.
+    /// The answer to the caller.
     pub answer: Answer,
 }
 
@@ -136,7 +136,7 @@ pub struct Decision {
 pub enum Withheld {
     /// An engine that drives the home of its run.
     ForHome,
-    /// That policies are not paused any more, and that it has a turn.
+    /// That policies are unpaused, and that it gets a turn.
     ForTurn,
 }
 
@@ -149,7 +149,7 @@ pub struct Touched {
     pub units: Vec<UnitRef>,
 }
 
-/// What a caller is told.
+/// The answer to a caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
     /// It is done.
@@ -225,7 +225,7 @@ fn decide_in_place(
     let by = command.actor();
     check_texts(&by, command.reason())?;
     let mut draft = Draft::new(run, context);
-    // Whatever is decided is decided by the clock as it is now.
+    // Corrects the times in the run first, so that the decision uses the clock as it is now.
     let corrected = draft.correct_clock();
     let answer = match command {
         Command::Start(start) => start::start(&mut draft, *start),

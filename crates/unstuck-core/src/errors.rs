@@ -92,7 +92,7 @@ pub enum LedTo {
     Ignored,
     /// A policy resumes it.
     Policy,
-    /// It rests in error.
+    /// It stays in error.
     Rest,
     /// The run fails.
     Failed,
@@ -149,7 +149,7 @@ pub fn collect_error_records(event: &Event, run: &Run, flow: &Flow) -> Vec<Error
                 let followed = find_resolution(&event.facts[place + 1..], *unit);
                 (*unit, *attempt, error, matches!(outcome, Outcome::Failed(_)), followed)
             } else if let Fact::Failing { error: failed, .. } = fact {
-                // A deadline ends no attempt: it is recorded with what the run was waiting for.
+                // A deadline ends no attempt: it is recorded for the unit that the run was waiting for.
                 let Some(unit) = failed.waiting else { continue };
                 let attempt = run.unit(unit).map_or(0, |unit| unit.attempts);
                 (unit, attempt, &failed.error, failed.fatal, (LedTo::Deadline, None))
@@ -213,7 +213,7 @@ fn find_resolution(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
             return (led_to, None);
         }
     }
-    // The run fails with this step, or was failing before it: then nobody was asked any more.
+    // The run fails with this step, or was failing already, so that no policy was matched.
     let fails = |fact: &Fact| matches!(fact, Fact::Failing { error, .. } if error.unit == Some(of));
     (if facts.iter().any(fails) { LedTo::Failed } else { LedTo::Nothing }, None)
 }
@@ -227,7 +227,7 @@ pub struct OpenError {
     /// When it is resumed automatically, and by which policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<(Time, PolicyRef)>,
-    /// Whether somebody has acknowledged it.
+    /// Whether an operator has acknowledged it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acknowledged: bool,
 }

@@ -90,7 +90,7 @@ pub(crate) fn apply_fact(run: &mut Run, fact: &Fact, at: Time) {
             run.phase = Phase::Failing(Failing { since: at, error: (**error).clone(), handler });
         }
         Fact::HandlerStarted { run: id } => change_handler(run, |handler| {
-            // Until it tells otherwise it is taken to be running, as any child is.
+            // A handler counts as running until it reports another state, as any child does.
             (handler.run, handler.state) = (Some(*id), RunState::Running);
         }),
         Fact::HandlerChanged { state } => change_handler(run, |handler| handler.state = *state),
@@ -221,7 +221,7 @@ fn begin_generation(run: &mut Run, fact: &Fact) {
         };
     }
     for (new, old) in run.steps.iter_mut().zip(old) {
-        // A step that runs again continues the same child, and its first attempt is told of those before it.
+        // A step that runs again continues the same child and keeps its earlier attempts.
         if let (StepRun::Single(new), StepRun::Single(mut old), true) = (new, old, *keep_children) {
             new.child = new.child.or(old.child);
             new.earlier.extend(old.take_earlier_attempts(run.generation));
@@ -231,7 +231,7 @@ fn begin_generation(run: &mut Run, fact: &Fact) {
         *old = *new;
     }
     run.generation = *generation;
-    run.rebuild_recent();
+    run.rebuild_recent_attempts();
     run.flow = *flow;
     run.deadline = *deadline;
     run.phase = Phase::Going;
@@ -275,7 +275,7 @@ fn carry_over_items(items: Items, generation: u32) -> Items {
 fn apply_unit_fact(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
     launch_item(run, unit);
     if let UnitFact::Ended { attempt, .. } = fact {
-        run.add_recent(unit, *attempt, at);
+        run.record_recent_attempt(unit, *attempt, at);
     }
     let Some(state) = run.unit_mut(unit) else { return };
     if unit.item.is_none() {
@@ -368,7 +368,7 @@ fn transition_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::PassedOver { .. } | UnitFact::ReportIgnored { .. } => return,
         UnitFact::Chosen { bulk, .. } => return remember_bulk(unit, *bulk),
         UnitFact::Resumed { by, bulk, .. } => {
-            // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
+            // A manual resume during a retry delay keeps the bulk action that waits for the result.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };
             return;
         }
@@ -528,7 +528,7 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
     if unit.earlier.len() + unit.past.len() >= KEPT_ATTEMPTS {
         if unit.earlier.is_empty() { drop(unit.past.remove(0)) } else { drop(unit.earlier.remove(0)) }
     }
-    // Most units have one attempt: room for it and no more.
+    // Most units have one attempt: reserve room for one.
     if unit.past.is_empty() {
         unit.past.reserve_exact(1);
     }

@@ -1,8 +1,8 @@
-//! Offers: what waiting workers would take, so that a decision can hand work over in the same event.
+//! Offers: what waiting workers would take, so that a decision can dispatch work in the same event.
 //!
-//! Those with room stand in a line for each of their queues, and in one for all of them. Whoever is handed something
-//! goes to the end of the line, so that work is dealt in turn and the one who has waited longest comes first. To join,
-//! to leave and to be handed something costs a few steps, however many others wait.
+//! Workers with room stand in a line for each of their queues, and in one line for all of them. A worker that is handed
+//! an attempt moves to the end of its lines, so that work is dealt in turn and the one that has waited longest comes
+//! first. The lines are doubly linked through the members, so that joining, leaving and moving take constant time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::eligible::{Demand, Entry, Snapshot, check_eligible, check_eligible_in_queue};
 use crate::model::attempt::Worker;
 
-/// The load of an attempt that must be alone: all of its worker, whatever that can take.
+/// The load of an attempt that must run alone: the whole worker, whatever its maximum.
 pub const WHOLE_WORKER: u32 = u32::MAX;
 
 /// A worker that waits for work.
@@ -27,7 +27,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Takes the room of an attempt; one that must be alone takes all of it.
+    /// Takes the room of an attempt; one that must run alone takes all of it.
     pub fn take_room(&mut self, demand: Demand) {
         self.take_load(if demand.alone { WHOLE_WORKER } else { demand.load });
     }
@@ -37,22 +37,22 @@ impl Offer {
     }
 }
 
-/// The workers that wait, while nothing that they could take is waiting for them.
+/// The workers that wait for work. Whatever they could take has been handed to them already.
 #[derive(Clone, Debug)]
 pub struct Offers {
     members: Slots<Member>,
     by_worker: FxHashMap<(Arc<str>, u64), usize>,
-    /// The lines of all queues that somebody takes from; the line of everyone is [`EVERYONE`].
+    /// The lines of all queues that a worker takes from; the line of all workers is [`EVERYONE`].
     lines: Slots<Line>,
     by_queue: FxHashMap<Arc<str>, usize>,
-    /// The worker whose answer is being decided, and the highest priority that waits for it.
+    /// The worker whose report is being decided, and the highest priority that waits for it.
     answering: Option<(usize, Option<i32>)>,
-    /// A worker that has room again and is to join its lines at their end. Most are handed the next attempt before anybody
-    /// looks at the lines, and need not join them.
+    /// A worker that has room again but has not joined its lines yet. Most are handed the next attempt before the lines are
+    /// read, which saves joining and leaving them.
     joining: Option<usize>,
 }
 
-/// The line in which everyone stands who has room, whatever the queues.
+/// The line of all workers with room, whatever their queues.
 const EVERYONE: usize = 0;
 
 #[derive(Clone, Debug)]
@@ -65,6 +65,7 @@ struct Member {
 }
 
 impl Member {
+    /// Returns whether the worker has room and does not stand in its lines.
     fn is_to_join(&self) -> bool {
         self.offer.free > 0 && !self.in_line
     }
@@ -110,7 +111,7 @@ impl Default for Offers {
 }
 
 impl Offers {
-    /// Adds a worker, or changes what it offers.
+    /// Adds a worker, or replaces its offer.
     pub fn put(&mut self, offer: Offer) {
         if let Some(member) = self.find_member(&offer.worker) {
             if self.members[member].offer.queues == offer.queues {
@@ -121,7 +122,7 @@ impl Offers {
         }
         let name = (offer.worker.name.clone(), offer.worker.incarnation);
         let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.find_or_add_line(queue)).collect();
-        // A queue that is named twice is one queue.
+        // A queue that is listed twice counts once.
         lines.sort_unstable();
         lines.dedup();
         for line in &lines {
@@ -134,7 +135,7 @@ impl Offers {
         self.update_lines(member);
     }
 
-    /// Forgets a worker.
+    /// Removes a worker from its lines, and every line that no worker takes from any more.
     pub fn remove(&mut self, worker: &Worker) {
         let Some(member) = self.by_worker.remove(&(worker.name.clone(), worker.incarnation)) else { return };
         self.members[member].offer.free = 0;
@@ -155,24 +156,23 @@ impl Offers {
         self.by_worker.len()
     }
 
-    /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.by_worker.is_empty()
     }
 
-    /// Everyone who has room, the one first that has waited longest.
+    /// Iterates over the workers with room, the one that has waited longest first.
     pub fn open(&self) -> impl Iterator<Item = &Offer> {
         let joining = self.joining.filter(|member| self.members[*member].is_to_join());
         let members = self.seats_in_line(EVERYONE).map(|seat| seat.member).chain(joining);
         members.map(|member| &self.members[member].offer)
     }
 
-    /// The offer of this worker.
+    /// Returns the offer of a worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
         self.find_member(worker).map(|member| &self.members[member].offer)
     }
 
-    /// Gives room back: an attempt of this load is over.
+    /// Gives a worker the room of an ended attempt back; it joins its lines again if it was full.
     pub fn release_room(&mut self, worker: &Worker, load: u32) {
         if let Some(member) = self.find_member(worker) {
             let offer = &mut self.members[member].offer;
@@ -181,7 +181,7 @@ impl Offers {
         }
     }
 
-    /// Takes room from this worker, who keeps its place in line.
+    /// Takes room from a worker, which keeps its place in line.
     pub fn take_load(&mut self, worker: &Worker, load: u32) {
         if let Some(member) = self.find_member(worker) {
             self.members[member].offer.take_load(load);
@@ -189,7 +189,7 @@ impl Offers {
         }
     }
 
-    /// Everyone has all of their room, less what is used.
+    /// Sets the free room of every worker to its maximum minus `used`.
     pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
         for member in self.members.occupied() {
             self.members[member].offer.free = self.members[member].offer.max_load;
@@ -204,42 +204,45 @@ impl Offers {
         }
     }
 
-    /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
+    /// Sets the worker whose report is being decided, which gets the next attempt first; `waiting` is the highest
+    /// priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
         self.answering = answering.and_then(|(worker, waiting)| Some((self.find_member(worker)?, waiting)));
     }
 
-    /// Somebody who takes this attempt at once: first the one whose answer made it ready, unless something of a
-    /// higher priority waits for that one; then whoever has been waiting for work longest.
+    /// Chooses a worker for this attempt and takes its room: first the one whose report made the attempt ready, unless
+    /// work of a higher priority waits for it; then the one that has waited longest.
     pub fn take_worker(&mut self, entry: &Entry<'_>) -> Option<Worker> {
         let member = self.answering_worker(entry).or_else(|| self.next_in_line(entry))?;
         self.assign_attempt(member, entry);
         Some(self.members[member].offer.worker.clone())
     }
 
-    /// This worker has been handed an attempt: it takes room, and others come first next time.
+    /// Takes the room of an attempt that was dispatched to this worker, and moves it to the end of its lines.
     pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) {
         if let Some(member) = self.find_member(worker) {
             self.assign_attempt(member, entry);
         }
     }
 
+    /// Returns the worker whose report is being decided, if it is eligible.
     fn answering_worker(&self, entry: &Entry<'_>) -> Option<usize> {
         let (member, highest_waiting) = self.answering?;
         let offer = &self.members[member].offer;
         check_eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
     }
 
+    /// Returns the first eligible worker in the line of the attempt's queue. The one that is yet to join stands last.
     fn next_in_line(&self, entry: &Entry<'_>) -> Option<usize> {
         let answering = self.answering.map(|(member, _)| member);
-        // Nothing of theirs waits: they would have been handed it.
+        // No other work waits for these workers: it would have been handed to them.
         let snapshot = Snapshot::default();
         let mut line = self.seats_in_line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
         let found = line.find(|member| {
             Some(*member) != answering
                 && check_eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
         });
-        // Whoever is to join stands behind all others.
+        // The worker that is yet to join stands behind all others.
         found.or_else(|| {
             let last = self.joining.filter(|member| Some(*member) != answering)?;
             let Member { offer, in_line, .. } = &self.members[last];
@@ -247,6 +250,8 @@ impl Offers {
         })
     }
 
+    /// Takes the room of an attempt from a worker, and moves it to the end of the line of its queue and of the line of
+    /// all.
     fn assign_attempt(&mut self, member: usize, entry: &Entry<'_>) {
         if self.joining != Some(member) {
             self.flush_joining();
@@ -267,6 +272,7 @@ impl Offers {
         self.by_worker.get(&(worker.name.clone(), worker.incarnation)).copied()
     }
 
+    /// Returns the line of a queue, which is added with its first worker.
     fn find_or_add_line(&mut self, queue: &Arc<str>) -> usize {
         if let Some(line) = self.by_queue.get(queue) {
             return *line;
@@ -276,6 +282,7 @@ impl Offers {
         line
     }
 
+    /// Iterates over the seats of a line from its front.
     fn seats_in_line(&self, line: usize) -> impl Iterator<Item = Seat> {
         std::iter::successors(self.lines[line].first, |seat| self.place_at(*seat).after)
     }
@@ -288,7 +295,7 @@ impl Offers {
         &mut self.members[seat.member].places[seat.place]
     }
 
-    /// Who has room stands in line or is about to, and nobody else.
+    /// Takes a worker out of its lines if it has no room, or marks it as joining if it has room again.
     fn update_lines(&mut self, member: usize) {
         let Member { offer, in_line, .. } = &mut self.members[member];
         let has_room = offer.free > 0;
@@ -303,7 +310,7 @@ impl Offers {
         }
     }
 
-    /// Whoever is to join the lines does.
+    /// Appends the joining worker to its lines, if there is one.
     fn flush_joining(&mut self) {
         if let Some(member) = self.joining.take()
             && self.members[member].is_to_join()
@@ -315,6 +322,7 @@ impl Offers {
         }
     }
 
+    /// Moves a seat to the end of its line.
     fn move_to_end(&mut self, seat: Seat) {
         if self.place_at(seat).after.is_some() {
             self.unlink_from_line(seat);
@@ -322,6 +330,7 @@ impl Offers {
         }
     }
 
+    /// Links a seat behind the last one of its line.
     fn append_to_line(&mut self, seat: Seat) {
         let line = self.place_at(seat).line;
         let last = self.lines[line].last.replace(seat);
@@ -332,6 +341,7 @@ impl Offers {
         *self.place_at_mut(seat) = Place { line, before: last, after: None };
     }
 
+    /// Unlinks a seat from its neighbours, or from the ends of its line.
     fn unlink_from_line(&mut self, seat: Seat) {
         let Place { line, before, after } = self.place_at(seat);
         match before {
@@ -345,7 +355,7 @@ impl Offers {
     }
 }
 
-/// Things that keep their number as long as they are there; a number is used again afterwards.
+/// A slab: values keep their index until they are removed; then the index is used again.
 #[derive(Clone, Debug)]
 struct Slots<T> {
     slots: Vec<Option<T>>,
@@ -373,7 +383,7 @@ impl<T> Slots<T> {
         self.slots[slot].take().expect("it is there")
     }
 
-    /// The numbers of what is there, in order.
+    /// Lists the indices in use, in order.
     fn occupied(&self) -> Vec<usize> {
         (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
     }

@@ -32,7 +32,7 @@ pub(crate) fn apply_policies(
             policy_resume::schedule_resume_by(draft, unit, &policy, stopped, earliest);
             Ok(Answer::Done)
         }
-        // Nothing would take it any more.
+        // No policy would take the error any more.
         (None, Some(_)) if only.is_none() => {
             policy_resume::record_passed_policies(draft, unit);
             draft.emit_unit(unit, UnitFact::LeftInError);

@@ -28,7 +28,7 @@ pub(crate) fn choose(
             hint: "only a held step has a choice; resume a step in error instead",
         });
     }
-    // Nothing is to come of what is given up.
+    // A bulk action waits for a result only where there is another attempt.
     let bulk = bulk.filter(|_| choice == Choice::Retry);
     draft.emit_unit(unit, UnitFact::Chosen { choice, bulk });
     match choice {

@@ -277,14 +277,14 @@ impl<'d, 'c> Draft<'d, 'c> {
             let at = now.max(run.updated_at);
             evolve::finish_event(run, seq, at);
             let clock = (at != now).then_some(now);
-            // Whoever asked for something that changes nothing has not set the clock.
+            // An event that only corrects the clock is the engine's, whoever sent the command.
             let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
             let by = if self.facts.iter().all(is_clock) { Actor::Engine } else { by };
             let event = Event { seq, generation: run.generation, at, clock, by, facts: self.facts };
             self.decision.errors = collect_error_records(&event, run, self.context.flow);
             self.decision.event = Some(event);
             let after = run.state();
-            // The parent takes a new child to be running until it hears otherwise.
+            // A parent assumes that a new child is running until a notice says otherwise.
             if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
                 && let Some(parent) = run.origin.parent()
             {

@@ -50,7 +50,7 @@ pub(crate) fn fire_due(
             if !policy_resume::can_resume_now(draft, &resume) {
                 return Ok(Answer::Already);
             }
-            // Resumed where nobody executes it, it would be in error no more, and nothing would come of it.
+            // A resume here would end the error without an engine that executes the next attempt.
             if !draft.context.homes.executes(draft.run()) {
                 draft.decision.withheld = Some(Withheld::ForHome);
                 return Ok(Answer::Already);

@@ -186,8 +186,8 @@ fn record_heartbeat(
     } else if let AttemptPhase::Working { worker, heard: recorded, .. } = &live.doing {
         let heard = draft.now();
         let limit = lease_duration(&draft.step(unit).limits, worker);
-        // The first one after a downtime is an event: the limit may have been moved on in this very batch, which ends
-        // every lease that was moved before.
+        // The first heartbeat after a downtime is an event: the limit may have been extended in this very batch, which
+        // discards lease moves made before it.
         if let Some(limit) = limit.filter(|limit| live.spared.is_some_and(|until| until > *recorded + *limit))
         {
             let until = heard + limit;

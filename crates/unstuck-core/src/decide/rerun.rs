@@ -94,7 +94,7 @@ fn start_next_generation(
         generation: run.generation + 1,
         flow: flow.id,
         deadline,
-        // A deadline that was given again is an instant, and differs from what the flow gives but for chance.
+        // A deadline that was given with the rerun is an instant; it equals the flow's own only by chance.
         deadline_is_relative: deadline.is_some() && deadline == next_deadline(draft),
         clock: draft.context.clock,
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),

@@ -16,7 +16,7 @@ pub(super) fn shift_clock(run: &mut Run, by: i64) {
         shift_unit_state(unit, by);
     });
     shift_fan_out_attempts(run, by);
-    run.shift_recent(by);
+    run.shift_recent_attempts(by);
 }
 
 /// Moves the past attempts of a run to the clock of its next generation. A final run is never corrected, so that it may
@@ -26,7 +26,7 @@ pub(super) fn shift_clock_for_rerun(run: &mut Run, clock: i64) {
     run.clock = clock;
     for_each_unit_mut(run, |unit| shift_past_attempts(unit, by));
     shift_fan_out_attempts(run, by);
-    run.shift_recent(by);
+    run.shift_recent_attempts(by);
 }
 
 /// Moves the attempts that fan-outs made themselves, before their lists were known.

@@ -1,4 +1,4 @@
-//! Deferred: resources are lacking, so the attempt waits and is tried again, until the limit of its round.
+//! Deferrals: an attempt that lacks resources waits and is tried again, until the limit of its round.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::recovery::ladder::{self, AttemptError};
 use crate::recovery::{backoff, failing_run};
 use crate::time::Millis;
 
-/// The worker of this attempt says that resources are lacking.
+/// Defers an attempt whose worker lacks resources: schedules the next one, or stalls it if the round's limit is used
+/// up.
 pub(crate) fn defer(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
