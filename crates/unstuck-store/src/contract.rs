@@ -11,6 +11,7 @@
 mod changes;
 mod errors;
 mod filter;
+mod reader;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +39,8 @@ use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 pub use crate::logs::RunLogs;
 pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
-pub use filter::RunFilter;
+pub use filter::{Filtered, RunFilter};
+pub use reader::Reader;
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
@@ -175,6 +177,9 @@ pub trait Store {
     /// Calls this whenever another server has changed something, or may have: there may be work for this one. It is called
     /// from any thread, and must not block.
     fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>);
+
+    /// Reads what is durable, from any thread, for as long as this store is open.
+    fn reader(&mut self) -> Arc<dyn Reader>;
 
     /// One run as it is now. Runs are read outside of a transaction: one that is locked may be refused.
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;

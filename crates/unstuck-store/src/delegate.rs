@@ -80,6 +80,7 @@ macro_rules! delegate_store {
             next_due() -> Result<Option<Time>, StoreError>;
             last_time() -> Result<Option<Time>, StoreError>;
             last_id() -> Result<u64, StoreError>;
+            reader() -> Arc<dyn Reader>;
             run(run: RunId) -> Result<Option<Run>, StoreError>;
             history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
             list(filter: &RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
@@ -148,7 +149,7 @@ pub mod names {
     pub use crate::contract::{
         AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
         Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
-        PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
-        StoreError, Versions,
+        PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
+        Store, StoreError, Versions,
     };
 }

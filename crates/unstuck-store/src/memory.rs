@@ -5,6 +5,7 @@ mod deferred;
 mod errors;
 mod history;
 mod policies;
+mod reader;
 mod sessions;
 mod shared;
 mod state;
@@ -30,11 +31,12 @@ use unstuck_core::time::Time;
 use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions,
 };
 use crate::invariants::check_version;
 use crate::memory::deferred::Deferred;
+use crate::memory::reader::{Durable, MemoryReader};
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::timers::WithheldTimers;
@@ -49,8 +51,10 @@ pub use shared::SharedStore;
 pub struct MemoryStore {
     /// What everybody sees.
     state: MemoryState,
-    /// What would survive a crash, where that is not the same.
-    deferred: Option<Box<Deferred>>,
+    /// What would survive a crash, where that is not the same or somebody reads it.
+    durable: Option<Arc<Durable>>,
+    /// What is not durable yet, where stages are not at once.
+    deferred: Option<Deferred>,
     transaction: Transaction,
     settled: Vec<Settled>,
     last_stage: u64,
@@ -109,18 +113,19 @@ enum Transaction {
 impl MemoryStore {
     /// A store in which whatever is staged is durable at once.
     pub fn new() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(true), None)
+        MemoryStore::with(MemoryState::new(true), None, None)
     }
 
     /// As [`MemoryStore::new`], without history: for benchmarks. It cannot take back what happened in a transaction
     /// that went wrong, and is broken then.
     pub fn without_history() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(false), None)
+        MemoryStore::with(MemoryState::new(false), None, None)
     }
 
     /// A store in which stages stay outstanding until [`MemoryStore::make_durable`] or [`MemoryStore::fail_next`].
     pub fn deferred() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(true), Some(Box::new(Deferred::new())))
+        let durable = Durable::new(MemoryState::new(true));
+        MemoryStore::with(MemoryState::new(true), Some(durable), Some(Deferred::default()))
     }
 
     /// The next stage is refused with this error.
@@ -157,11 +162,15 @@ impl MemoryStore {
     /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
     pub fn lose_open_errors(&mut self) {
         self.state.lose_open_errors();
+        if let Some(durable) = &self.durable {
+            durable.state().lose_open_errors();
+        }
     }
 
-    fn with(state: MemoryState, deferred: Option<Box<Deferred>>) -> MemoryStore {
+    fn with(state: MemoryState, durable: Option<Arc<Durable>>, deferred: Option<Deferred>) -> MemoryStore {
         MemoryStore {
             state,
+            durable,
             deferred,
             transaction: Transaction::None,
             settled: Vec::new(),
@@ -211,8 +220,8 @@ impl MemoryStore {
     /// What was put of bulk actions by sessions that have ended before they began is gone.
     fn drop_drafts(&mut self) {
         self.state.bulks.drop_drafts(&self.sessions);
-        if let Some(deferred) = &mut self.deferred {
-            deferred.drop_drafts(&self.sessions);
+        if let Some(durable) = &self.durable {
+            durable.state().bulks.drop_drafts(&self.sessions);
         }
     }
 
@@ -324,11 +333,17 @@ impl Store for MemoryStore {
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
+        if let Some(durable) = &self.durable {
+            durable.set_aside(self.current, run, Some(aside.clone()));
+        }
         self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
+        if let Some(durable) = &self.durable {
+            durable.set_aside(self.current, run, None);
+        }
         self.state.release(run);
     }
 
@@ -342,7 +357,7 @@ impl Store for MemoryStore {
     }
 
     fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        let kept = self.deferred.as_ref().map(|_| stage.clone());
+        let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
         let changes_downtimes = stage.downtime.is_some() || stage.clock.is_some();
@@ -360,13 +375,19 @@ impl Store for MemoryStore {
         self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
-        if let (Some(deferred), Some(kept)) = (&mut self.deferred, kept) {
-            deferred.add_outstanding(id, kept, self.last_notice, self.current);
-        } else {
-            self.sessions.interrupt(interrupts);
-            self.settled.push(Settled { stage: id, result: Ok(()) });
-        }
+        let last_notice = self.last_notice;
         self.last_notice += notices;
+        match (&mut self.deferred, &self.durable, kept) {
+            (Some(deferred), _, Some(kept)) => {
+                deferred.add_outstanding(id, kept, last_notice, self.current);
+                return Ok(id);
+            }
+            // It was accepted, so it is accepted again.
+            (None, Some(durable), Some(kept)) => durable.add_stage(kept, last_notice)?,
+            (_, _, None) | (None, None, Some(_)) => {}
+        }
+        self.sessions.interrupt(interrupts);
+        self.settled.push(Settled { stage: id, result: Ok(()) });
         Ok(id)
     }
 
@@ -464,6 +485,14 @@ impl Store for MemoryStore {
         Ok(self.state.last_id)
     }
 
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        let durable = self.durable.get_or_insert_with(|| Durable::new(self.state.at_rest()));
+        for (run, aside) in &self.aside {
+            durable.set_aside(self.current, *run, Some(aside.clone()));
+        }
+        Arc::new(MemoryReader { durable: durable.clone(), side: self.current })
+    }
+
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
         self.check_usable()?;
         self.state.run(run)
@@ -481,7 +510,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         self.check_usable()?;
-        self.state.list(filter, before, limit)
+        self.state.list(filter, before, limit, Run::clone)
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
@@ -494,8 +523,8 @@ impl Store for MemoryStore {
         let record = self.state.flows.put(flow)?;
         self.versions.flows += 1;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_flows(&self.state.flows);
+        if let Some(durable) = &self.durable {
+            durable.state().flows = self.state.flows.clone();
         }
         Ok(record)
     }
@@ -531,8 +560,8 @@ impl Store for MemoryStore {
         self.state.policies.put(change)?;
         self.versions.policies += 1;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_policies(&self.state.policies);
+        if let Some(durable) = &self.durable {
+            durable.state().policies = self.state.policies.clone();
         }
         Ok(())
     }
@@ -588,8 +617,9 @@ impl Store for MemoryStore {
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         self.check_no_transaction("targets are put")?;
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_targets(bulk, targets.clone(), self.session);
+        if let Some(durable) = &self.durable {
+            // What is refused here is refused there.
+            let _ = durable.state().bulks.put_targets(bulk, targets.clone(), self.session);
         }
         self.state.bulks.put_targets(bulk, targets, self.session)
     }
@@ -598,8 +628,8 @@ impl Store for MemoryStore {
         self.check_no_transaction("a bulk action begins")?;
         self.state.put_bulk(bulk.clone())?;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_bulk(bulk);
+        if let Some(durable) = &self.durable {
+            durable.state().put_bulk(bulk)?;
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ fn ended<S: TestStore>(store: S) -> (Driver<S>, RunId) {
     (driver, run)
 }
 
-fn forget<S: TestStore>(driver: &mut Driver<S>, run: RunId) -> Result<(), StoreError> {
+pub(crate) fn forget<S: TestStore>(driver: &mut Driver<S>, run: RunId) -> Result<(), StoreError> {
     driver.store.begin()?;
     driver.store.lock(&[run])?;
     let stage = Stage { at: driver.now, forgotten: vec![run], ..Stage::default() };

@@ -15,6 +15,7 @@ use unstuck_core::time::Time;
 use self::names::Names;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
+use crate::conformance::readers::same_as_store_in;
 use crate::contract::{FlowRecord, NewFlow, NewSession, PolicyChange, Settled, Stage, StageId, StoreError};
 
 /// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made again from
@@ -105,6 +106,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     pub(super) fn compare(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         // Everything is asked of both, so that a store whose process has died needs no answer.
         contents(self, flows.values()).check();
+        if self.outstanding() == 0 && !self.has_crashed() {
+            let turn = self.log.len();
+            same_as_store_in(self.store(), |place| (place + turn).is_multiple_of(32));
+        }
     }
 
     /// Lets the store look at itself.

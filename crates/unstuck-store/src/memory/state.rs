@@ -209,6 +209,18 @@ impl MemoryState {
         Ok(())
     }
 
+    /// A copy in which nothing is taken out.
+    pub(super) fn at_rest(&self) -> MemoryState {
+        let mut copy = self.clone();
+        copy.locked.clear();
+        for kept in copy.runs.values_mut().filter(|kept| !matches!(kept.run, Residency::Here(_))) {
+            if let Some(run) = kept.history.replay() {
+                kept.run = Residency::Here(Box::new(run));
+            }
+        }
+        copy
+    }
+
     pub(super) fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         let id = bulk.id;
         self.bulks.put(bulk)?;
@@ -228,12 +240,14 @@ impl MemoryState {
         self.runs.get(&run).map(|kept| kept.history.after(after, limit).collect()).unwrap_or_default()
     }
 
-    pub(super) fn list(
+    /// Runs that fit, newest first, each as `give` makes something of it.
+    pub(super) fn list<T>(
         &self,
         filter: &RunFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<Run>, StoreError> {
+        give: impl Fn(&Run) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
         let with_error = filter.has_error_criteria().then(|| self.errors.runs_with(filter));
         let mut found = Vec::new();
@@ -245,7 +259,7 @@ impl MemoryState {
             let run = self.seen(*id, kept)?;
             let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
             if has_error && filter.matches(&run, &kept.flow) {
-                found.push(run.into_owned());
+                found.push(give(&run));
             }
         }
         Ok(found)

@@ -23,7 +23,7 @@ use crate::conformance::TestStore;
 use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions,
 };
 
@@ -232,6 +232,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
 
     fn last_id(&mut self) -> Result<u64, StoreError> {
         self.ask(A::last_id, B::last_id)
+    }
+
+    /// What is durable is the store's to say; see [`Twin::compare`].
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        self.store().reader()
     }
 
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
