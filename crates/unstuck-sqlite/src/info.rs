@@ -56,7 +56,7 @@ pub fn info(directory: &Path) -> Result<Info, StoreError> {
     let schema =
         transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
     let mut flows: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for flow in flow::flows(&transaction)? {
+    for flow in flow::all(&transaction)? {
         flows.entry(flow.name).or_default().push(flow.version);
     }
     let tail = tail(&transaction)?;

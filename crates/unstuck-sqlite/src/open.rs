@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -16,7 +17,10 @@ use crate::error::{at, broken, folder_error, store_error};
 use crate::hot_runs::{HotRun, Residency};
 use crate::log_entry::{LogEntry, StoredWakeup};
 use crate::options::Options;
+use crate::overlay::Published;
 use crate::read_only::{self, ReadConnection};
+use crate::read_pool::ReadPool;
+use crate::reader::SqliteReader;
 use crate::reserve;
 use crate::schema::{check_current, check_kind, migrate};
 use crate::state::StoreState;
@@ -64,35 +68,28 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
 }
 
 /// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
-pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
-    let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = read_only::open(directory)?;
-    read_only(directory, &path, connection, lock)
+pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteReader, StoreError> {
+    read_only(directory, read_only::open(directory)?)
 }
 
 /// Opens a store for reading alone, as it is at this moment, whoever has it open.
-pub(crate) fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
-    let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = verify::open_for_reading(directory)?;
+pub(crate) fn open_beside(directory: &Path) -> Result<SqliteReader, StoreError> {
+    let opened = verify::open_for_reading(directory)?;
     // All that is read from now on is of one moment.
-    connection.execute_batch("BEGIN").map_err(store_error)?;
-    read_only(directory, &path, connection, lock)
+    opened.connection.execute_batch("BEGIN").map_err(store_error)?;
+    read_only(directory, opened)
 }
 
-fn read_only(
-    directory: &Path,
-    path: &Path,
-    connection: Connection,
-    lock: Option<Lock>,
-) -> Result<SqliteStore, StoreError> {
+fn read_only(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, StoreError> {
+    let path = directory.join(DATABASE);
+    let ReadConnection { connection, lock } = opened;
     let state =
         check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
-    let opened = (Writer::read_only(), connection, state.map_err(|error| at(path, error))?);
-    let mut store =
-        SqliteStore::with(directory.to_owned(), Options::default(), lock, WriterClaim::default(), opened);
-    // Nothing begins before there is room, and there never is.
-    store.full = true;
-    Ok(store)
+    let state = state.map_err(|error| at(&path, error))?;
+    let published = Published::default();
+    published.publish([state.fresh_runs()]);
+    let pool = Arc::new(ReadPool::of_connection(connection, lock));
+    Ok(SqliteReader { published: Arc::new(published), pool })
 }
 
 fn connect_both(
@@ -189,7 +186,7 @@ fn make_folder(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+pub(crate) fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match &options.disk {
@@ -233,7 +230,7 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
-    for flow in flow::flows(connection)? {
+    for flow in flow::all(connection)? {
         state.flows.restore(flow);
     }
     state.policies = policy::all(connection)?;

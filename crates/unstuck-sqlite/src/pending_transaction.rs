@@ -15,6 +15,7 @@ use unstuck_store::contract::{BulkChange, NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
 use crate::log_entry::{StoredSlot, StoredWakeups};
+use crate::overlay::OverlayChanges;
 use crate::table::error::ErrorChanges;
 
 /// One stage.
@@ -43,6 +44,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) errors: ErrorChanges,
     pub(crate) logs: Vec<LogRecord>,
     pub(crate) bulks: Vec<BulkChange>,
+    /// For readers, once it is durable.
+    pub(crate) fresh: OverlayChanges,
 }
 
 /// One row of the log.

@@ -19,6 +19,7 @@ use unstuck_store::tally::hits_of;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
+use crate::overlay::FreshRun;
 use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
 use crate::store::SqliteStore;
 use crate::table::bulk;
@@ -187,6 +188,10 @@ impl SqliteStore {
             let wakes = StoredWakeups { replaces_all, list: wakes, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
+        if has_events && !is_final {
+            let fresh = FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id));
+            job.fresh.push((id, Some(fresh)));
+        }
         self.state.hot.put(id, run, flow, prev);
         if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
             hot.has_leases = true;
@@ -330,6 +335,7 @@ impl SqliteStore {
             had_wakes: hot.has_wakes || hot.has_leases,
             wakes,
         });
+        job.fresh.push((id, None));
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;

@@ -18,7 +18,8 @@ use unstuck_store::slots::Slots;
 use unstuck_store::timers::Timers;
 
 use crate::error::broken;
-use crate::hot_runs::HotRuns;
+use crate::hot_runs::{HotRuns, Residency};
+use crate::overlay::{FreshRun, OverlayChanges};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
 
 /// All that is in memory and follows from what is durable.
@@ -68,6 +69,18 @@ impl StoreState {
             }
         }
         self.slots.set(run, slot, at);
+    }
+
+    /// The runs whose rows are behind.
+    pub(crate) fn fresh_runs(&self) -> OverlayChanges {
+        let behind = self.hot.iter().filter(|(_, hot)| hot.behind_since.is_some());
+        let fresh = behind.filter_map(|(id, hot)| match &hot.run {
+            Residency::Here(run) => {
+                Some((*id, Some(FreshRun::of(run, &hot.flow, hot.head, self.timers.first_of(*id)))))
+            }
+            Residency::Out(_) => None,
+        });
+        fresh.collect()
     }
 
     /// Nothing of this run is offered.

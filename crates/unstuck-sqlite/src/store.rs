@@ -1,6 +1,7 @@
 //! The store: the contract, kept with a log on disk and what is hot in memory.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,7 +25,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions,
 };
 use unstuck_store::invariants::{RunPosition, check_version};
@@ -32,7 +33,10 @@ use unstuck_store::invariants::{RunPosition, check_version};
 use crate::hot_runs::Residency;
 use crate::open::{self, Lock};
 use crate::options::Options;
+use crate::overlay::{OverlayChanges, Published};
 use crate::pending_transaction::PendingTransaction;
+use crate::read_pool::ReadPool;
+use crate::reader::SqliteReader;
 use crate::reserve::release_reserve;
 use crate::stage::conflict;
 use crate::state::StoreState;
@@ -52,6 +56,8 @@ use crate::writer_claim::WriterClaim;
 /// The embedded store: one folder, owned by one process.
 #[derive(Debug)]
 pub struct SqliteStore {
+    /// The first to go: whoever reads is waited for, and whoever comes later is told that it was closed.
+    pub(crate) readers: ReadersOfStore,
     directory: PathBuf,
     pub(crate) options: Options,
     /// When an engine was last alive, as the lock file tells.
@@ -71,6 +77,8 @@ pub struct SqliteStore {
     pub(crate) durable: u64,
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
+    /// What readers are shown once it is durable, by stage.
+    pub(crate) unpublished: VecDeque<(u64, OverlayChanges)>,
     /// A stage has failed: memory is to be read again from what is durable.
     pub(crate) must_start_over: bool,
     /// There was no room: it is looked for before the next transaction.
@@ -95,17 +103,6 @@ impl SqliteStore {
         open::open(directory, options.into())
     }
 
-    /// Opens the store in this folder, which nobody else may have open, for reading alone. Nothing in the folder is
-    /// written, made or removed, so the disk may be full or read-only.
-    pub fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
-        open::open_for_reading(directory)
-    }
-
-    /// Opens the store in this folder for reading alone, beside whoever has it open: what is durable at this moment.
-    pub fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
-        open::open_beside(directory)
-    }
-
     pub(crate) fn with(
         directory: PathBuf,
         options: Options,
@@ -117,7 +114,12 @@ impl SqliteStore {
         let modified = file.and_then(|file| file.metadata().and_then(|found| found.modified()).ok());
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
+        let published = Published::default();
+        published.publish([state.fresh_runs()]);
+        let pool = ReadPool::of_file(directory.join(open::DATABASE), options.clone());
+        let readers = ReadersOfStore(SqliteReader { published: Arc::new(published), pool: Arc::new(pool) });
         SqliteStore {
+            readers,
             directory,
             options,
             seen,
@@ -132,6 +134,7 @@ impl SqliteStore {
             last_stage: 0,
             durable: 0,
             leaving: VecDeque::new(),
+            unpublished: VecDeque::new(),
             must_start_over: false,
             full: false,
             broken: None,
@@ -203,6 +206,24 @@ impl SqliteStore {
         }
         found.sort_unstable_by_key(|(attempt, _)| *attempt);
         Ok(found)
+    }
+}
+
+/// What a store gives to its readers.
+#[derive(Debug)]
+pub(crate) struct ReadersOfStore(SqliteReader);
+
+impl Deref for ReadersOfStore {
+    type Target = SqliteReader;
+
+    fn deref(&self) -> &SqliteReader {
+        &self.0
+    }
+}
+
+impl Drop for ReadersOfStore {
+    fn drop(&mut self) {
+        self.0.pool.close();
     }
 }
 
@@ -318,11 +339,13 @@ impl Store for SqliteStore {
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
+        self.readers.published.set_aside(run, Some(aside.clone()));
         self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
+        self.readers.published.set_aside(run, None);
         self.state.release(run);
     }
 
@@ -366,6 +389,7 @@ impl Store for SqliteStore {
         for id in stage.forgotten {
             let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
             self.state.forget(id);
+            job.fresh.push((id, None));
             job.forgotten.push((id, head));
         }
         if let Some(clock) = stage.clock {
@@ -383,6 +407,7 @@ impl Store for SqliteStore {
         job.last_id = self.state.last_id;
         job.flushed = self.state.hot.covered_position(self.state.end);
         let forgets = !job.forgotten.is_empty();
+        self.unpublished.push_back((job.stage, std::mem::take(&mut job.fresh)));
         self.writer.write(job);
         if forgets {
             // The file would show what is forgotten until it is written; if that fails, `settle` tells.
@@ -528,6 +553,10 @@ impl Store for SqliteStore {
     fn last_id(&mut self) -> Result<u64, StoreError> {
         self.check_usable()?;
         Ok(self.state.last_id)
+    }
+
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        Arc::new(self.readers.0.clone())
     }
 
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {

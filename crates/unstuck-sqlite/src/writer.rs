@@ -66,12 +66,6 @@ impl Writer {
         Ok(Writer { work, outstanding: 0, watch, clock: None })
     }
 
-    /// For a store that is only read.
-    pub(crate) fn read_only() -> Writer {
-        let work = WriterTask::Elsewhere { sender: None, settled: channel().1, thread: None };
-        Writer { work, outstanding: 0, watch: WriteObserver::default(), clock: None }
-    }
-
     pub(crate) fn write(&mut self, job: PendingTransaction) {
         self.outstanding += 1;
         if let Some(clock) = &mut self.clock {

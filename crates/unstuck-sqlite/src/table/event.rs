@@ -61,6 +61,13 @@ pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(LogEntry, u64
     Ok((record, prev))
 }
 
+/// Whether there is a record at a position.
+pub(crate) fn is_there(connection: &Connection, pos: u64) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM event WHERE pos = ?1").map_err(store_error)?;
+    statement.exists([number(pos)?]).map_err(store_error)
+}
+
 /// The events of a run up to `head`, those after number `after`, in order.
 pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
     let mut events = Vec::new();

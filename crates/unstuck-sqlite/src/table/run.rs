@@ -1,6 +1,7 @@
 //! The table `run`: where the history of a run ends, for runs that have left memory or are behind in the log.
 
 use crate::error::store_error;
+use crate::info;
 use crate::list_runs::bits;
 use crate::log_entry::{StoredSlot, from_text, to_text};
 use crate::pending_transaction::Row;
@@ -11,6 +12,7 @@ use crate::table::unsigned;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
 use unstuck_core::id::RunId;
+use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
@@ -26,6 +28,15 @@ pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunR
     let mut statement =
         connection.prepare_cached("SELECT id, flow, head FROM run WHERE id = ?1").map_err(store_error)?;
     statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
+}
+
+/// The state that the row of this run says, and where its history ended then.
+pub(crate) fn row_state(connection: &Connection, run: RunId) -> Result<Option<(u64, RunState)>, StoreError> {
+    let sql = "SELECT head, state FROM run WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let row = statement.query_row([number(run.0)?], |row| Ok((row.get(0)?, row.get(1)?)));
+    let row: Option<(i64, String)> = row.optional().map_err(store_error)?;
+    row.map(|(head, state)| Ok((unsigned(head), info::state(&state)?))).transpose()
 }
 
 pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
