@@ -628,7 +628,8 @@ impl BatchRun {
             return Ok(None);
         };
         if self.outline.is_none() {
-            self.outline = Some(Arc::new(outline(tools.store, run)?));
+            let record = tools.store.flow(run.flow)?;
+            self.outline = Some(Arc::new(outline(run, record)));
         }
         Ok(self.outline.clone())
     }

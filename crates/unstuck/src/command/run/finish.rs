@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
-use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use super::tree::{Rest, Tree};
 use crate::error::CommandError;
@@ -20,7 +19,7 @@ use unstuck_service::explain::{self, ExplainedRun};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, payload_of, show};
 
-/// What a run has come to, read from the engine while it is still there.
+/// What a run has come to, read while its store is still open.
 pub(super) struct Finished {
     pub(super) run: Run,
     /// The run document, as JSON.
@@ -36,9 +35,7 @@ pub(super) struct Finished {
 
 impl Finished {
     pub(super) fn read(handle: &Handle, service: &Service, tree: &Tree) -> Result<Finished, CommandError> {
-        let (root, at) = (tree.root_id(), service.clone());
-        let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(ServiceError::from);
-        let (explained, document, output) = read.and_then(|read| read)?;
+        let (explained, document, output) = look(service, handle.reader(), tree.root_id())?;
         let run = explained.run().clone();
         let explanation = (run.state() != RunState::Completed).then(|| {
             let columns = Output::stdout().width().unwrap_or(explain::COLUMNS);
@@ -98,18 +95,17 @@ impl Finished {
 
 fn look(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     root: RunId,
 ) -> Result<(ExplainedRun, String, Option<Json>), ServiceError> {
-    let explained = explain::of_run(service, store, flows, root)?;
+    let explained = explain::of_run(service, reader, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
-            RunOutcome::Completed { output } => Some(payload_of(store, output)),
+            RunOutcome::Completed { output } => Some(payload_of(reader, output)),
             RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     };
-    let document = show::document(service, store, flows, root)?;
+    let document = show::document(service, reader, root)?;
     Ok((explained, document.get().to_owned(), output))
 }

@@ -31,7 +31,6 @@ use crate::view::output::Output;
 use crate::view::problems::number_of;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::flows::flows_for_reading;
 use unstuck_service::{Service, explain};
 
 /// So often the store is looked after.
@@ -148,9 +147,9 @@ impl Watch {
         self.tell_trouble();
         self.look_for_holders()?;
         let root = self.tree.root_id();
-        let read =
-            self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
-        match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+        let handle = self.handle();
+        handle.reader().last_time().map_err(|error| engine_failed(error.into()))?;
+        match handle.reader().set_aside_record(root) {
             // Nothing will happen to it in this process.
             Some(aside) => {
                 Err(CommandError::of(ProblemType::WrongState, format!("{root} is set aside: {}", aside.why)))
@@ -162,10 +161,8 @@ impl Watch {
     /// A slot that an idle run has is not given back before somebody goes on with that run: whoever waits for it says so.
     fn look_for_holders(&mut self) -> Result<(), CommandError> {
         for (name, (max, run)) in self.tree.waiting_for_slots() {
-            let service = self.service.clone();
-            let read =
-                self.handle().read(move |store, _| explain::holders(&service, store, &run, max as usize));
-            let holders = read.map_err(engine_failed)?.unwrap_or_default();
+            let holders = explain::holders(&self.service, self.handle().reader(), &run, max as usize);
+            let holders = holders.unwrap_or_default();
             let idle: Vec<String> =
                 holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::description).collect();
             if !idle.is_empty() {
@@ -218,9 +215,8 @@ impl Watch {
             return Ok(());
         }
         let root = self.tree.root_id();
-        let read = self.handle().read(move |store, flows| seed::family(store, flows, root));
-        let read = read.and_then(|found| found).map_err(engine_failed)?;
-        self.tree.replace(read);
+        let read = seed::family(self.handle().reader(), &self.service.flows, root);
+        self.tree.replace(read.map_err(engine_failed)?);
         let text = format!(
             "{left_out} events were too many to show; to see all: unstuck history {root}{}",
             self.place.option
@@ -246,8 +242,8 @@ impl Watch {
             Takes::Taken => {}
             Takes::NotOurs => return Ok(()),
             Takes::Unknown => {
-                let read = self.handle().read(move |store, _| store.run(run));
-                match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+                let read = self.handle().reader().run(run);
+                match read.map_err(|error| engine_failed(error.into()))? {
                     Some(found) if self.tree.is_ours(&found) => self.tree.put(found),
                     Some(_) | None => {
                         self.tree.ignore(run);
@@ -257,8 +253,8 @@ impl Watch {
             }
         }
         if let Some(flow) = self.tree.unknown_flow(run) {
-            let read = self.handle().read(move |store, flows| flows.get(store, flow));
-            self.tree.know(read.and_then(|found| found).map_err(engine_failed)?);
+            let read = self.service.flows.get(self.handle().reader(), flow);
+            self.tree.know(read.map_err(engine_failed)?);
         }
         self.show.log(log::lines(&self.tree, run, event, self.began()));
         self.tree.drop_ended(run);
@@ -321,8 +317,7 @@ impl Watch {
 fn document_of(place: &StoreLocation, run: RunId) -> Option<String> {
     let mut store = SqliteStore::open(&place.directory).ok()?;
     let service = Service { option: place.option.clone(), ..Service::default() };
-    let document =
-        unstuck_service::show::document(&service, &mut store, &mut flows_for_reading(), run).ok()?;
+    let document = unstuck_service::show::document(&service, &*store.reader(), run).ok()?;
     Some(document.get().to_owned())
 }
 
