@@ -7,4 +7,5 @@ pub mod flows;
 pub mod in_memory;
 pub mod limits;
 pub mod line;
+pub mod readers;
 pub mod recovery;
