@@ -55,7 +55,9 @@ pub fn prepare(place: &Path, finished: u64, open: u64) -> Bench {
     };
     let filter = RunFilter { flow: Some("later".into()), ..RunFilter::default() };
     let some = bench.store().list(&filter, None, usize::try_from(FEW).unwrap_or(0)).expect("lists");
-    some.iter().for_each(|run| bench.engine.submit(cancel(run.id)));
+    for run in some {
+        bench.engine.submit(cancel(run.id));
+    }
     bench.drive(Load::Bare, 4_096, finished - finished / 2);
     bench
 }

@@ -189,8 +189,7 @@ impl SqliteStore {
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
         if has_events && !is_final {
-            let fresh = FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id));
-            job.fresh.push((id, Some(fresh)));
+            job.fresh.push((id, Some(FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id)))));
         }
         self.state.hot.put(id, run, flow, prev);
         if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {

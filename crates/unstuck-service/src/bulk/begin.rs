@@ -148,7 +148,7 @@ fn selection_of(
         ));
     }
     let group = match &begin.group {
-        Some(group) => Some(errors::find(reader, &group)?.group),
+        Some(group) => Some(errors::find(reader, group)?.group),
         None => None,
     };
     let versions =

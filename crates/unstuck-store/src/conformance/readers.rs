@@ -198,7 +198,7 @@ pub fn same_as_store_in<S: Store>(store: &mut S, is_chosen: impl Fn(usize) -> bo
             assert_eq!(reader.history(id, after, limit), store.history(id, after, limit));
         }
         for event in &history {
-            event.payloads(|payload| payloads.push(payload));
+            event.for_each_payload(|payload| payloads.push(payload));
         }
         assert_eq!(reader.history(id, 0, usize::MAX), Ok(history));
         assert_eq!(reader.logs(id), store.logs(id));

@@ -159,9 +159,7 @@ impl Promise {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
             }
-            Promise::Shown => {
-                "a reader sees whatever anybody was told of before, and nothing that a crash could take back"
-            }
+            Promise::Shown => "a reader sees what anybody was told of, and nothing that a crash takes back",
         }
     }
 

@@ -12,7 +12,7 @@ use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Store as _, StoreError};
 
 use super::backlog::Backlog;
 use super::finish::Finished;
@@ -145,7 +145,7 @@ impl Watch {
         }
         *looked = Instant::now();
         self.tell_trouble();
-        self.look_for_holders()?;
+        self.look_for_holders();
         let root = self.tree.root_id();
         let handle = self.handle();
         handle.reader().last_time().map_err(|error| engine_failed(error.into()))?;
@@ -159,7 +159,7 @@ impl Watch {
     }
 
     /// A slot that an idle run has is not given back before somebody goes on with that run: whoever waits for it says so.
-    fn look_for_holders(&mut self) -> Result<(), CommandError> {
+    fn look_for_holders(&mut self) {
         for (name, (max, run)) in self.tree.waiting_for_slots() {
             let holders = explain::holders(&self.service, self.handle().reader(), &run, max as usize);
             let holders = holders.unwrap_or_default();
@@ -176,7 +176,6 @@ impl Watch {
             }
             self.tree.know_idle_holders(name, idle.len());
         }
-        Ok(())
     }
 
     /// A store that is full or away is told of, and that it is well again.
