@@ -5,6 +5,7 @@ pub mod durable;
 pub mod figures;
 pub mod flows;
 pub mod in_memory;
+pub mod items;
 pub mod limits;
 pub mod line;
 pub mod recovery;
