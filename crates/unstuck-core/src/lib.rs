@@ -39,6 +39,7 @@ pub mod refusal;
 pub mod replay;
 pub mod session;
 pub mod slot;
+pub mod snapshot;
 pub mod step_name;
 pub mod time;
 pub mod wakeup;

@@ -16,10 +16,10 @@ use crate::info;
 use crate::stage::conflict;
 use crate::store::SqliteStore;
 use crate::table::error::Query;
-use crate::table::event;
 use crate::table::number;
 use crate::table::run;
 use crate::table::run::RunRow;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 
 /// As it stands in the partial indexes, letter by letter: else they are not used.
@@ -46,7 +46,7 @@ impl SqliteStore {
             last = page.last().map(|row| row.id);
             let is_end = page.len() < limit;
             for row in page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()) {
-                let run = event::run_at(&self.reader, row.id, row.head)?;
+                let run = run_snapshot::run_at(&self.reader, row.id, row.head)?.run;
                 // A row does not say all of it.
                 if cold.len() < limit && filter.matches(&run, &row.flow) {
                     cold.push(run);

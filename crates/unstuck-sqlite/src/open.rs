@@ -28,6 +28,7 @@ use crate::table::meta;
 use crate::table::notice;
 use crate::table::policy;
 use crate::table::run;
+use crate::table::run_snapshot::{self, LoadedRun};
 use crate::table::snapshot;
 use crate::table::unsigned;
 use crate::table::wake;
@@ -268,6 +269,7 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     })?;
     tracing::debug!(events, "log replayed");
     for (run, lease, planned) in lease::leases(connection)? {
+        state.leased.insert(run);
         if state.hot.get(run).is_none() {
             unpark(&mut state, connection, run)?;
         }
@@ -279,36 +281,39 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     Ok(state)
 }
 
-/// Brings one run into memory from its row.
+/// Brings one run into memory from its row. Of one with more units than `many_units` it is noted which wakeups change.
 pub(crate) fn load_run(
     state: &mut StoreState,
     connection: &Connection,
     run: RunId,
+    many_units: usize,
 ) -> Result<bool, StoreError> {
     let _snapshot = snapshot(connection)?;
     let Some(row) = run::run_row(connection, run)? else { return Ok(false) };
-    let here = event::run_at(connection, run, row.head)?;
-    unpark(state, connection, run)?;
-    let seq = here.seq;
-    let run_at = Residency::Here(Box::new(here));
-    state.hot.insert(
-        run,
-        HotRun {
-            run: run_at,
-            flow: row.flow,
-            head: row.head,
-            behind_since: None,
-            has_wakes: true,
-            has_leases: true,
-        },
-    );
+    let LoadedRun { run: here, snapshot_seq } = run_snapshot::run_at(connection, run, row.head)?;
+    let has_wakes = unpark(state, connection, run)?;
+    let (seq, has_many_units) = (here.seq, here.unit_count() > many_units);
+    let mut hot = HotRun {
+        run: Residency::Here(Box::new(here)),
+        flow: row.flow,
+        head: row.head,
+        behind_since: None,
+        has_wakes,
+        has_leases: state.leased.contains(&run),
+        snapshot_seq,
+        unsaved: None,
+    };
+    hot.note_changes(has_many_units);
+    state.hot.insert(run, hot);
     state.hot.mark_recent(run, seq);
     Ok(true)
 }
 
-/// What will wake a parked run is known by run again.
-fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<(), StoreError> {
+/// What will wake a parked run is known by run again. Gives whether anything will.
+fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let mut has_wakes = false;
     wake::wakes(connection, Some(run), |wake| {
+        has_wakes = true;
         if let Some(timer) = wake.timer {
             state.timers.unpark(run, wake.unit, timer);
         }
@@ -316,7 +321,8 @@ fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result
             state.ready.unpark(ready);
         }
         Ok(())
-    })
+    })?;
+    Ok(has_wakes)
 }
 
 /// Applies a record that the row of its run does not cover.
@@ -329,7 +335,7 @@ fn replay(
     record: LogEntry,
 ) -> Result<(), StoreError> {
     if state.hot.get(run).is_none() {
-        load_run(state, connection, run)?;
+        load_run(state, connection, run, usize::MAX)?;
     }
     let head = state.hot.get(run).map_or(0, |hot| hot.head);
     if pos <= head {

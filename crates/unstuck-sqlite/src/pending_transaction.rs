@@ -68,9 +68,20 @@ pub(crate) struct Row {
     pub(crate) rests: Attention,
     /// Whether an executor of this process has an attempt of it.
     pub(crate) is_local: bool,
-    /// Whether there may be older wakeups or leases of it.
-    pub(crate) had_wakes: bool,
+    pub(crate) replaced: ReplacedWakes,
     pub(crate) wakes: Vec<ParkedWake>,
+    /// Its state, if that is kept now.
+    pub(crate) snapshot: Option<String>,
+}
+
+/// Which wakeups and leases of a run that are in the file are not those of its row any more.
+#[derive(Debug)]
+pub(crate) enum ReplacedWakes {
+    /// There are none.
+    None,
+    All,
+    /// Those of these places: step and item.
+    Of(Vec<(i64, i64)>),
 }
 
 /// A wakeup of a run that parks.

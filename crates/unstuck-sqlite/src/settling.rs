@@ -44,6 +44,7 @@ impl SqliteStore {
 
     /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
     pub(crate) fn settle_all(&mut self) -> Result<(), StoreError> {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(true) {
             self.take_settled(settled);
         }
@@ -58,6 +59,7 @@ impl SqliteStore {
 
     /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
     pub(crate) fn reload_after_failure(&mut self) {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(true) {
             self.take_settled(settled);
         }

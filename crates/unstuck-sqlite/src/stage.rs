@@ -10,6 +10,7 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
+use unstuck_core::snapshot::write_snapshot;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
@@ -19,7 +20,9 @@ use unstuck_store::tally::hits_of;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
-use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
+use crate::pending_transaction::{
+    Entry, MovedLease, ParkedWake, PendingTransaction, ReplacedWakes, Row, unit_columns,
+};
 use crate::store::SqliteStore;
 use crate::table::bulk;
 use crate::table::payload;
@@ -144,8 +147,8 @@ impl SqliteStore {
             self.state.timers.shift(id, shift);
         }
         let mut has_leases = !leases.is_empty();
-        for lease in leases {
-            self.state.timers.move_lease(id, lease);
+        for lease in &leases {
+            self.state.timers.move_lease(id, *lease);
             if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
                 let (step, item) = unit_columns(Some(lease.unit));
                 job.leases.push(MovedLease { run: id, step, item, timer });
@@ -175,7 +178,17 @@ impl SqliteStore {
             self.state.keys.put(&flow, key, id, job.stage);
             job.keys.push((flow.clone(), key.clone(), id));
         }
-        let mut prev = self.state.hot.get(id).map_or(0, |hot| hot.head);
+        let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
+            match &mut hot.unsaved {
+                Some(_) if replaces_all || shift != 0 => hot.unsaved = None,
+                Some(unsaved) => {
+                    unsaved.extend(wakeups.iter().map(|(place, _)| *place));
+                    unsaved.extend(leases.iter().map(|lease| Some(lease.unit)));
+                }
+                None => {}
+            }
+            hot.head
+        });
         let first = self.state.end + 1;
         let last = events.pop();
         for event in events {
@@ -197,8 +210,28 @@ impl SqliteStore {
                 self.park_run(id, job);
             } else {
                 self.state.hot.mark_recent(id, seq);
+                if seq >= self.options.snapshot_events {
+                    self.keep_state(id, job);
+                }
             }
         }
+    }
+
+    /// A busy run whose state was kept long ago has its row written, and its state with it.
+    fn keep_state(&mut self, id: RunId, job: &mut PendingTransaction) {
+        let is_due = self.state.hot.get(id).is_some_and(|hot| match &hot.run {
+            Residency::Here(run) => run.seq - hot.snapshot_seq >= self.snapshot_interval(run),
+            Residency::Out(_) => false,
+        });
+        if is_due {
+            self.write_row(id, job);
+        }
+    }
+
+    /// So many events later the state of a run is kept again: to write it costs as much as it has units, and so does to
+    /// read it.
+    fn snapshot_interval(&self, run: &Run) -> u64 {
+        self.options.snapshot_events.max(run.unit_count() as u64)
     }
 
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
@@ -290,10 +323,12 @@ impl SqliteStore {
         self.write_row(id, job);
     }
 
-    /// Writes where a run stands and what will wake it.
+    /// Writes where a run stands and what will wake it, and its state, where that pays.
     fn write_row(&mut self, id: RunId, job: &mut PendingTransaction) {
+        let interval = self.options.snapshot_events;
         let Some(hot) = self.state.hot.get_mut(id) else { return };
         let Residency::Here(run) = &hot.run else { return };
+        let units = run.unit_count();
         let mut wakes = Vec::new();
         let mut is_local = false;
         let (timers, ready) = (&self.state.timers, &self.state.ready);
@@ -305,11 +340,15 @@ impl SqliteStore {
                 wakes.push(ParkedWake { step, item, timer, ready });
             }
         };
-        add(None);
-        run.each_unit(|unit, state| {
-            add(Some(unit));
-            is_local |= is_executed_locally(&state.state);
-        });
+        run.each_unit(|_, state| is_local |= is_executed_locally(&state.state));
+        let replaced = if let Some(unsaved) = &hot.unsaved {
+            unsaved.iter().for_each(|unit| add(*unit));
+            ReplacedWakes::Of(unsaved.iter().map(|unit| unit_columns(*unit)).collect())
+        } else {
+            add(None);
+            run.each_unit(|unit, _| add(Some(unit)));
+            if hot.has_wakes || hot.has_leases { ReplacedWakes::All } else { ReplacedWakes::None }
+        };
         let slot = match &run.slot {
             Slot::Unlimited => None,
             Slot::Taken(limit) => Some((StoredSlot::Has(limit.clone()), None)),
@@ -318,6 +357,11 @@ impl SqliteStore {
                 since.map(|since| (StoredSlot::Wants(limit.clone(), run.priority), Some(since)))
             }
         };
+        let seq = run.seq;
+        let is_due = (seq - hot.snapshot_seq) * 4 >= interval.max(units as u64);
+        // What cannot be kept is made again from the history.
+        let snapshot = is_due.then(|| write_snapshot(run)).and_then(Result::ok);
+        let has_snapshot = snapshot.is_some();
         job.rows.push(Row {
             run: id,
             flow: hot.flow.clone(),
@@ -327,12 +371,17 @@ impl SqliteStore {
             slot,
             rests: run.attention(),
             is_local,
-            had_wakes: hot.has_wakes || hot.has_leases,
+            replaced,
             wakes,
+            snapshot,
         });
+        if has_snapshot {
+            hot.snapshot_seq = seq;
+        }
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;
+        hot.note_changes(units > self.options.many_units);
     }
 }
 

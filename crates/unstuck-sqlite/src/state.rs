@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
@@ -29,6 +30,8 @@ pub(crate) struct StoreState {
     pub(crate) timers: Timers,
     pub(crate) slots: Slots,
     pub(crate) notices: Notices,
+    /// Runs that had rows of leases when the store was opened: whoever parks leaves none.
+    pub(crate) leased: FxHashSet<RunId>,
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,

@@ -37,6 +37,7 @@ use crate::reserve::release_reserve;
 use crate::stage::conflict;
 use crate::state::StoreState;
 use crate::stats::Stats;
+use crate::table;
 use crate::table::attempt_log;
 use crate::table::bulk;
 use crate::table::error;
@@ -46,6 +47,7 @@ use crate::table::meta;
 use crate::table::payload;
 use crate::table::policy;
 use crate::table::run;
+use crate::table::run_snapshot;
 use crate::writer::Writer;
 use crate::writer_claim::WriterClaim;
 
@@ -65,6 +67,7 @@ pub struct SqliteStore {
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
     pub(crate) in_transaction: bool,
+    reading: Reading,
     pub(crate) locked: Vec<RunId>,
     pub(crate) last_stage: u64,
     /// The last stage that is in the file.
@@ -82,6 +85,16 @@ pub struct SqliteStore {
     session: Option<u64>,
     informed: Option<u64>,
     pub(crate) versions: Versions,
+}
+
+/// What is seen of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// By each query, what is durable then.
+    EachAlone,
+    /// What was durable at one moment, until something settles or the transaction ends: whoever brings many runs back does
+    /// not read the same pages again for each.
+    OneMoment,
 }
 
 impl SqliteStore {
@@ -128,6 +141,7 @@ impl SqliteStore {
             state,
             settled: Vec::new(),
             in_transaction: false,
+            reading: Reading::EachAlone,
             locked: Vec::new(),
             last_stage: 0,
             durable: 0,
@@ -187,13 +201,30 @@ impl SqliteStore {
         self.settle_all()
     }
 
+    /// All that is read from now on is of one moment, until [`SqliteStore::end_reading`].
+    fn begin_reading(&mut self) -> Result<(), StoreError> {
+        if table::begin_reading(&self.reader)? {
+            self.reading = Reading::OneMoment;
+        }
+        Ok(())
+    }
+
+    /// What is read from now on is what is durable then.
+    pub(crate) fn end_reading(&mut self) {
+        if std::mem::replace(&mut self.reading, Reading::EachAlone) == Reading::OneMoment
+            && let Err(error) = table::end_reading(&self.reader)
+        {
+            self.stop_after_failure(error);
+        }
+    }
+
     /// The attempts that executors of any session have.
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
         self.settle_all()?;
         // Whoever asks is about to do something about them.
         for id in run::local_runs(&self.reader)? {
             if self.state.hot.get(id).is_none() {
-                open::load_run(&mut self.state, &self.reader, id)?;
+                open::load_run(&mut self.state, &self.reader, id, self.options.many_units)?;
             }
         }
         let mut found = Vec::new();
@@ -223,9 +254,12 @@ impl Store for SqliteStore {
         self.check_in_transaction()?;
         let mut given = Vec::with_capacity(runs.len());
         for id in runs {
-            if self.state.hot.get(*id).is_none() && !open::load_run(&mut self.state, &self.reader, *id)? {
-                given.push(Locked::Absent);
-                continue;
+            if self.state.hot.get(*id).is_none() {
+                self.begin_reading()?;
+                if !open::load_run(&mut self.state, &self.reader, *id, self.options.many_units)? {
+                    given.push(Locked::Absent);
+                    continue;
+                }
             }
             let Some(hot) = self.state.hot.get_mut(*id) else { continue };
             let Residency::Here(run) = &hot.run else {
@@ -383,6 +417,7 @@ impl Store for SqliteStore {
         job.last_id = self.state.last_id;
         job.flushed = self.state.hot.covered_position(self.state.end);
         let forgets = !job.forgotten.is_empty();
+        self.end_reading();
         self.writer.write(job);
         if forgets {
             // The file would show what is forgotten until it is written; if that fails, `settle` tells.
@@ -404,6 +439,7 @@ impl Store for SqliteStore {
     }
 
     fn rollback(&mut self) {
+        self.end_reading();
         if !std::mem::take(&mut self.in_transaction) {
             return;
         }
@@ -425,14 +461,15 @@ impl Store for SqliteStore {
             if matches!(hot.run, Residency::Here(_)) {
                 continue;
             }
-            match event::run_at(&self.reader, id, hot.head) {
-                Ok(run) => hot.run = Residency::Here(Box::new(run)),
+            match run_snapshot::run_at(&self.reader, id, hot.head) {
+                Ok(loaded) => hot.run = Residency::Here(Box::new(loaded.run)),
                 Err(error) => self.stop_after_failure(error),
             }
         }
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(wait && self.settled.is_empty()) {
             self.take_settled(settled);
         }
@@ -536,7 +573,7 @@ impl Store for SqliteStore {
             Some(Residency::Here(run)) => Ok(Some((**run).clone())),
             Some(Residency::Out(_)) => Err(conflict(run, "is locked")),
             None => match run::run_row(&self.reader, run)? {
-                Some(row) => event::run_at(&self.reader, run, row.head).map(Some),
+                Some(row) => Ok(Some(run_snapshot::run_at(&self.reader, run, row.head)?.run)),
                 None => Ok(None),
             },
         }
@@ -563,7 +600,10 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         self.settle_all()?;
-        self.list_runs(filter, before, limit)
+        self.begin_reading()?;
+        let found = self.list_runs(filter, before, limit);
+        self.end_reading();
+        found
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {

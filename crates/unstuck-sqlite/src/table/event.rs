@@ -77,8 +77,25 @@ pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<
     Ok(events)
 }
 
-/// A run as its history up to `head` gives it.
-pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
+/// The events of a run up to `head`, those after the one at position `after`, in order; `None` where that is not one of them.
+pub(crate) fn history_since(
+    connection: &Connection,
+    head: u64,
+    after: u64,
+) -> Result<Option<Vec<Event>>, StoreError> {
+    let mut events = Vec::new();
+    let mut pos = head;
+    while pos > after {
+        let (record, prev) = record(connection, pos)?;
+        events.push(record.event);
+        pos = prev;
+    }
+    events.reverse();
+    Ok((pos == after).then_some(events))
+}
+
+/// A run as replaying all of its history up to `head` gives it.
+pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
     let mut run = None;
     for event in history(connection, head, 0)? {
         replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;

@@ -3,10 +3,11 @@
 use crate::error::store_error;
 use crate::list_runs::bits;
 use crate::log_entry::{StoredSlot, from_text, to_text};
-use crate::pending_transaction::Row;
+use crate::pending_transaction::{ReplacedWakes, Row};
 use crate::stats::Written;
 use crate::table::number;
 use crate::table::prepare;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
@@ -80,9 +81,32 @@ pub(crate) fn write_row(
         ])
         .map_err(store_error)?;
     written.runs.add(row.flow.len() + row.state.len());
-    if row.had_wakes {
-        for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
-            prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
+    if let Some(body) = &row.snapshot {
+        run_snapshot::write(transaction, row.run, row.head, body, written)?;
+    }
+    write_wakes(transaction, row, written)
+}
+
+/// Writes what will wake a run, in the place of what was there of it.
+fn write_wakes(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
+    let run = number(row.run.0)?;
+    match &row.replaced {
+        ReplacedWakes::None => {}
+        ReplacedWakes::All => {
+            for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
+                prepare(transaction, sql)?.execute([run]).map_err(store_error)?;
+            }
+        }
+        ReplacedWakes::Of(places) => {
+            for sql in [
+                "DELETE FROM wake WHERE run = ?1 AND step = ?2 AND item = ?3",
+                "DELETE FROM lease WHERE run = ?1 AND step = ?2 AND item = ?3",
+            ] {
+                let mut delete = prepare(transaction, sql)?;
+                for (step, item) in places {
+                    delete.execute([run, *step, *item]).map_err(store_error)?;
+                }
+            }
         }
     }
     let insert =
@@ -94,7 +118,7 @@ pub(crate) fn write_row(
         let planned = wake.timer.map(|timer| timer.set.0);
         let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
         prepare(transaction, insert)?
-            .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
+            .execute(params![run, wake.step, wake.item, due, planned, heard, ready])
             .map_err(store_error)?;
     }
     Ok(())

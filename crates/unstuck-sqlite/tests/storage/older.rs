@@ -253,6 +253,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     drop(driver);
     let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
     let older = "DROP TABLE attempt_log;
+        DROP TABLE run_snapshot;
         DROP INDEX run_open;
         CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
         PRAGMA user_version = 5;";
