@@ -5,9 +5,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::wakeup::Wakeup;
 use unstuck_store::invariants::RunPosition;
 
 /// The runs in memory.
@@ -44,6 +46,23 @@ impl HotRun {
     /// Its row in the file has all of it: of one with many units it is noted from now on which of its wakeups change.
     pub(crate) fn note_changes(&mut self, has_many_units: bool) {
         self.unsaved = has_many_units.then(Box::default);
+    }
+
+    /// These wakeups and leases of it have changed, or `all` may have.
+    pub(crate) fn note_wakeups(
+        &mut self,
+        wakeups: &[(Option<UnitRef>, Wakeup)],
+        leases: &[LeaseMove],
+        all: bool,
+    ) {
+        match &mut self.unsaved {
+            Some(_) if all => self.unsaved = None,
+            Some(unsaved) => {
+                unsaved.extend(wakeups.iter().map(|(place, _)| *place));
+                unsaved.extend(leases.iter().map(|lease| Some(lease.unit)));
+            }
+            None => {}
+        }
     }
 
     /// The number of its last event.

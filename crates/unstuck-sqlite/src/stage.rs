@@ -179,14 +179,7 @@ impl SqliteStore {
             job.keys.push((flow.clone(), key.clone(), id));
         }
         let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
-            match &mut hot.unsaved {
-                Some(_) if replaces_all || shift != 0 => hot.unsaved = None,
-                Some(unsaved) => {
-                    unsaved.extend(wakeups.iter().map(|(place, _)| *place));
-                    unsaved.extend(leases.iter().map(|lease| Some(lease.unit)));
-                }
-                None => {}
-            }
+            hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);
             hot.head
         });
         let first = self.state.end + 1;
@@ -196,29 +189,29 @@ impl SqliteStore {
         }
         let (is_final, seq, has_events) = (run.is_final(), run.seq, last.is_some());
         if let Some(event) = last {
-            let wakes = wakeups.into_iter().map(StoredWakeup::of).collect();
-            let wakes = StoredWakeups { replaces_all, list: wakes, slot: StoredSlot::of(&slot) };
+            let list = wakeups.into_iter().map(StoredWakeup::of).collect();
+            let wakes = StoredWakeups { replaces_all, list, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
         self.state.hot.put(id, run, flow, prev);
-        if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
-            hot.has_leases = true;
-        }
+        self.state.hot.get_mut(id).filter(|_| has_leases).iter_mut().for_each(|hot| hot.has_leases = true);
         if has_events {
             self.state.hot.mark_row_behind(id, first);
             if is_final {
                 self.park_run(id, job);
             } else {
                 self.state.hot.mark_recent(id, seq);
-                if seq >= self.options.snapshot_events {
-                    self.keep_state(id, job);
-                }
+                self.keep_state(id, seq, job);
             }
         }
     }
 
     /// A busy run whose state was kept long ago has its row written, and its state with it.
-    fn keep_state(&mut self, id: RunId, job: &mut PendingTransaction) {
+    fn keep_state(&mut self, id: RunId, seq: u64, job: &mut PendingTransaction) {
+        // Most runs end long before.
+        if seq < self.options.snapshot_events {
+            return;
+        }
         let is_due = self.state.hot.get(id).is_some_and(|hot| match &hot.run {
             Residency::Here(run) => run.seq - hot.snapshot_seq >= self.snapshot_interval(run),
             Residency::Out(_) => false,
