@@ -1,4 +1,4 @@
-//! Bulk actions: begun from names, changed, and told as they stand.
+//! Bulk actions: starts them from names, changes them, and shows them.
 
 mod begin;
 
@@ -34,7 +34,7 @@ const MOST_GO_ON: usize = 1_000;
 /// How the ids of bulk actions begin.
 const PREFIX: &str = "bulk_";
 
-/// Carries out the request, and gives its result as JSON.
+/// Handles a request about bulk actions, and returns the result as JSON.
 pub(crate) fn change_bulk(
     service: &Service,
     handle: &Handle,
@@ -59,7 +59,7 @@ pub(crate) fn change_bulk(
     to_json(&ChangedBulkView { already: answer == Answer::Already, page })
 }
 
-/// Bulk actions, newest first.
+/// Lists bulk actions, newest first.
 pub(crate) fn list(
     store: &mut dyn Store,
     open_only: bool,
@@ -80,7 +80,7 @@ pub(crate) fn list(
     Ok(BulksView { bulks: found.iter().map(page).collect(), next })
 }
 
-/// One of them, with its causes and with what must be done for those that wait.
+/// Shows a bulk action with the causes of its failures, and the commands that continue runs which wait.
 pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Result<BulkView, ServiceError> {
     let bulk = find(store, given)?;
     let mut page = page(&bulk);
@@ -107,7 +107,7 @@ pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Res
     Ok(page)
 }
 
-/// A page of targets.
+/// Returns a page of targets.
 pub(crate) fn targets(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -131,7 +131,7 @@ pub(crate) fn targets(
     Ok(TargetsView { targets: found.into_iter().map(line).collect(), next })
 }
 
-/// The bulk action of this id, or whose id begins like this, or the latest.
+/// Finds a bulk action by its id, the start of its id, or as the latest.
 fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
     if let Ok(id) = given.parse::<BulkId>()
         && let Some(bulk) = store.bulk(id)?
@@ -159,7 +159,7 @@ fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
     }
 }
 
-/// The result of targets whose runs may have something to do now, and how many there are.
+/// Returns the result of targets whose runs may be able to continue now, and their number.
 fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
     let acted = bulk.action.result_of_acting();
     let count = match &bulk.action {
@@ -170,6 +170,7 @@ fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
     (count > 0).then_some((acted.kind(), count))
 }
 
+/// Builds the view of a bulk action.
 fn page(bulk: &Bulk) -> BulkView {
     let acted = bulk.action.result_of_acting();
     let passed = if acted.is_under_way() { ResultKind::Passed } else { acted.kind() };
@@ -210,7 +211,7 @@ fn page(bulk: &Bulk) -> BulkView {
     }
 }
 
-/// What results have in common.
+/// Counts the causes of results, with changing parts masked.
 fn causes(targets: &[Target]) -> Vec<CauseCount> {
     let mut counted: HashMap<String, (u64, RunId)> = HashMap::new();
     for target in targets {

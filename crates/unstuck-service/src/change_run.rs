@@ -1,4 +1,5 @@
-//! What changes a run: the command is made from names, decided by the engine, and what came of it is told.
+//! Requests that change a run: builds the command from names, lets the engine decide it, and returns the run as it is
+//! then.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use unstuck_store::contract::{Store, StoreError};
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, explain, run_name};
 
-/// Carries out the request, and gives the run as it is then, or what was forgotten, as JSON.
+/// Handles a request to change a run, and returns the changed run, or the forgotten ones, as JSON.
 pub(crate) fn change_run(
     service: &Service,
     handle: &Handle,
@@ -39,7 +40,7 @@ pub(crate) fn change_run(
     to_json(&changed)
 }
 
-/// The run after a change, or why it was refused.
+/// Reads the run after a change, or converts the refusal.
 fn view_of_changed(
     service: &Service,
     store: &mut dyn Store,
@@ -62,9 +63,9 @@ fn view_of_changed(
     })
 }
 
-/// The same problem, of this run.
+/// Adds the run to a problem.
 fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
-    // Some sentences begin with the run.
+    // Some sentences begin with the id of the run already.
     if !problem.detail.starts_with(&run.to_string()) {
         problem.detail = format!("{run}: {}", problem.detail);
     }
@@ -72,7 +73,7 @@ fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
     ServiceError::Refused(Box::new(problem))
 }
 
-/// Checks a new input on the caller's thread: one that does not fit costs the engine, and everybody else, nothing.
+/// Checks a new input on the caller's thread, so that validation does not delay the engine.
 fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceError> {
     let (RunOperation::Resume { input: Some(input), .. } | RunOperation::Rerun { input: Some(input), .. }) =
         &change.what
@@ -94,7 +95,7 @@ fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceEr
     })
 }
 
-/// The run that is meant, and what is asked of it.
+/// Resolves the names of a request into the run and the command.
 fn prepare(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -142,7 +143,7 @@ fn prepare(
     Ok((id, command))
 }
 
-/// Inputs, from the texts of some JSON.
+/// Parses the texts of changed inputs.
 fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes, ServiceError> {
     Ok(Changes {
         input: input.map(|input| json(&input, "the input")).transpose()?,
@@ -155,7 +156,7 @@ pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
     Json::parse(text).map_err(|error| ServiceError::refused(format!("{what} is not JSON: {error}")))
 }
 
-/// The step or item of this name.
+/// Finds the step or item of this name.
 fn unit_of(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -167,6 +168,7 @@ fn unit_of(
     })
 }
 
+/// Loads a run with its flow, and calls `with` on them.
 fn with_run<T>(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -178,6 +180,7 @@ fn with_run<T>(
     with(&run, &flow)
 }
 
+/// Resolves the steps of a rerun.
 fn rerun(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -200,10 +203,11 @@ fn rerun(
     })
 }
 
+/// Forgets a run. This may use the reserve of a full disk, because it frees space.
 fn forget(handle: &Handle, run: String) -> Result<ForgottenView, ServiceError> {
     let id = handle.read(move |store, flows| run_name::find_run(store, flows, &run))??;
     let gone = match handle.forget(id) {
-        // To forget makes room, and there is some in reserve for it.
+        // Forgetting frees space, and a reserve is kept for doing so on a full disk.
         Err(EngineError::Store(StoreError::Full(_)))
             if handle.read(|store, _| store.release_reserve())? =>
         {

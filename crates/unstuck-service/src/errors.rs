@@ -1,4 +1,4 @@
-//! Errors as things of their own: the groups that they fall into, and what is in error now.
+//! Errors: their groups, and what is in error now.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -24,16 +24,17 @@ const SHOWN_OPEN: usize = 20;
 /// How the names of groups begin.
 const PREFIX: &str = "err_";
 
-/// A policy for a group, under a name that is not taken; or why retrying cannot help.
+/// Suggests a policy for a group under a free name, or says why a retry cannot help.
 pub fn suggest_policy(group: &ErrorGroupView, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
     with_sample(group, |sample| suggest(sample, taken))
 }
 
-/// Why retrying cannot help with a group, if it cannot.
+/// Returns why a retry cannot help with a group, if it cannot.
 pub fn why_no_policy(group: &ErrorGroupView) -> Option<NotSuggested> {
     with_sample(group, why_retry_cannot_help)
 }
 
+/// Builds the sample of a group from its examples, and calls `judge` on it.
 fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -> T) -> T {
     let examples = &group.examples;
     let causes: Vec<&str> = examples.iter().map(|example| example.cause.as_str()).collect();
@@ -47,6 +48,7 @@ fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -
     })
 }
 
+/// Lists groups, the most recently seen first.
 pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
     let after = wanted.after.as_deref().map(Place::parse).transpose()?;
     let filter = GroupFilter {
@@ -78,6 +80,7 @@ impl Place {
         Place { last: Reverse(group.last), group: group.group.to_string() }
     }
 
+    /// Parses the cursor of a page.
     fn parse(text: &str) -> Result<Place, ServiceError> {
         let place = text.split_once('.').and_then(|(last, group)| {
             let last = i64::from_str_radix(last, 16).ok()?;
@@ -97,6 +100,7 @@ impl fmt::Display for Place {
     }
 }
 
+/// Shows a group with its open errors.
 pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
     let group = find(store, name)?;
     let filter = OpenErrorFilter { group: Some(group.group.clone()), ..OpenErrorFilter::default() };
@@ -105,7 +109,7 @@ pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<ErrorGroupDetail
     Ok(ErrorGroupDetails { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })
 }
 
-/// The group of this name, or the one whose name begins like this, with or without `err_`.
+/// Finds a group by its name or the start of it, with or without `err_`.
 pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, ServiceError> {
     let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
     if let Some(group) = store.error_groups(&exact, 1)?.pop() {
@@ -138,6 +142,7 @@ pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, Serv
     }
 }
 
+/// Builds the view of a group.
 fn line(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> ErrorGroupView {
     ErrorGroupView {
         policies_paused: paused.filter(|_| !group.scheduled.is_empty()).cloned(),

@@ -3,7 +3,7 @@
 use unstuck_engine::flows::{Compile, Flows};
 use unstuck_store::contract::FlowRecord;
 
-/// Makes flows of what the store keeps of them.
+/// Returns the function that compiles stored flow definitions.
 pub fn compile_flow() -> Compile {
     Box::new(|record: &FlowRecord| {
         let loaded = unstuck_flow::load(&record.source, &record.name, &record.directory, &|_| true);
@@ -15,7 +15,7 @@ pub fn compile_flow() -> Compile {
     })
 }
 
-/// For reading without an engine.
+/// Returns a cache of flows for reading without an engine.
 pub fn flows_for_reading() -> Flows {
     Flows::new(compile_flow())
 }

@@ -15,6 +15,7 @@ use crate::{explain, run_name};
 /// So many events are told at once, at most.
 pub const MOST: usize = 10_000;
 
+/// Returns a page of a run's history. Reads it from the first event on, because sentences depend on the state before.
 pub(crate) fn history(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -24,7 +25,7 @@ pub(crate) fn history(
 ) -> Result<HistoryView, ServiceError> {
     let limit = limit.clamp(1, MOST);
     let id = run_name::find_run(store, flows, name)?;
-    // What an event means can depend on all that was before it.
+    // The meaning of an event can depend on all events before it.
     let (_, all) = explain::stored(store, id)?;
     let mut run: Option<Run> = None;
     let mut events = Vec::new();
@@ -42,7 +43,7 @@ pub(crate) fn history(
         }
         let Some(run) = &run else { continue };
         let flow = flows.get(store, run.flow)?;
-        let what = event.facts.iter().filter_map(|fact| reason::line(&flow, Some(run), event, fact));
+        let what = event.facts.iter().filter_map(|fact| reason::fact_line(&flow, Some(run), event, fact));
         let (by, user) = match &event.by {
             Actor::Engine => ("engine", None),
             Actor::Worker => ("worker", None),

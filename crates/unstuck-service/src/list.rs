@@ -14,6 +14,7 @@ use crate::{convert, errors, policies, run_name, set_aside};
 /// So many runs are read at once, at most.
 pub const MOST: usize = 1_000;
 
+/// Returns a page of runs, newest first, each with its cause, next resume and idle state.
 pub(crate) fn list(
     service: &Service,
     store: &mut dyn Store,
@@ -22,7 +23,7 @@ pub(crate) fn list(
 ) -> Result<RunsView, ServiceError> {
     let before = match &wanted.after {
         None => None,
-        // It may have been forgotten since it was shown.
+        // The run may have been forgotten since it was shown.
         Some(after) => Some(match after.parse::<RunId>() {
             Ok(run) => run,
             Err(_) => run_name::find_run(store, flows, after)?,
@@ -68,7 +69,7 @@ pub(crate) fn list(
     Ok(RunsView { runs, next })
 }
 
-/// What is wanted, as a store is asked for it.
+/// Converts the query to a filter of the store; resolves groups and labels.
 fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &RunsQuery) -> Result<RunFilter, ServiceError> {
     let text = |text: &Option<String>| text.as_deref().map(Into::into);
     let group = wanted.group.as_deref().map(|group| errors::find(store, group)).transpose()?;
@@ -88,7 +89,7 @@ fn filter(store: &mut dyn Store, flows: &mut Flows, wanted: &RunsQuery) -> Resul
     })
 }
 
-/// The versions of flows that have all of these labels. One that cannot be used any more has none.
+/// Lists the flow versions that have all of these labels. A version that cannot be compiled any more has none.
 pub(crate) fn with_labels(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -109,7 +110,7 @@ pub(crate) fn with_labels(
     }
 }
 
-/// What a policy resumes first.
+/// Returns the earliest resume that a policy has scheduled.
 fn next_resume(run: &Run) -> Option<AutoResume> {
     let mut first: Option<AutoResume> = None;
     if run.is_final() {
@@ -125,13 +126,13 @@ fn next_resume(run: &Run) -> Option<AutoResume> {
     first
 }
 
-/// The exception handler of a failing run, once started.
+/// Returns the exception handler of a failing run, once started.
 fn handler(run: &Run) -> Option<RunId> {
     let Phase::Failing(failing) = &run.phase else { return None };
     failing.handler.as_ref()?.run
 }
 
-/// What it fails of, or why its first step that needs a person does.
+/// Returns why a run fails or failed, or the cause of its first step that needs an operator.
 pub(crate) fn cause(run: &Run) -> Option<String> {
     match &run.phase {
         Phase::Failing(failing) => return Some(failing.error.error.cause.to_string()),

@@ -24,6 +24,7 @@ use crate::service::{Service, ServiceError};
 /// Where a log belongs: generation, unit, attempt.
 type AttemptKey = (u32, UnitRef, u32);
 
+/// Collects the logs of a run's attempts, of one step if it is named, with how each attempt ended.
 pub(crate) fn logs(
     service: &Service,
     store: &mut dyn Store,
@@ -33,7 +34,7 @@ pub(crate) fn logs(
 ) -> Result<LogsView, ServiceError> {
     let id = run_name::find_run(store, flows, run)?;
     let run = store.run(id)?.ok_or(EngineError::Refused(Refusal::UnknownRun(id)))?;
-    // Of a flow that cannot be used, the names of the steps are known.
+    // For a flow that cannot be compiled, the names of its steps are still known.
     let flow = match flows.get(store, run.flow) {
         Ok(flow) => flow,
         Err(EngineError::Store(error)) => return Err(error.into()),
@@ -69,7 +70,7 @@ pub(crate) fn logs(
     Ok(LogsView { run: id.to_string(), dropped: kept.dropped, logs })
 }
 
-/// The attempts that the run knows, by where they belong.
+/// Collects the attempts that the run document has, by generation, unit and number.
 fn attempts_of(
     run: &Run,
     document: api::Run,
@@ -86,7 +87,7 @@ fn attempts_of(
     found
 }
 
-/// What there is to show of an attempt, if there is anything.
+/// Builds the view of an attempt; nothing if it neither printed anything nor went wrong.
 fn log(
     step: String,
     (generation, _, number): AttemptKey,
@@ -133,7 +134,7 @@ fn log(
     })
 }
 
-/// Whether a step is the one that was named, or an item of it.
+/// Returns whether a step is the named one, or an item of it.
 fn is_meant(step: &str, wanted: &str) -> bool {
     step.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }

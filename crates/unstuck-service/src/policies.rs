@@ -1,4 +1,4 @@
-//! The policies as they are shown: in the order in which they match, with what they have done and what was changed.
+//! Policies as they are shown: in matching order, with what they have done and how they were changed.
 
 use unstuck_api::PoliciesPaused;
 use unstuck_api::policies::{
@@ -22,6 +22,7 @@ pub(crate) fn list(store: &mut dyn Store) -> Result<PoliciesView, ServiceError> 
     Ok(PoliciesView { policies: lines(store)?, next: None })
 }
 
+/// Builds the views of all policies, in matching order.
 fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
     let policies = in_order(store.policies()?)?;
     let hits = store.policy_hits()?;
@@ -35,6 +36,7 @@ fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
     Ok(lines.collect())
 }
 
+/// Shows one policy with its position and its last changes.
 pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, ServiceError> {
     let mut lines = lines(store)?;
     let of = lines.len();
@@ -47,7 +49,7 @@ pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, S
     Ok(PolicyDetails { line, place: place + 1, of, changes })
 }
 
-/// Policies as they are kept, in the order in which they match.
+/// Returns policies as they are stored, in matching order; all, or the named ones.
 pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
     let all = in_order(store.policies()?)?;
     let mut wanted = Vec::new();
@@ -61,6 +63,7 @@ pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPo
     Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| kept(policy)).collect())
 }
 
+/// Returns a page of policy changes, newest first.
 pub(crate) fn audit(
     store: &mut dyn Store,
     name: Option<&str>,
@@ -72,12 +75,12 @@ pub(crate) fn audit(
     changes_of(store, is_wanted, before, limit.clamp(1, MOST))
 }
 
-/// Why nothing resumes automatically, if so.
+/// Returns why automatic resumes are paused, if they are.
 pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, ServiceError> {
     Ok(store.policy_switch()?.paused().map(policies_paused))
 }
 
-/// The policies, in the order in which they match.
+/// Orders the policies as they match.
 pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
@@ -85,7 +88,7 @@ pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> 
     })
 }
 
-/// A policy with all that can be said of it, whether it would be so anyway or not.
+/// Converts a policy to its wire form with all defaults written out.
 pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     PolicyDocument {
         priority: Some(policy.priority),
@@ -95,6 +98,7 @@ pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     }
 }
 
+/// Builds the view of a change; `number` is its place in the audit list.
 pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
     let by = match &audit.by {
         Actor::Engine => "engine".to_owned(),
@@ -113,6 +117,7 @@ pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
     }
 }
 
+/// Builds the view of a policy, with its hits and the policy that shadows it.
 fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
     PolicyView {
         policy: full_document(policy),
@@ -125,6 +130,7 @@ fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>)
     }
 }
 
+/// Reads policy changes until a page is full.
 fn changes_of(
     store: &mut dyn Store,
     wanted: impl Fn(&PolicyAudit) -> bool,
@@ -149,6 +155,7 @@ fn changes_of(
     Ok(AuditView { changes, next })
 }
 
+/// Builds the error of an unknown policy, with the names of some.
 fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
     let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
     let there = if names.is_empty() {

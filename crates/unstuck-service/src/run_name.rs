@@ -1,4 +1,4 @@
-//! How runs are named: by id, by the beginning of an id, by key, or as the latest.
+//! Resolves run names: an id, the start of an id, a key, or `@latest`.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use unstuck_store::contract::{RunFilter, Store};
 use crate::service::ServiceError;
 use crate::set_aside;
 
-/// The newest run that somebody started.
+/// The name of the newest root run.
 pub const LATEST: &str = "@latest";
 
-/// Of so many runs with the same beginning one can choose.
+/// How many candidates an ambiguous name lists.
 const SHOWN: usize = 5;
 /// So many flow versions are read at once.
 const FLOWS: usize = 1_000;
@@ -21,7 +21,7 @@ const PREFIX: &str = "run_";
 const DIGITS: u32 = 13;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// The run that somebody means.
+/// Finds the run that a name refers to, or lists the candidates.
 pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<RunId, ServiceError> {
     if name == LATEST {
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
@@ -51,7 +51,7 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
     }
 }
 
-/// Whether `second`, after the name of a run, names another run; or else a step of that run.
+/// Returns whether `second`, after the name of a run, refers to another run rather than to a step of the first.
 pub fn is_run(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -75,13 +75,13 @@ pub fn is_run(
     }
 }
 
-/// The runs whose ids are in this range, newest first; of many the first ones.
+/// Lists the runs whose ids are in this range, newest first, at most one more than are shown.
 fn runs_in_range(store: &mut dyn Store, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
     let found = store.list(&RunFilter::default(), range.end, SHOWN + 1)?;
     Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
 }
 
-/// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
+/// Lists the runs with this key: `KEY` in any flow, or `FLOW:KEY`.
 pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, ServiceError> {
     let mut names = BTreeSet::new();
     let mut after = None;
@@ -101,7 +101,7 @@ pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, Serv
     Ok(found)
 }
 
-/// Says which runs a name may mean, and how to name each.
+/// Builds the error of an ambiguous name, with an unambiguous name for each candidate.
 fn ambiguous(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -141,7 +141,7 @@ pub struct IdRange {
 }
 
 impl IdRange {
-    /// The ids that begin like this, with or without `run_`.
+    /// Returns the range of ids that begin like this, with or without `run_`.
     pub fn of(name: &str) -> Option<IdRange> {
         let lower = name.to_ascii_lowercase();
         let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
@@ -156,7 +156,7 @@ impl IdRange {
         Some(IdRange { start: id(value)?, end: id(value + 1) })
     }
 
-    /// Whether it is one id, given in full.
+    /// Returns whether the range is one full id.
     fn is_one(&self) -> bool {
         self.end.is_some_and(|end| end.0 - self.start.0 == 1)
     }

@@ -1,7 +1,7 @@
-//! The application service: every request about the runs of a store, and the one place that handles it.
+//! The application service: handles every request about the runs of a store.
 //!
-//! Whoever owns the store has a service; other processes reach it through the socket. Where nobody owns the store, a command
-//! opens it and has a service of its own. Requests and answers are JSON either way.
+//! The process that owns the store has a service, which other processes reach through the socket. If no process owns
+//! the store, a command opens it and has a service of its own. Requests and answers are JSON either way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct SilentOwner {
 }
 
 impl SilentOwner {
-    /// What that means for every run of the store.
+    /// Describes what the silent owner means for every run of the store.
     pub fn sentence(self) -> String {
         let process = self.process.map_or_else(|| "A process".to_owned(), |id| format!("Process {id}"));
         if self.is_stopped {
@@ -71,7 +71,7 @@ pub enum ServiceError {
 }
 
 impl Service {
-    /// Answers by way of a running engine.
+    /// Handles a request with a running engine, and returns the answer as JSON.
     pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
         match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
@@ -85,7 +85,7 @@ impl Service {
         }
     }
 
-    /// Answers what changes nothing, from the store alone.
+    /// Answers a query from the store alone.
     pub fn run_query(
         &self,
         store: &mut dyn Store,
@@ -137,19 +137,19 @@ impl Service {
         })
     }
 
-    /// The homes that this process drives.
+    /// Returns the homes that this process drives.
     pub(crate) fn homes(&self) -> Homes {
         Homes::of(self.home.clone())
     }
 
-    /// The command that goes on with a run that is idle, or works for one below it that is.
+    /// Returns the command that continues a run which is idle, or which has an idle run below it.
     pub(crate) fn continue_command(
         &self,
         store: &mut dyn Store,
         run: &Run,
         below: &[Run],
     ) -> Result<Option<String>, ServiceError> {
-        // Whoever has the store open may execute it.
+        // The process that has the store open may execute it.
         if self.silent.is_some() {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Service {
     }
 }
 
-/// A fault of ours in a question must not take the engine with it.
+/// Turns a panic in a query into an error, so that a bug does not stop the engine.
 fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<String, ServiceError> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         Err(ServiceError::internal("the command failed because of a bug in Unstuck; please report it"))
@@ -174,7 +174,7 @@ pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
         .map_err(|error| ServiceError::internal(format!("the answer cannot be written as JSON: {error}")))
 }
 
-/// The text of a payload, wherever it is.
+/// Loads the text of a payload.
 pub fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
     match payload {
         Payload::Inline(json) => json.clone(),
@@ -182,14 +182,14 @@ pub fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
             let found = store.payloads(&[*id]).map(|mut found| found.pop().flatten());
             match found {
                 Ok(found) => found.unwrap_or_default(),
-                // Shown in its place: null would be taken for a value.
+                // A text instead of null, which would look like a value.
                 Err(error) => Json::of(&serde_json::json!({ "damaged": error.to_string() })),
             }
         }
     }
 }
 
-/// The time on the wall.
+/// Returns the current wall-clock time.
 pub fn now() -> Time {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -1,4 +1,4 @@
-//! Runs that are set aside, as they are shown: why, and what to do.
+//! Runs that are set aside: why, and what to do.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use unstuck_store::contract::{Store, StoreError};
 
 use crate::owner::state_phrase;
 
-/// Why nothing is decided about a run, if so: the engine has set it aside, or its flow cannot be used. A run that has ended
-/// needs neither.
+/// Returns why nothing is decided about a run: the engine has set it aside, or its flow cannot be compiled. Nothing for
+/// a run that has ended.
 pub fn set_aside(
     store: &mut dyn Store,
     flows: &mut Flows,
@@ -39,14 +39,14 @@ pub fn set_aside(
     }
 }
 
-/// The name and the version of the flow of a run, whether it can be used or not.
+/// Returns the name and version of a run's flow, even if it cannot be compiled.
 pub fn flow_of(store: &mut dyn Store, run: &Run) -> Result<(Arc<str>, Arc<str>), StoreError> {
     let record = store.flow(run.flow)?;
     Ok(record
         .map_or_else(|| (run.flow.to_string().into(), "?".into()), |record| (record.name, record.version)))
 }
 
-/// What there is to say of a run whose flow cannot be used.
+/// Builds the explanation of a run whose flow cannot be compiled.
 pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
     Explanation {
         run: run.id,
@@ -68,7 +68,7 @@ pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
     }
 }
 
-/// What can be done with a run whose flow cannot be used.
+/// Lists what can be done with a run whose flow cannot be compiled.
 fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
     let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned() };
     let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
@@ -88,7 +88,7 @@ fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
     vec![show, end]
 }
 
-/// An explanation of a run that is set aside says so first, and when it is tried again.
+/// Changes the explanation of a run that is set aside: says so first, and when it is tried again.
 pub(crate) fn explain_aside(explanation: &mut Explanation, aside: &api::SetAside) {
     explanation.headline = format!("{} is set aside: {}", explanation.run, aside.why);
     explanation.next.clear();

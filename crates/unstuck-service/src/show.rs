@@ -1,4 +1,4 @@
-//! The run document.
+//! Builds the run document.
 
 use std::sync::Arc;
 
@@ -16,9 +16,10 @@ use unstuck_store::contract::Store;
 use crate::service::{Service, ServiceError, payload_of};
 use crate::{explain, family, policies, run_name, set_aside};
 
-/// So many runs below it are looked at.
+/// How many runs below it are read.
 const LOOKED_AT: usize = 1_000;
 
+/// Shows a run that is given by name.
 pub(crate) fn show(
     service: &Service,
     store: &mut dyn Store,
@@ -30,7 +31,7 @@ pub(crate) fn show(
     Ok(RunView { run, go_on })
 }
 
-/// The document of a run, as JSON.
+/// Builds the document of a run as JSON.
 pub fn document(
     service: &Service,
     store: &mut dyn Store,
@@ -40,6 +41,7 @@ pub fn document(
     with_go_on(service, store, flows, run).map(|(document, _)| document)
 }
 
+/// Builds the document of a run, and the command that continues it if it is idle.
 fn with_go_on(
     service: &Service,
     store: &mut dyn Store,
@@ -48,7 +50,7 @@ fn with_go_on(
 ) -> Result<(Box<RawValue>, Option<String>), ServiceError> {
     let (run, history) = explain::stored(store, run)?;
     let set_aside = set_aside::set_aside(store, flows, &run)?;
-    // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
+    // For a flow that cannot be compiled, the names of its steps are known, but not its rules.
     let (flow, history) = match flows.get(store, run.flow) {
         Ok(flow) => (flow, history),
         Err(EngineError::Store(error)) => return Err(error.into()),
@@ -76,7 +78,7 @@ fn with_go_on(
         .map_err(|error| ServiceError::internal(format!("{} cannot be written as JSON: {error}", run.id)))
 }
 
-/// What is wrong with the handler of a failing run, which that run does not know.
+/// Returns the error of a failing run's handler, which the run itself does not know.
 fn handler_error(
     store: &mut dyn Store,
     flows: &mut Flows,

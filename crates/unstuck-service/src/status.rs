@@ -1,5 +1,5 @@
-//! What needs a person, who executes, what comes next, and how many runs there are. Only what is not final is looked at, and
-//! what was started lately is counted.
+//! The status of a store: what needs an operator, which process executes, what comes next, and counts of runs. Reads
+//! only runs that are not final, and counts recent ones.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,16 @@ use crate::list::cause;
 use crate::service::{Service, ServiceError};
 use crate::{family, owner, policies, set_aside};
 
-/// Final runs are counted that were started in so many milliseconds.
+/// The age in milliseconds up to which final runs are counted.
 const LATELY: i64 = 24 * 60 * 60 * 1_000;
 /// So many runs that are not final are looked at.
 const LOOKED_AT: usize = 1_000;
-/// So many of each kind are told.
+/// How many of each kind are listed.
 const TOLD: usize = 10;
-/// So many timers are looked at for what comes next.
+/// How many timers are read for what comes next.
 const TIMERS: usize = 100;
 
+/// Builds the status of the store.
 pub(crate) fn status(
     service: &Service,
     store: &mut dyn Store,
@@ -53,7 +54,7 @@ pub(crate) fn status(
                 status.needs_person.push(line);
             }
         }
-        // A part of a run is continued with the whole.
+        // A child is continued with its root.
         let is_continued =
             run.origin.parent().is_none() && set_aside::set_aside(store, flows, run)?.is_none();
         let go_on = if is_continued { service.continue_command(store, run, &[])? } else { None };
@@ -70,6 +71,7 @@ pub(crate) fn status(
     Ok(status)
 }
 
+/// Builds the view of a run that needs an operator.
 fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, ServiceError> {
     Ok(NeedsPerson {
         run: run.id.to_string(),
@@ -81,7 +83,7 @@ fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, Service
     })
 }
 
-/// The first timers that do something a person looks forward to; limits of what is under way are none.
+/// Lists the next timers that advance a run; limits of attempts under way are left out.
 fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<UpcomingView>, ServiceError> {
     let mut next = Vec::new();
     let is_paused = store.policy_switch()?.paused().is_some();
@@ -107,6 +109,7 @@ fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<UpcomingVi
     Ok(next)
 }
 
+/// Describes what a timer does; nothing for a limit.
 fn what(run: &Run, due: &Due, is_paused: bool, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
     let Some(unit) = due.unit else { return Some("its deadline passes".to_owned()) };
     let step = name(unit);

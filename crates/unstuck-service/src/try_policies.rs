@@ -1,4 +1,4 @@
-//! What a policy would do, or would have done, as it is told.
+//! Trials of policies: what one would do now, or would have done.
 
 use unstuck_api::PoliciesPaused;
 use unstuck_api::request::{PastErrors, PolicyToTry, TrialQuery};
@@ -13,18 +13,19 @@ use crate::change_policies::drafts_of;
 use crate::convert;
 use crate::service::ServiceError;
 
-/// Tries policies by way of a running engine, which goes on meanwhile.
+/// Tries policies with a running engine, page by page, so that it continues meanwhile.
 pub(crate) fn by_engine(mut handle: &Handle, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     on(&mut handle, of)
 }
 
-/// Tries policies on a store that nobody else has.
+/// Tries policies on a store that no other process has.
 pub(crate) fn by_store(store: &mut dyn Store, of: TrialQuery) -> Result<TrialsView, ServiceError> {
-    // No clock goes below the last thing that is kept.
+    // The clock must not be behind the last recorded time.
     let now = store.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
     on(&mut StoreErrors { store, now }, of)
 }
 
+/// Tries policies on the errors of a source.
 fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     let policies = match of.policies {
         PolicyToTry::Drafts(documents) => {

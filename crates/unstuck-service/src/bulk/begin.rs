@@ -1,4 +1,4 @@
-//! A bulk action is ordered: from names to what the engine is asked.
+//! Starts a bulk action: resolves names into what the engine needs.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::StepNames;
 use crate::service::ServiceError;
 use crate::{change_run, convert, errors, list, run_name};
 
-/// Begins a bulk action, or tells what it would do.
+/// Starts a bulk action, or returns what it would do.
 pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBegunView, ServiceError> {
     let dry_run = begin.dry_run;
     let order = order_of(handle, begin, by)?;
@@ -49,10 +49,11 @@ pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBe
     Ok(BulkBegunView { bulk: None, dry_run, selection, total, runs: Some(runs), left_out, action, targets })
 }
 
+/// Starts the bulk action on the engine. Forgetting may use the reserve of a full disk.
 fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
     let forgets = order.action == BulkAction::Forget;
     Ok(match handle.start_bulk(order.clone()) {
-        // To forget makes room, and there is some in reserve for it.
+        // Forgetting frees space, and a reserve is kept for doing so on a full disk.
         Err(EngineError::Store(StoreError::Full(_)))
             if forgets && handle.read(|store, _| store.release_reserve())? =>
         {
@@ -62,7 +63,7 @@ fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), Ser
     })
 }
 
-/// The order, with every name looked up.
+/// Builds the engine's request, with every name resolved.
 fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, ServiceError> {
     let words = words_of(&begin);
     let action = action_of(&begin.action)?;
@@ -77,6 +78,7 @@ fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, S
     Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
 }
 
+/// Converts the verb, and parses the inputs that it carries.
 fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
     let json = |text: &Option<String>, what: &str| {
         text.as_deref().map(|text| change_run::json(text, what)).transpose()
@@ -114,6 +116,7 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
     })
 }
 
+/// Builds the selection: named runs, or a filter; refuses both, or neither.
 fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result<Selection, ServiceError> {
     let has_common =
         begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some();
@@ -179,6 +182,7 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     })
 }
 
+/// Finds the id of a policy by its name.
 fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     let policies = handle.policies()?;
     let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
@@ -188,7 +192,7 @@ fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     })
 }
 
-/// What is selected, as people read it.
+/// Describes what is selected, for people.
 fn words_of(begin: &NewBulk) -> String {
     match begin.runs.as_slice() {
         [] => {}

@@ -1,4 +1,4 @@
-//! The end of a run, as it is told: the outcome, the output, and what you can do.
+//! The end of a run as it is shown: the outcome, the output, and what the user can do.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use unstuck_service::explain::{self, ExplainedRun};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, payload_of, show};
 
-/// What a run has come to, read from the engine while it is still there.
+/// The final state of a run, read from the engine before it stops.
 pub(super) struct Finished {
     pub(super) run: Run,
     /// The run document, as JSON.
@@ -35,9 +35,12 @@ pub(super) struct Finished {
 }
 
 impl Finished {
+    /// Reads the run, its document, its output and its explanation.
     pub(super) fn read(handle: &Handle, service: &Service, tree: &Tree) -> Result<Finished, CommandError> {
         let (root, at) = (tree.root_id(), service.clone());
-        let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(ServiceError::from);
+        let read = handle
+            .read(move |store, flows| read_finished(&at, store, flows, root))
+            .map_err(ServiceError::from);
         let (explained, document, output) = read.and_then(|read| read)?;
         let run = explained.run().clone();
         let explanation = (run.state() != RunState::Completed).then(|| {
@@ -49,12 +52,12 @@ impl Finished {
         Ok(Finished { run, document, output, explanation, rest, wanted, option })
     }
 
-    /// The whole run as JSON.
+    /// Formats the run document as JSON.
     pub(super) fn document(&self) -> String {
         json_text::pretty(&self.document)
     }
 
-    /// As text, for people.
+    /// Shows the outcome as text.
     pub(super) fn show(&self, output: &mut Output) {
         let state = self.run.state().word();
         let took = self.run.updated_at.since(self.run.created_at);
@@ -87,6 +90,7 @@ impl Finished {
         }
     }
 
+    /// Returns the exit code for the state that the run ended or rests in.
     pub(super) fn exit_code(&self) -> ExitCode {
         match (self.run.state(), self.rest) {
             (RunState::Completed, _) => ExitCode::SUCCESS,
@@ -96,7 +100,8 @@ impl Finished {
     }
 }
 
-fn look(
+/// Reads the explanation, the document and the output of a run from the store.
+fn read_finished(
     service: &Service,
     store: &mut dyn Store,
     flows: &mut Flows,

@@ -1,4 +1,4 @@
-//! What is known of a run before this process goes on with it, or after it has missed something.
+//! Loads the state of a run and its descendants, at the start or after events were left out.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::error::CommandError;
 use unstuck_service::family as relatives;
 use unstuck_service::flows::flows_for_reading;
 
-/// So many runs are read; of the others their parents know enough, and they are read when something happens to them.
+/// How many runs are read; the others are read when an event about them comes.
 const MAX_READ: usize = 1_000;
 
-/// The run and what is under way for it.
-pub(super) fn tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
+/// Loads the run and its descendants under way into a tree.
+pub(super) fn load_tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
     let mut tree = Tree::new(run);
-    let family = family(store, &mut flows_for_reading(), run);
+    let family = load_family(store, &mut flows_for_reading(), run);
     tree.replace(family?);
     Ok(tree)
 }
 
-/// A run and what is under way for it, each with its flow.
-pub(super) fn family(
+/// Loads a run and its descendants under way, each with its flow.
+pub(super) fn load_family(
     store: &mut dyn Store,
     flows: &mut Flows,
     root: RunId,
