@@ -48,7 +48,7 @@ impl Arguments {
             Named::One { run, step } if !is_bulk => (run, step),
             named => {
                 let more = More { open: self.open, canary: None, reason: Some(self.reason) };
-                let order = self.common.to_new_bulk(BulkVerb::Acknowledge, named.runs()?, more);
+                let order = self.common.into_new_bulk(BulkVerb::Acknowledge, named.runs()?, more);
                 return begin::begin_bulk(&place, order, format);
             }
         };

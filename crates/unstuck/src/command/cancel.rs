@@ -52,7 +52,7 @@ impl Arguments {
             [run] if !self.common.is_given() && !self.open.is_given() => run,
             _ => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
-                let order = self.common.to_new_bulk(BulkVerb::Cancel, self.runs, more);
+                let order = self.common.into_new_bulk(BulkVerb::Cancel, self.runs, more);
                 // Runs that were named one by one need no confirmation.
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("cancelled", "cancelled");

@@ -84,7 +84,7 @@ impl Arguments {
                 let open = Open::needing_person(self.needs_person);
                 let more = More { open, canary: self.canary, reason: None };
                 let order =
-                    self.common.to_new_bulk(BulkVerb::Choose { choice, step: self.step }, self.runs, more);
+                    self.common.into_new_bulk(BulkVerb::Choose { choice, step: self.step }, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
                 }

@@ -79,7 +79,7 @@ impl Arguments {
             ([step], true) => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
                 let action = BulkVerb::Complete { step: step.clone(), output };
-                let order = self.common.to_new_bulk(action, self.runs, more);
+                let order = self.common.into_new_bulk(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("marked as completed", "completed");
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;

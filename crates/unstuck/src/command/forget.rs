@@ -50,7 +50,7 @@ impl Arguments {
         let run = match self.runs.as_slice() {
             [run] if !self.common.is_given() => run.clone(),
             _ => {
-                let order = self.common.to_new_bulk(BulkVerb::Forget, self.runs, More::default());
+                let order = self.common.into_new_bulk(BulkVerb::Forget, self.runs, More::default());
                 if !order.dry_run && !self.yes {
                     let (done, not_done) = ("deleted, with their histories and keys", "deleted");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;

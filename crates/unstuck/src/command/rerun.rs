@@ -78,7 +78,7 @@ impl Arguments {
             _ => {
                 let action = BulkVerb::Rerun { again, input, step_input };
                 let more = More { canary: self.canary, ..More::default() };
-                let order = self.common.to_new_bulk(action, self.runs, more);
+                let order = self.common.into_new_bulk(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("rerun", "started");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;

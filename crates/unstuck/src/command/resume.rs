@@ -67,7 +67,7 @@ impl Arguments {
                 let more = More { open: self.open, canary: self.canary, reason: self.reason };
                 return begin::begin_bulk(
                     &place,
-                    self.common.to_new_bulk(action, named.runs()?, more),
+                    self.common.into_new_bulk(action, named.runs()?, more),
                     format,
                 );
             }

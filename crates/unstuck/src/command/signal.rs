@@ -66,7 +66,7 @@ impl Arguments {
             ([name, json @ ..], true) if json.len() < 2 => {
                 let place = self.store.place()?;
                 let action = BulkVerb::Signal { name: name.clone(), payload: payload(json.first())? };
-                let order = self.common.to_new_bulk(action, self.runs, More::default());
+                let order = self.common.into_new_bulk(action, self.runs, More::default());
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("sent the signal", "sent");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;

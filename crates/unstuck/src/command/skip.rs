@@ -67,7 +67,7 @@ impl Arguments {
             }
             ([step], true) => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
-                let order = self.common.to_new_bulk(BulkVerb::Skip { step: step.clone() }, self.runs, more);
+                let order = self.common.into_new_bulk(BulkVerb::Skip { step: step.clone() }, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("skipped", "skipped");
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;

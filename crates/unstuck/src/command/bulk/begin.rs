@@ -122,7 +122,7 @@ impl Common {
     }
 
     /// Builds the request for the bulk action.
-    pub(crate) fn to_new_bulk(self, action: BulkVerb, runs: Vec<String>, more: More) -> NewBulk {
+    pub(crate) fn into_new_bulk(self, action: BulkVerb, runs: Vec<String>, more: More) -> NewBulk {
         let Common { group, flow, state, label: labels, rate, max, dry_run } = self;
         let More { open: Open { policy, needs_person, include_acknowledged }, canary, reason } = more;
         NewBulk {
