@@ -121,7 +121,7 @@ fn follow(plan: &Plan, flow: &Flow) {
             }
         }
         if let Some(example) = plan.example(&flow.name, step, item) {
-            assert!(example.target.takes(&flow.name, step, item), "{example:?} is of another step");
+            assert!(example.target.includes_unit(&flow.name, step, item), "{example:?} is of another step");
         }
         for outage in plan.outages.iter().filter(|outage| outage.strikes(&flow.name, step, item)) {
             outage.to_attempt(&mut Random::new(7));

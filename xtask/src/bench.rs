@@ -28,16 +28,21 @@ const BENCHES: &[Bench] = &[
         measures: "matching, previewing and resuming errors, with many runs in the store",
         binaries: &["bench_recovery"],
     },
+    Bench {
+        name: "readers",
+        measures: "lists of runs by every filter, read beside an engine that works, with many runs in the store",
+        binaries: &["bench_readers"],
+    },
 ];
 
 /// Runs the benchmark that the first argument names, with the other arguments passed on.
 pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
     let Some((name, rest)) = args.split_first() else {
-        eprint!("bench: no name given; there is:\n{}", list());
+        eprint!("bench: no name given; there is:\n{}", list_benches());
         return ExitCode::from(2);
     };
     let Some(bench) = BENCHES.iter().find(|bench| bench.name == *name) else {
-        eprint!("bench: no benchmark is named `{name}`; there is:\n{}", list());
+        eprint!("bench: no benchmark is named `{name}`; there is:\n{}", list_benches());
         return ExitCode::from(2);
     };
     let all_well = bench.binaries.iter().all(|binary| run_binary(root, binary, rest));
@@ -56,7 +61,7 @@ fn run_binary(root: &Path, binary: &str, args: &[&str]) -> bool {
     }
 }
 
-fn list() -> String {
+fn list_benches() -> String {
     BENCHES.iter().fold(String::new(), |list, bench| list + "  " + bench.name + ": " + bench.measures + "\n")
 }
 
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_list_names_every_bench() {
-        let list = list();
+        let list = list_benches();
         for bench in BENCHES {
             assert!(list.contains(&format!("  {}: {}\n", bench.name, bench.measures)), "{list}");
         }

@@ -53,13 +53,13 @@ enum Outcome {
     Crash { file: Option<PathBuf>, log: PathBuf, why: String },
 }
 
-/// Builds the targets and runs them; exits 1 when something was found.
+/// Builds the targets and fuzzes them; exits with 1 if something was found.
 pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
-    let known = match names(&root.join("fuzz/corpus")) {
+    let known = match file_names(&root.join("fuzz/corpus")) {
         Ok(known) => known,
-        Err(error) => return failed(&format!("fuzz/corpus cannot be listed: {error}")),
+        Err(error) => return report_failure(&format!("fuzz/corpus cannot be listed: {error}")),
     };
-    let arguments = match read(args, &known) {
+    let arguments = match parse_arguments(args, &known) {
         Ok(arguments) => arguments,
         Err(problem) => {
             eprint!("fuzz: {problem}\n\n{USAGE}\nTargets: {}\n", known.join(", "));
@@ -67,21 +67,22 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
         }
     };
     if let Some(missing) = [Tool::CCompiler, Tool::CppCompiler].iter().find_map(|tool| tool.missing(root)) {
-        return failed(&missing);
+        return report_failure(&missing);
     }
-    match build(root).and_then(|places| fuzz(&places, &arguments)) {
+    match build_targets(root).and_then(|places| fuzz_all(&places, &arguments)) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(problem) => failed(&problem),
+        Err(problem) => report_failure(&problem),
     }
 }
 
-fn failed(problem: &str) -> ExitCode {
+fn report_failure(problem: &str) -> ExitCode {
     eprintln!("fuzz: {problem}");
     ExitCode::FAILURE
 }
 
-fn read(args: &[&str], known: &[String]) -> Result<Arguments, String> {
+/// Parses the targets and options.
+fn parse_arguments(args: &[&str], known: &[String]) -> Result<Arguments, String> {
     let mut arguments = Arguments { targets: Vec::new(), seconds: 120, keep: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -101,13 +102,13 @@ fn read(args: &[&str], known: &[String]) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Builds the program into a folder of its own: what is instrumented is of no use to others.
-fn build(root: &Path) -> Result<Places, String> {
+/// Builds the fuzz program into a folder of its own, because instrumented code is of no use to other builds.
+fn build_targets(root: &Path) -> Result<Places, String> {
     let scratch = target_directory(root)?.join("fuzz");
-    let host = host()?;
+    let host = host_triple()?;
     let mut command = tools::cargo(root);
     command.args(["build", "--release", "--locked", "-p", "unstuck-fuzz", "--bin", "fuzz"]);
-    // With a target named, only what runs there is instrumented, and not what builds it.
+    // With an explicit target, build scripts and macros are not instrumented.
     command.args(["--features", "libfuzzer", "--target", &host]);
     command.env("CARGO_TARGET_DIR", &scratch).env("RUSTFLAGS", INSTRUMENTED);
     command.env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
@@ -124,6 +125,7 @@ fn build(root: &Path) -> Result<Places, String> {
     }
 }
 
+/// Asks cargo for the target directory.
 fn target_directory(root: &Path) -> Result<PathBuf, String> {
     let output = tools::cargo(root).args(["metadata", "--no-deps", "--format-version", "1"]).output();
     let output = output.map_err(|error| format!("`cargo metadata` could not be started: {error}"))?;
@@ -135,8 +137,8 @@ fn target_directory(root: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| "`cargo metadata` names no target directory".to_owned())
 }
 
-/// What this machine is called by the compiler.
-fn host() -> Result<String, String> {
+/// Returns the compiler's name for this machine.
+fn host_triple() -> Result<String, String> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output();
     let output = output.map_err(|error| format!("rustc could not be started: {error}"))?;
@@ -145,8 +147,8 @@ fn host() -> Result<String, String> {
     line.map(str::to_owned).ok_or_else(|| "`rustc -vV` names no host".to_owned())
 }
 
-/// Runs as many targets at once as there are cores, and says how many broke their promise.
-fn fuzz(places: &Places, arguments: &Arguments) -> Result<usize, String> {
+/// Fuzzes as many targets at once as there are cores, and returns how many broke a promise.
+fn fuzz_all(places: &Places, arguments: &Arguments) -> Result<usize, String> {
     let at_once = thread::available_parallelism().map_or(1, usize::from).min(arguments.targets.len());
     let seconds = (arguments.seconds * at_once as u64 / arguments.targets.len() as u64).max(1);
     println!("{} targets, {at_once} at a time, {seconds} s each", arguments.targets.len());
@@ -155,7 +157,7 @@ fn fuzz(places: &Places, arguments: &Arguments) -> Result<usize, String> {
     let take_turns = || {
         let mut crashes = 0;
         while let Some(target) = next() {
-            let outcome = places.fuzz(target, seconds)?;
+            let outcome = places.fuzz_target(target, seconds)?;
             println!("{}", places.summary(target, &outcome));
             crashes += usize::from(matches!(outcome, Outcome::Crash { .. }));
             if arguments.keep {
@@ -175,33 +177,34 @@ fn fuzz(places: &Places, arguments: &Arguments) -> Result<usize, String> {
 }
 
 impl Places {
-    fn fuzz(&self, target: &str, seconds: u64) -> io::Result<Outcome> {
+    /// Fuzzes one target for this many seconds, and returns what its log says.
+    fn fuzz_target(&self, target: &str, seconds: u64) -> io::Result<Outcome> {
         fs::create_dir_all(&self.crashes)?;
         let log = self.scratch.join(format!("{target}.log"));
         let mut command = self.command(target)?;
         command.args(LIMITS).args(["-print_final_stats=1", &format!("-max_total_time={seconds}")]);
         command.arg(format!("-artifact_prefix={}/{target}-", self.crashes.display()));
         command.arg(self.found(target)).arg(self.corpus.join(target));
-        let status = to_log(&mut command, &log)?;
+        let status = run_to_log(&mut command, &log)?;
         let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        Ok(read_log(&said, status.success(), log))
+        Ok(parse_log(&said, status.success(), log))
     }
 
-    /// Adds to the corpus what reaches most of what it does not: libFuzzer writes that first.
+    /// Adds inputs that reach new code to the corpus; libFuzzer writes the most useful first.
     fn keep(&self, target: &str) -> io::Result<()> {
         let (corpus, merged) = (self.corpus.join(target), self.scratch.join("merged").join(target));
         if merged.exists() {
             fs::remove_dir_all(&merged)?;
         }
         fs::create_dir_all(&merged)?;
-        for name in names(&corpus)? {
+        for name in file_names(&corpus)? {
             fs::copy(corpus.join(&name), merged.join(&name))?;
         }
         let mut command = self.command(target)?;
         command.args(["-set_cover_merge=1", "-max_len=300"]).arg(&merged).arg(self.found(target));
-        to_log(&mut command, &self.scratch.join(format!("{target}.keep.log")))?;
+        run_to_log(&mut command, &self.scratch.join(format!("{target}.keep.log")))?;
         let mut added = Vec::new();
-        for name in names(&merged)? {
+        for name in file_names(&merged)? {
             if !corpus.join(&name).exists() {
                 added.push((fs::metadata(merged.join(&name))?.modified()?, name));
             }
@@ -220,11 +223,12 @@ impl Places {
         Ok(command)
     }
 
-    /// What this machine has found earlier: the next time begins there.
+    /// Returns the folder of inputs that this machine found earlier, which the next run starts from.
     fn found(&self, target: &str) -> PathBuf {
         self.scratch.join("corpus").join(target)
     }
 
+    /// Describes the result of a target, with the command that replays a crash.
     fn summary(&self, target: &str, outcome: &Outcome) -> String {
         match outcome {
             Outcome::Nothing { tries, covered } => {
@@ -243,13 +247,13 @@ impl Places {
     }
 }
 
-fn to_log(command: &mut Command, log: &Path) -> io::Result<ExitStatus> {
+fn run_to_log(command: &mut Command, log: &Path) -> io::Result<ExitStatus> {
     let file = File::create(log)?;
     command.stdout(file.try_clone()?).stderr(file).status()
 }
 
-/// What libFuzzer says at its end.
-fn read_log(said: &str, is_well: bool, log: PathBuf) -> Outcome {
+/// Parses what libFuzzer prints at its end.
+fn parse_log(said: &str, is_well: bool, log: PathBuf) -> Outcome {
     let number = |text: &str| text.split_whitespace().next().and_then(|word| word.parse().ok());
     let after = |name: &str| said.rfind(name).and_then(|at| number(&said[at + name.len()..])).unwrap_or(0);
     if is_well {
@@ -260,13 +264,13 @@ fn read_log(said: &str, is_well: bool, log: PathBuf) -> Outcome {
     }
     let file = said.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, file)| file);
     let line_with = |word: &str| said.lines().position(|line| line.contains(word));
-    // What a panic says stands below the line with its place.
+    // The message of a panic is on the line below its location.
     let why = line_with("panicked at").map(|at| said.lines().skip(at).take(3).collect::<Vec<_>>().join(" "));
     let why = why.or_else(|| line_with("ERROR: ").and_then(|at| said.lines().nth(at).map(str::to_owned)));
     Outcome::Crash { file: file.map(PathBuf::from), log, why: why.unwrap_or_else(|| "it stopped".to_owned()) }
 }
 
-fn names(path: &Path) -> io::Result<Vec<String>> {
+fn file_names(path: &Path) -> io::Result<Vec<String>> {
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     let mut names = fs::read_dir(path)?.map(name).collect::<io::Result<Vec<String>>>()?;
     names.sort();
@@ -293,7 +297,7 @@ mod tests {
             (&["--fast"], Err("`--fast` is no target and no option".to_owned())),
         ];
         for (args, expected) in cases {
-            assert_eq!(read(args, &known), expected, "{args:?}");
+            assert_eq!(parse_arguments(args, &known), expected, "{args:?}");
         }
     }
 
@@ -307,7 +311,7 @@ mod tests {
             crashes: "/r/fuzz/crashes".into(),
             scratch: "/r/target/fuzz".into(),
         };
-        let summary = places.summary("json", &read_log(said, false, PathBuf::new()));
+        let summary = places.summary("json", &parse_log(said, false, PathBuf::new()));
         assert!(summary.contains("payloads.rs:9:5: a value is refused"), "{summary}");
         assert!(
             summary.contains("cargo run -p unstuck-fuzz -- json fuzz/crashes/json-crash-1\n"),
@@ -318,7 +322,7 @@ mod tests {
     #[test]
     fn a_good_end_is_told_in_figures() {
         let said = "#2 INITED cov: 5 ft: 6\n#9 DONE   cov: 70 ft: 80\nstat::number_of_executed_units: 1234\n";
-        let outcome = read_log(said, true, PathBuf::new());
+        let outcome = parse_log(said, true, PathBuf::new());
         assert!(matches!(outcome, Outcome::Nothing { tries: 1234, covered: 70 }));
     }
 }

@@ -1,8 +1,10 @@
-//! `cargo xtask mutants`: the tester is tested. Engines with a mistake made on purpose, each of which the simulator must catch.
+//! `cargo xtask mutants`: tests the simulator with engines that contain a deliberate mistake, each of which it must
+//! catch.
 //!
-//! A mutant is a file in `crates/unstuck-sim/mutants`: what it breaks, and exact texts with what stands in their place, where
-//! `@on` is whether this mutant is switched on. All of them are put into a copy of the tree, which is built once. Mutants of
-//! the SQLite store are hunted by simulated histories on a disk that loses power, beside the store in memory.
+//! A mutant is a file in `crates/unstuck-sim/mutants`: what it breaks, and exact texts with their replacements, where
+//! `@on` is whether this mutant is switched on. All of them are put into one copy of the tree, which is built once.
+//! Mutants of the SQLite store are hunted by simulated histories on a disk that loses power, beside the store in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,7 +63,7 @@ struct Edit {
     new: String,
 }
 
-/// Makes the copy, builds it, and lets the simulator hunt every mutant, or the one of this name.
+/// Copies the tree, builds it with all mutants, and lets the simulator hunt each, or the named ones.
 pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
     match hunt_all(root, args) {
         Ok(true) => ExitCode::SUCCESS,
@@ -73,12 +75,13 @@ pub(crate) fn run(root: &Path, args: &[&str]) -> ExitCode {
     }
 }
 
+/// Hunts the selected mutants, and returns whether all were caught and nothing else was found.
 fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
-    let hunt = parse(args)?;
-    let mutants = read_all(root)?;
+    let hunt = parse_arguments(args)?;
+    let mutants = read_mutants(root)?;
     let is_wanted = |mutant: &&Mutant| match (&hunt.names[..], hunt.store) {
         ([], None) => true,
-        // What only shows in the SQLite store is not hunted in memory.
+        // Mutants that show only in the SQLite store are not hunted in memory.
         ([], Some(store)) => mutant.shows_in(store),
         (names, _) => names.contains(&&*mutant.name),
     };
@@ -90,7 +93,7 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
     }
     let tree = root.join("target/mutants/tree");
     copy_tree(root, &tree)?;
-    apply(&tree, &mutants)?;
+    apply_mutants(&tree, &mutants)?;
     let begun = Instant::now();
     let store_of = |mutant: &Mutant| match hunt.store {
         Some(store) => store,
@@ -103,11 +106,11 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
         .collect();
     let mut programs = Vec::new();
     for store in &stores {
-        programs.push((*store, build(root, &tree, *store)?));
+        programs.push((*store, build_hunter(root, &tree, *store)?));
     }
     println!("built in {:.0} s", begun.elapsed().as_secs_f64());
     let program_of = |store| programs.iter().find(|(of, _)| *of == store).map(|(_, program)| program);
-    // The copy without a mistake first: a tester that always complains proves nothing.
+    // The copy without a mutant first: a tester that always complains proves nothing.
     let mut hunts: Vec<(StoreKind, &str, &str)> =
         stores.iter().map(|store| (*store, "", "nothing: no mutant is switched on")).collect();
     hunts.extend(wanted.iter().map(|mutant| (store_of(mutant), &*mutant.name, &*mutant.breaks)));
@@ -136,7 +139,7 @@ fn hunt_all(root: &Path, args: &[&str]) -> Result<bool, String> {
     Ok(failures.is_empty())
 }
 
-/// Hunts one mutant and says how that went; an error is one that was not caught, or a complaint about nothing.
+/// Hunts one mutant and prints the result. Fails if it was not caught, or if the unchanged engine was accused.
 fn hunt_one(
     (store, program): (StoreKind, &Path),
     seeds: u64,
@@ -171,7 +174,8 @@ fn last_line(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("nothing was said").to_owned()
 }
 
-fn read_all(root: &Path) -> Result<Vec<Mutant>, String> {
+/// Reads all mutants, sorted by name.
+fn read_mutants(root: &Path) -> Result<Vec<Mutant>, String> {
     let folder = root.join(FOLDER);
     let mut mutants = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| format!("{FOLDER}: {error}"))? {
@@ -179,15 +183,17 @@ fn read_all(root: &Path) -> Result<Vec<Mutant>, String> {
         if path.extension().is_some_and(|extension| extension == "mutant") {
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            mutants.push(read(&name, &text).map_err(|problem| format!("{FOLDER}/{name}.mutant: {problem}"))?);
+            mutants.push(
+                parse_mutant(&name, &text).map_err(|problem| format!("{FOLDER}/{name}.mutant: {problem}"))?,
+            );
         }
     }
     mutants.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(mutants)
 }
 
-/// Reads a mutant: `breaks:`, then for each edit `file:`, `--- old`, `--- new` and `--- end`.
-fn read(name: &str, text: &str) -> Result<Mutant, String> {
+/// Parses a mutant: `breaks:`, then for each edit `file:`, `--- old`, `--- new` and `--- end`.
+fn parse_mutant(name: &str, text: &str) -> Result<Mutant, String> {
     let (mut breaks, mut edits) = (None, Vec::new());
     let (mut file, mut old, mut new): (Option<String>, Option<String>, Option<String>) = (None, None, None);
     for line in text.split_inclusive('\n') {
@@ -217,7 +223,7 @@ fn read(name: &str, text: &str) -> Result<Mutant, String> {
     Ok(Mutant { name: name.to_owned(), breaks, edits })
 }
 
-/// What the tree tracks, and what is new in it, but for what is ignored.
+/// Copies tracked and new files, without ignored ones.
 fn copy_tree(root: &Path, tree: &Path) -> Result<(), String> {
     let list = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -225,7 +231,7 @@ fn copy_tree(root: &Path, tree: &Path) -> Result<(), String> {
         .output();
     let list = list.map_err(|error| format!("git: {error}"))?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    // What is the same keeps its time, so that it is not built again.
+    // An unchanged file keeps its modification time, so that it is not built again.
     for path in list.split('\0').filter(|path| !path.is_empty()) {
         copy_file(&root.join(path), &tree.join(path)).map_err(|error| format!("{path}: {error}"))?;
     }
@@ -241,6 +247,7 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     write_if_new(to, &content)
 }
 
+/// Writes a file only if its content differs.
 fn write_if_new(to: &Path, content: &[u8]) -> std::io::Result<()> {
     if fs::read(to).is_ok_and(|known| known == content) {
         return Ok(());
@@ -251,14 +258,15 @@ fn write_if_new(to: &Path, content: &[u8]) -> std::io::Result<()> {
     fs::write(to, content)
 }
 
-/// Puts every mutant into the copy.
-fn apply(tree: &Path, mutants: &[Mutant]) -> Result<(), String> {
+/// Puts every mutant into the copy, each behind its switch.
+fn apply_mutants(tree: &Path, mutants: &[Mutant]) -> Result<(), String> {
     let mut places: BTreeMap<&str, Vec<(usize, &Edit, &str)>> = BTreeMap::new();
     for mutant in mutants {
         for edit in &mutant.edits {
             let text = fs::read_to_string(tree.join(&edit.file))
                 .map_err(|error| format!("{}: {error}", edit.file))?;
-            let place = only_place(&text, edit).map_err(|problem| format!("{}: {problem}", mutant.name))?;
+            let place =
+                find_only_place(&text, edit).map_err(|problem| format!("{}: {problem}", mutant.name))?;
             places.entry(&edit.file).or_default().push((place, edit, &mutant.name));
         }
     }
@@ -280,8 +288,8 @@ fn apply(tree: &Path, mutants: &[Mutant]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the old text stands, which must be once.
-fn only_place(text: &str, edit: &Edit) -> Result<usize, String> {
+/// Finds where the old text is, which must be exactly once.
+fn find_only_place(text: &str, edit: &Edit) -> Result<usize, String> {
     let places: Vec<usize> = text.match_indices(&*edit.old).map(|(place, _)| place).collect();
     match places[..] {
         [place] => Ok(place),
@@ -294,10 +302,11 @@ fn only_place(text: &str, edit: &Edit) -> Result<usize, String> {
     }
 }
 
-fn build(root: &Path, tree: &Path, store: StoreKind) -> Result<std::path::PathBuf, String> {
+/// Builds the program that hunts mutants on this store, and returns its path.
+fn build_hunter(root: &Path, tree: &Path, store: StoreKind) -> Result<std::path::PathBuf, String> {
     let target = root.join("target/mutants/build");
     if store == StoreKind::Sqlite {
-        return build_histories(tree, &target);
+        return build_sqlite_histories(tree, &target);
     }
     let status = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["build", "--quiet", "-p", "unstuck-sim", "--features", "simulate", "--bin", "hunt"])
@@ -312,8 +321,8 @@ fn build(root: &Path, tree: &Path, store: StoreKind) -> Result<std::path::PathBu
     }
 }
 
-/// The test program of the SQLite store, which has the disk that loses power.
-fn build_histories(tree: &Path, target: &Path) -> Result<std::path::PathBuf, String> {
+/// Builds the test program of the SQLite store, which has the disk that loses power.
+fn build_sqlite_histories(tree: &Path, target: &Path) -> Result<std::path::PathBuf, String> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["test", "--quiet", "-p", "unstuck-sqlite", "--test", "storage", "--no-run"])
         .args(["--message-format", "json"])
@@ -329,8 +338,8 @@ fn build_histories(tree: &Path, target: &Path) -> Result<std::path::PathBuf, Str
     program.ok_or_else(|| format!("the histories with the mutants do not build: {}", last_line(&output)))
 }
 
-/// `[--seeds N] [--store memory|sqlite] [NAME...]`.
-fn parse<'a>(args: &[&'a str]) -> Result<Hunt<'a>, String> {
+/// Parses `[--seeds N] [--store memory|sqlite] [NAME...]`.
+fn parse_arguments<'a>(args: &[&'a str]) -> Result<Hunt<'a>, String> {
     let mut hunt = Hunt { seeds: SEEDS, store: None, names: Vec::new() };
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -356,7 +365,8 @@ fn parse<'a>(args: &[&'a str]) -> Result<Hunt<'a>, String> {
 }
 
 impl Mutant {
-    /// Whether it can be caught on this store: one of the SQLite store only there, one of the stores in memory only there.
+    /// Returns whether the mutant can be caught on this store: one of the SQLite store only there, one of the memory
+    /// store only in memory.
     fn shows_in(&self, store: StoreKind) -> bool {
         match store {
             StoreKind::Memory => !self.is_sqlite(),
@@ -364,7 +374,7 @@ impl Mutant {
         }
     }
 
-    /// Whether it only shows on the SQLite store.
+    /// Returns whether the mutant only shows on the SQLite store.
     fn is_sqlite(&self) -> bool {
         self.edits.iter().any(|edit| edit.file.starts_with(SQLITE))
     }
@@ -377,12 +387,12 @@ mod tests {
     #[test]
     fn every_mutant_fits_the_tree() {
         let root = crate::repo::root();
-        let mutants = read_all(&root).expect("every mutant can be read");
+        let mutants = read_mutants(&root).expect("every mutant can be read");
         assert!(mutants.len() >= 12, "{}", mutants.len());
         for mutant in &mutants {
             for edit in &mutant.edits {
                 let text = fs::read_to_string(root.join(&edit.file)).expect("its file is there");
-                let place = only_place(&text, edit);
+                let place = find_only_place(&text, edit);
                 assert!(place.is_ok(), "{}: {}", mutant.name, place.unwrap_err());
             }
         }
@@ -400,7 +410,7 @@ mod tests {
             (&["--fast"], Err("`--fast` is not known here")),
         ];
         for (args, wanted) in cases {
-            match (parse(args), wanted) {
+            match (parse_arguments(args), wanted) {
                 (Ok(is), Ok(wanted)) => assert_eq!(is, wanted, "{args:?}"),
                 (Err(is), Err(wanted)) => assert!(is.starts_with(wanted), "{args:?}: {is}"),
                 (is, wanted) => panic!("{args:?}: {is:?}, and not {wanted:?}"),
@@ -411,7 +421,7 @@ mod tests {
     #[test]
     fn a_mutant_says_what_it_breaks_and_what_it_changes() {
         let edit = "file: a.rs\n--- old\nx\n--- new\nif @on { y } else { x }\n--- end\n";
-        let good = read("m", &format!("breaks: it all\n\n{edit}")).expect("it is good");
+        let good = parse_mutant("m", &format!("breaks: it all\n\n{edit}")).expect("it is good");
         assert_eq!(good.edits[0].old, "x\n");
         let cases = [
             (edit.to_owned(), "does not say what it breaks"),
@@ -421,7 +431,7 @@ mod tests {
             ("fixes: it\n".to_owned(), "neither"),
         ];
         for (text, wanted) in cases {
-            let problem = read("m", &text).expect_err(&text);
+            let problem = parse_mutant("m", &text).expect_err(&text);
             assert!(problem.contains(wanted), "{text}: {problem}");
         }
     }

@@ -22,14 +22,14 @@ pub(crate) struct File {
 }
 
 impl Tree {
-    /// What git tracks, or would track if it were added; without git, what lies there and is no build output.
+    /// Reads what git tracks or would track; without git, every file that is no build output.
     pub(crate) fn read(root: &Path) -> Result<Tree, String> {
-        let mut paths = git_files(root).map_or_else(|| walk(root), Ok)?;
+        let mut paths = git_files(root).map_or_else(|| list_files(root), Ok)?;
         paths.sort();
         paths.dedup();
         let mut files = Vec::new();
         for path in paths {
-            // What is deleted but still tracked, and what is no text, has nothing to check.
+            // Skips deleted files that are still tracked, and files that are no text.
             if let Ok(text) = fs::read_to_string(root.join(&path)) {
                 files.push(File::new(path, text));
             }
@@ -42,7 +42,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// The Rust files whose path begins like this (the empty string: all).
+    /// Iterates over the Rust files whose path begins like this.
     pub(crate) fn rust_files(&self, prefix: &str) -> impl Iterator<Item = &File> {
         self.files.iter().filter(move |file| file.is_rust() && file.path.starts_with(prefix))
     }
@@ -50,7 +50,8 @@ impl Tree {
 
 impl File {
     pub(crate) fn new(path: String, text: String) -> File {
-        let tokens = if is_rust(&path) { text.parse().map_err(unreadable) } else { Ok(TokenStream::new()) };
+        let tokens =
+            if is_rust(&path) { text.parse().map_err(describe_lex_error) } else { Ok(TokenStream::new()) };
         File { path, text, tokens }
     }
 
@@ -58,7 +59,7 @@ impl File {
         is_rust(&self.path)
     }
 
-    /// The tokens; none where the file cannot be read, which is reported once, apart from the rules.
+    /// Returns the tokens; none if the file cannot be lexed, which is reported once.
     pub(crate) fn tokens(&self) -> TokenStream {
         self.tokens.clone().unwrap_or_default()
     }
@@ -76,14 +77,14 @@ fn is_rust(path: &str) -> bool {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of `map_err`")]
-fn unreadable(error: proc_macro2::LexError) -> String {
+fn describe_lex_error(error: proc_macro2::LexError) -> String {
     let start = error.span().start();
     format!("{error} (near line {}, column {})", start.line, start.column + 1)
 }
 
-/// Untracked files count too, so that a rule speaks before the commit and not after it.
+/// Lists files with git. Untracked ones count too, so that a rule applies before the commit.
 fn git_files(root: &Path) -> Option<Vec<String>> {
-    // A checkout that belongs to another user, as in a container, is as good to read as one's own.
+    // Allows a checkout of another user, as in a container.
     let output = Command::new("git")
         .current_dir(root)
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -94,7 +95,8 @@ fn git_files(root: &Path) -> Option<Vec<String>> {
     (output.status.success() && !paths.is_empty()).then_some(paths)
 }
 
-fn walk(root: &Path) -> Result<Vec<String>, String> {
+/// Lists files by walking the folders, without build output.
+fn list_files(root: &Path) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -130,7 +132,7 @@ mod tests {
     fn git_and_the_walk_agree_on_this_file() {
         let root = root();
         let own = "xtask/src/repo.rs".to_owned();
-        assert!(walk(&root).expect("the repository can be listed").contains(&own));
+        assert!(list_files(&root).expect("the repository can be listed").contains(&own));
         assert!(Tree::read(&root).expect("the repository can be read").text(&own).is_some());
     }
 

@@ -1,7 +1,7 @@
-//! What the rules want to know about Rust source, read off its tokens: functions, string literals, paths.
+//! Reads from Rust tokens what the rules need: functions, string literals, paths.
 //!
-//! Tokens rather than a syntax tree: comments, strings and lifetimes are told apart and braces are matched all the
-//! same, and what stands inside a macro (`proptest! { fn ... }`) is seen like everything else.
+//! Tokens rather than a syntax tree: comments, strings and lifetimes are told apart, braces match, and code inside
+//! macros (`proptest! { fn ... }`) is seen like everything else.
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 
@@ -29,19 +29,19 @@ pub(crate) struct CodePath {
     pub(crate) line: usize,
 }
 
-/// Every function with a body, at any depth.
+/// Lists every function with a body, at any depth.
 pub(crate) fn functions(tokens: TokenStream) -> Vec<Function> {
     let mut found = Vec::new();
-    each_level(tokens, &mut |level| {
+    for_each_level(tokens, &mut |level| {
         found.extend((0..level.len()).filter_map(|at| function_at(level, at)));
     });
     found
 }
 
-/// Every string literal that is no part of an attribute (doc comments are attributes to the compiler).
+/// Lists every string literal outside of attributes (doc comments are attributes to the compiler).
 pub(crate) fn string_literals(tokens: TokenStream) -> Vec<StringLiteral> {
     let mut found = Vec::new();
-    each_level(tokens, &mut |level| {
+    for_each_level(tokens, &mut |level| {
         for token in level {
             if let TokenTree::Literal(literal) = token
                 && let Some(text) = between_quotes(&literal.to_string())
@@ -53,38 +53,38 @@ pub(crate) fn string_literals(tokens: TokenStream) -> Vec<StringLiteral> {
     found
 }
 
-/// Every path and macro call; a lone name is a path of one segment.
+/// Lists every path and macro call; a lone name is a path of one segment.
 pub(crate) fn paths(tokens: TokenStream) -> Vec<CodePath> {
     let mut found = Vec::new();
-    paths_below(&tokens.into_iter().collect::<Vec<_>>(), &[], &mut found);
+    collect_paths(&tokens.into_iter().collect::<Vec<_>>(), &[], &mut found);
     found
 }
 
-/// The words in the inner attributes of a file (`#![deny(...)]`), one list of words for each.
+/// Lists the words of each inner attribute of a file (`#![deny(...)]`).
 pub(crate) fn inner_attributes(tokens: TokenStream) -> Vec<Vec<String>> {
     let level: Vec<TokenTree> = tokens.into_iter().collect();
     let attribute = |three: &[TokenTree]| match three {
         [hash, bang, TokenTree::Group(group)] if is_punct(hash, '#') && is_punct(bang, '!') => {
-            Some(words(group))
+            Some(attribute_words(group))
         }
         _ => None,
     };
     level.windows(3).filter_map(attribute).collect()
 }
 
-fn words(group: &Group) -> Vec<String> {
+fn attribute_words(group: &Group) -> Vec<String> {
     paths(group.stream()).into_iter().flat_map(|path| path.segments).collect()
 }
 
 /// Calls `visit` with the tokens of each level: the file's own, and those inside each pair of brackets.
-fn each_level(tokens: TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
+fn for_each_level(tokens: TokenStream, visit: &mut impl FnMut(&[TokenTree])) {
     let level: Vec<TokenTree> = tokens.into_iter().collect();
     visit(&level);
     for (at, token) in level.iter().enumerate() {
         if let TokenTree::Group(group) = token
             && !is_attribute(&level, at)
         {
-            each_level(group.stream(), visit);
+            for_each_level(group.stream(), visit);
         }
     }
 }
@@ -95,6 +95,7 @@ fn is_attribute(level: &[TokenTree], at: usize) -> bool {
     is(before(1), '#') || (is(before(1), '!') && is(before(2), '#'))
 }
 
+/// Returns the function whose `fn` keyword is at this index.
 fn function_at(level: &[TokenTree], at: usize) -> Option<Function> {
     let TokenTree::Ident(keyword) = &level[at] else { return None };
     if keyword != "fn" {
@@ -107,12 +108,12 @@ fn function_at(level: &[TokenTree], at: usize) -> Option<Function> {
         _ => return None,
     };
     let line = keyword.span().start().line;
-    let last_line = body(&level[at + 2..])?.span_close().end().line;
+    let last_line = find_body(&level[at + 2..])?.span_close().end().line;
     Some(Function { name, line, lines: last_line - line + 1 })
 }
 
-/// The first braces after a signature, outside of angle brackets (where `{N}` is a const argument).
-fn body(after_name: &[TokenTree]) -> Option<&Group> {
+/// Finds the first braces after a signature, outside of angle brackets (where `{N}` is a const argument).
+fn find_body(after_name: &[TokenTree]) -> Option<&Group> {
     let mut angles = 0_i32;
     let mut after_minus = false;
     for token in after_name {
@@ -133,15 +134,16 @@ fn body(after_name: &[TokenTree]) -> Option<&Group> {
     None
 }
 
-fn paths_below(level: &[TokenTree], prefix: &[String], found: &mut Vec<CodePath>) {
+/// Collects the paths of a level and of those inside it.
+fn collect_paths(level: &[TokenTree], prefix: &[String], found: &mut Vec<CodePath>) {
     let mut at = 0;
     while at < level.len() {
         match &level[at] {
-            // The new name in `use a::{b as c}` is nobody's path.
+            // The new name in `use a::{b as c}` is no path.
             TokenTree::Ident(word) if word == "as" && !prefix.is_empty() => at += 2,
-            TokenTree::Ident(_) => at = path_from(level, at, prefix, found),
+            TokenTree::Ident(_) => at = read_path(level, at, prefix, found),
             TokenTree::Group(group) => {
-                paths_below(&group.stream().into_iter().collect::<Vec<_>>(), &[], found);
+                collect_paths(&group.stream().into_iter().collect::<Vec<_>>(), &[], found);
                 at += 1;
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => at += 1,
@@ -149,8 +151,8 @@ fn paths_below(level: &[TokenTree], prefix: &[String], found: &mut Vec<CodePath>
     }
 }
 
-/// Reads the path that begins at an identifier; returns where to go on.
-fn path_from(level: &[TokenTree], from: usize, prefix: &[String], found: &mut Vec<CodePath>) -> usize {
+/// Reads the path that begins at an identifier, and returns where it ends.
+fn read_path(level: &[TokenTree], from: usize, prefix: &[String], found: &mut Vec<CodePath>) -> usize {
     let mut segments = prefix.to_vec();
     let line = level[from].span().start().line;
     let mut at = from;
@@ -163,7 +165,7 @@ fn path_from(level: &[TokenTree], from: usize, prefix: &[String], found: &mut Ve
         match level.get(at + 2) {
             Some(TokenTree::Ident(_)) => at += 2,
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-                paths_below(&group.stream().into_iter().collect::<Vec<_>>(), &segments, found);
+                collect_paths(&group.stream().into_iter().collect::<Vec<_>>(), &segments, found);
                 return at + 3;
             }
             _ => break,
@@ -191,7 +193,7 @@ fn is_punct(token: &TokenTree, symbol: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == symbol)
 }
 
-/// What stands between the quotes of `"a"`, `r#"a"#`, `b"a"`, `c"a"`; none for characters and numbers.
+/// Returns the text between the quotes of `"a"`, `r#"a"#`, `b"a"`, `c"a"`; nothing for characters and numbers.
 fn between_quotes(literal: &str) -> Option<String> {
     let open = literal.find('"')?;
     let close = literal.rfind('"')?;

@@ -11,23 +11,23 @@ use crate::tidy;
 use crate::tools::{self, Tool};
 use tally::{Outcome, Tally};
 
-/// Runs everything, whatever fails on the way. The last line is `N passed, N failed`.
+/// Runs every check, even after a failure. The last line is `N passed, N failed`.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let mut outcome = Outcome::default();
-    outcome.check("fmt", step("fmt", &[Tool::Rustfmt], root, || fmt(root)));
-    outcome.check("tidy", step("tidy", &[], root, || tidy::check(root)));
-    outcome.check("clippy", step("clippy", &[Tool::Clippy, Tool::CCompiler], root, || clippy(root)));
-    outcome.check("doc", step("doc", &[Tool::CCompiler], root, || doc(root)));
-    match step("tests", &[Tool::CCompiler], root, || tests(root)) {
+    outcome.check("fmt", run_step("fmt", &[Tool::Rustfmt], root, || check_format(root)));
+    outcome.check("tidy", run_step("tidy", &[], root, || tidy::check(root)));
+    outcome.check("clippy", run_step("clippy", &[Tool::Clippy, Tool::CCompiler], root, || run_clippy(root)));
+    outcome.check("doc", run_step("doc", &[Tool::CCompiler], root, || build_docs(root)));
+    match run_step("tests", &[Tool::CCompiler], root, || run_tests(root)) {
         Ok(tally) => outcome.tests(tally),
         Err(why) => outcome.check("tests", Err(why)),
     }
-    finish(&outcome)
+    report_outcome(&outcome)
 }
 
-/// One step with its heading. A step whose tools are missing is not tried: the line that says so would drown in
-/// what the compiler has to say about it.
-fn step<T>(
+/// Runs one step under its heading. A step whose tools are missing is not tried, because the compiler's output would
+/// hide the line that says so.
+fn run_step<T>(
     name: &str,
     needs: &[Tool],
     root: &Path,
@@ -44,26 +44,26 @@ fn step<T>(
     result
 }
 
-fn fmt(root: &Path) -> Result<(), String> {
-    succeed(
+fn check_format(root: &Path) -> Result<(), String> {
+    run_command(
         tools::cargo(root).args(["fmt", "--all", "--check"]),
         "the format differs (see above); run `cargo fmt --all`",
     )
 }
 
-fn clippy(root: &Path) -> Result<(), String> {
+fn run_clippy(root: &Path) -> Result<(), String> {
     let mut command = tools::cargo(root);
     command.args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
-    succeed(&mut command, "see its warnings and errors above")
+    run_command(&mut command, "see its warnings and errors above")
 }
 
-fn doc(root: &Path) -> Result<(), String> {
+fn build_docs(root: &Path) -> Result<(), String> {
     let mut command = tools::cargo(root);
     command.args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
-    succeed(&mut command, "see its warnings and errors above")
+    run_command(&mut command, "see its warnings and errors above")
 }
 
-fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
+fn run_command(command: &mut Command, otherwise: &str) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(otherwise.to_owned()),
@@ -71,21 +71,22 @@ fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
     }
 }
 
-/// Every test, with what it prints passed on as it comes and counted on the way.
-fn tests(root: &Path) -> Result<Tally, String> {
+/// Runs every test, forwarding and counting its output as it comes.
+fn run_tests(root: &Path) -> Result<Tally, String> {
     let mut command = tools::cargo(root);
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
     if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         command.args(["--color", "always"]);
     }
-    // One pipe for both streams keeps their order: which target a result belongs to follows from it.
-    stream(command).map_err(|error| format!("`cargo test` could not be run: {error}"))
+    // One pipe for both streams keeps their order, which tells the target of each result.
+    stream_tests(command).map_err(|error| format!("`cargo test` could not be run: {error}"))
 }
 
-fn stream(mut command: Command) -> io::Result<Tally> {
+/// Runs a command, forwards its output and counts the tests in it.
+fn stream_tests(mut command: Command) -> io::Result<Tally> {
     let (mut reader, writer) = io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds the writing end too, and the pipe would stay open for as long as it does.
+    // The command holds the writing end too, which would keep the pipe open.
     drop(command);
     let mut tally = Tally::default();
     let mut pending = Vec::new();
@@ -110,7 +111,7 @@ fn stream(mut command: Command) -> io::Result<Tally> {
     Ok(tally)
 }
 
-fn finish(outcome: &Outcome) -> ExitCode {
+fn report_outcome(outcome: &Outcome) -> ExitCode {
     println!();
     if !outcome.failures.is_empty() {
         println!("What failed:");

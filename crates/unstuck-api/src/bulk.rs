@@ -175,7 +175,7 @@ impl ResultKind {
         ResultKind::Pending,
     ];
 
-    /// The word for it, as people read it.
+    /// Returns the word for it, as people read it.
     pub fn word(self) -> &'static str {
         match self {
             ResultKind::Pending => "pending",

@@ -360,7 +360,7 @@ pub enum RerunScope {
 }
 
 impl Request {
-    /// Whether it may take long, however fast whoever is asked may be.
+    /// Returns whether handling the request may take long because of its size, even on an idle engine.
     pub fn takes_long(&self) -> bool {
         let applies = |request: &PolicyRequest| {
             matches!(request.what, PolicyOperation::Apply { .. } | PolicyOperation::Unpause { .. })
@@ -373,7 +373,7 @@ impl Request {
         }
     }
 
-    /// Whether it does no harm to ask again where nobody knows whether it was done.
+    /// Returns whether the request can safely be sent again if its outcome is unknown.
     pub fn may_be_repeated(&self) -> bool {
         match self {
             Request::Query(_) => true,

@@ -49,7 +49,7 @@ impl RunState {
         RunState::Superseded,
     ];
 
-    /// The word for it, as in every document.
+    /// Returns the word for it, as in every document.
     pub fn word(self) -> &'static str {
         match self {
             RunState::Queued => "queued",

@@ -19,6 +19,7 @@ pub fn is_digest_of(digest: &str, json: &str) -> bool {
         || serde_json::from_str(json).is_ok_and(|value| *self::digest(&value) == *digest)
 }
 
+/// Hashes a text and formats the first 8 bytes.
 fn digest_text(text: &str) -> Arc<str> {
     let hash = Sha256::digest(text);
     let mut text = String::with_capacity(16);

@@ -85,7 +85,7 @@ pub struct PossibleAction {
 pub struct ExplainContext<'a> {
     /// What its child runs and its handler are doing, where that is known better than the run knows it.
     pub children: &'a [(RunId, RunState)],
-    /// What is wrong with runs below it that are held or in error, where that is known: see [`causes`].
+    /// What is wrong with runs below it that are held or in error, where that is known: see [`find_causes`].
     pub causes: &'a [(RunId, String)],
     /// Whether it has work that no process executes: see [`is_idle`](crate::home::is_idle).
     pub is_idle: bool,
@@ -135,7 +135,7 @@ pub fn explain_in_context(
     now: Time,
     surroundings: ExplainContext<'_>,
 ) -> Explanation {
-    let decisions = reason::decisions(flow, history);
+    let decisions = reason::list_decisions(flow, history);
     let ExplainContext { children, causes, is_idle, holders, queued_below, policies_paused } = surroundings;
     let decisions = &decisions;
     let has_resume = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
@@ -154,7 +154,7 @@ pub fn explain_in_context(
         policies_paused,
         decisions,
     };
-    let story = reason::story(flow, history).into_iter();
+    let story = reason::story_lines(flow, history).into_iter();
     let (happened, earlier) = shorten_story(story.filter(|line| line.generation == run.generation).collect());
     Explanation {
         run: run.id,
@@ -174,7 +174,7 @@ pub fn explain_in_context(
 
 /// Finds the cause of each of these runs that is held or in error: that of its first such step, or of its first such
 /// child. Children must come after their parents in `runs`.
-pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
+pub fn find_causes(runs: &[Run]) -> Vec<(RunId, String)> {
     let mut found: Vec<(RunId, String)> = Vec::new();
     for run in runs.iter().rev() {
         let mut cause = None;

@@ -76,6 +76,7 @@ impl Interpreter for Graph {
         needs.filter(|need| !run.step(*need).unblocks_dependents()).collect()
     }
 
+    /// Keeps done steps and fan-outs, except the steps to rerun and everything that depends on them.
     fn kept_steps(&self, run: &Run, flow: &Flow, what: &Rerun) -> Vec<StepIndex> {
         let again = match what {
             Rerun::All => return Vec::new(),

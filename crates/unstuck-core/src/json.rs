@@ -76,7 +76,7 @@ impl Json {
         deepest
     }
 
-    /// Whether it is `null`.
+    /// Returns whether it is `null`.
     pub fn is_null(&self) -> bool {
         self.0.is_none()
     }

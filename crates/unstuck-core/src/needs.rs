@@ -163,12 +163,14 @@ impl PayloadNeeds {
         }
     }
 
+    /// Adds the output of a completed unit.
     pub(crate) fn add_unit_output(&mut self, unit: &Unit) {
         if let UnitState::Completed { output, .. } = &unit.state {
             self.add_payload(output);
         }
     }
 
+    /// Adds a payload that is stored apart; inline ones need no load.
     pub(crate) fn add_payload(&mut self, payload: &Payload) {
         if let Payload::Stored(id) = payload {
             self.ids.insert(*id);

@@ -369,6 +369,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
+    /// Inserts a value at a free index, and returns the index.
     fn insert(&mut self, thing: T) -> usize {
         if let Some(slot) = self.vacant.pop() {
             self.slots[slot] = Some(thing);

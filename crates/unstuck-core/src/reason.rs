@@ -73,7 +73,7 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// The word for it, in camelCase; it never changes.
+    /// Returns the word for it, in camelCase; it never changes.
     pub fn word(self) -> &'static str {
         match self {
             Rung::RetryStrategy => "retryStrategy",
@@ -99,12 +99,12 @@ impl Rung {
 /// too, or where there is nothing to see.
 ///
 /// `run` is the run after the event; without it, details that only the state has are left out.
-pub fn line(flow: &Flow, run: Option<&Run>, event: &Event, fact: &Fact) -> Option<String> {
+pub fn fact_line(flow: &Flow, run: Option<&Run>, event: &Event, fact: &Fact) -> Option<String> {
     log_line::log_line(&FactContext::of(flow, run, event, fact)?)
 }
 
 /// Lists every decision in a history, in order. The history starts with the run's first event.
-pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
+pub fn list_decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     let mut found = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {
@@ -141,7 +141,7 @@ pub struct Sentence {
 }
 
 /// Formats a whole history as a log would show it. It starts with the run's first event.
-pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
+pub fn history_sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {
@@ -167,7 +167,7 @@ pub(crate) struct StoryLine {
 }
 
 /// Formats the main facts of a history: how it began, how attempts ended, what was decided.
-pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
+pub(crate) fn story_lines(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
     let mut lines = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {

@@ -65,7 +65,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
 
 /// What was decided in this generation: the numbers of attempts start again with each.
 fn decisions(run: &Run, flow: &Flow, history: &[Event]) -> Vec<api::Decision> {
-    let all = reason::decisions(flow, history).into_iter();
+    let all = reason::list_decisions(flow, history).into_iter();
     all.filter(|decision| decision.generation == run.generation)
         .map(|decision| api::Decision {
             at: decision.at.timestamp(),

@@ -83,7 +83,7 @@ fn starts_expression(text: &str, start: usize) -> bool {
     if named || !ROOTS.contains(&bare) {
         return named;
     }
-    // `${item}` may be a variable of the shell: it is, if the line speaks of it anywhere else.
+    // `${item}` may be a shell variable: it is one if the line uses it elsewhere too.
     let elsewhere = |before: &str, (place, word): (usize, &str)| {
         word == bare && !before[..place].ends_with('$') && !before[..place].ends_with("${")
     };

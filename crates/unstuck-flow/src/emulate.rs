@@ -170,7 +170,7 @@ pub(crate) fn read_odds(
             .hint("for example `{stall: 1, pass: 9}`");
         return None;
     }
-    // In the order of the table, not of the file: the same odds and seed give the same luck however written.
+    // In the order of the table, not of the file, so that the same odds and seed draw the same in any spelling.
     Some(
         WORDS
             .iter()

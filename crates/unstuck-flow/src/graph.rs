@@ -38,7 +38,7 @@ pub(crate) fn sort_by_needs(needs: &[Vec<usize>]) -> Result<SortedSteps, Vec<Vec
     let mut circles = Vec::new();
     while file_places.len() < needs.len() {
         let Some(Reverse(step)) = ready.pop() else {
-            // Nobody can go first. One circle is taken as it is, to see whether there are others.
+            // Every remaining step is in a cycle or behind one. Remove one cycle to find others.
             let circle = find_cycle(needs, &done);
             ready.extend(circle.iter().map(|step| Reverse(*step)));
             circles.push(circle);

@@ -9,12 +9,12 @@ use crate::references::{Neighbours, Reference};
 use crate::tree::Position;
 use crate::{flow, parse};
 
-/// What a file gave.
+/// The result of loading a file.
 #[derive(Debug)]
 pub struct Loaded {
     /// Its flows, in the order of the file.
     pub flows: Vec<Flow>,
-    /// What is only suspicious.
+    /// The warnings.
     pub warnings: Vec<Problem>,
     /// Warnings that apply once a time has passed, such as a wait until that instant.
     pub passing: Vec<(Time, Problem)>,
@@ -55,7 +55,7 @@ pub fn load(
         outlines.iter().map(|outline| flow::compile_flow(outline, directory, &mut problems)).collect();
     let names: Vec<&str> = outlines.iter().filter_map(|outline| outline.name).collect();
     let flows = outlines.iter().zip(&compiled);
-    // A flow whose name is wrong speaks of others all the same.
+    // A flow with an invalid name may still refer to others.
     let flows =
         flows.map(|(outline, (_, references))| (outline.name.unwrap_or_default(), references.as_slice()));
     let neighbours = Neighbours::new(flows.collect());

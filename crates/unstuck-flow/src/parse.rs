@@ -29,7 +29,7 @@ pub(crate) fn parse_documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> 
             .hint("split it, or move large data to another file");
         return None;
     }
-    // The later one wins in the parser, so that both reach the tree, where each is found with its place.
+    // With this policy both keys reach the tree, where each is found with its position.
     let nodes = match parse_on_large_stack(text, DuplicateKeyPolicy::LastWins) {
         Ok(nodes) => nodes,
         Err(wrong) => {
@@ -104,7 +104,7 @@ fn parser_options(duplicate_keys: DuplicateKeyPolicy) -> Options {
             max_depth: MAX_DEPTH,
             max_nodes: MAX_VALUES,
             simple_key_max_lookahead: MAX_KEY_CHARS * 8,
-            // What aliases stand for is bounded above; many uses of one anchor are no harm by themselves.
+            // The size of what aliases expand to is bounded above; many uses of one anchor do no harm.
             enforce_alias_anchor_ratio: false,
         },
     }

@@ -43,9 +43,9 @@ pub struct Plan {
     pub input: Option<Json>,
     /// When the rehearsal is broken off, counted from its start.
     pub until: Option<Millis>,
-    /// What steps do, in the order in which the rules are asked: the first that matches says it.
+    /// What steps do; the first rule that matches applies.
     pub rules: Vec<Rule>,
-    /// What steps put out where no rule says it, in the order in which the examples are asked.
+    /// Outputs of steps where no rule gives one; the first example that matches applies.
     pub outputs: Vec<Example>,
     /// What is down when.
     pub outages: Vec<Outage>,
@@ -53,7 +53,7 @@ pub struct Plan {
     pub workers: Workers,
     /// What is sent to runs.
     pub signals: SignalPlan,
-    /// Somebody who looks after what waits for a person.
+    /// The emulated operator.
     pub operator: Option<Operator>,
 }
 
@@ -108,14 +108,14 @@ pub struct SentSignal {
     pub payload: Json,
 }
 
-/// Somebody who looks after what waits for a person.
+/// The emulated operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// How long it takes until somebody looks.
+    /// How long it takes until the operator reacts.
     pub after: Millis,
     /// What is chosen for a held step.
     pub choose: Option<Choice>,
-    /// Whether a step at rest in error is resumed.
+    /// Whether steps in error are resumed.
     pub resume: bool,
     /// How often in all for one step, if not always.
     pub times: Option<u32>,
@@ -147,12 +147,12 @@ impl Default for Workers {
 impl Plan {
     /// Returns the first rule for this unit.
     pub fn rule(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Rule> {
-        self.rules.iter().find(|rule| rule.target.takes(flow, step, item))
+        self.rules.iter().find(|rule| rule.target.includes_unit(flow, step, item))
     }
 
     /// Returns the first example output for this unit, which applies where no rule gives an output.
     pub fn example(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Example> {
-        self.outputs.iter().find(|example| example.target.takes(flow, step, item))
+        self.outputs.iter().find(|example| example.target.includes_unit(flow, step, item))
     }
 }
 
@@ -164,11 +164,11 @@ pub fn is_executed(step: &Step) -> bool {
     }
 }
 
-/// What a file gave.
+/// The result of loading a file.
 #[derive(Debug)]
 pub struct LoadedPlan {
     pub plan: Plan,
-    /// What is only suspicious.
+    /// The warnings.
     pub warnings: Vec<Problem>,
 }
 

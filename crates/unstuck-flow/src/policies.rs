@@ -16,12 +16,12 @@ use crate::tree::Position;
 pub use crate::schema::policy_schema as schema;
 pub use export::{document, document_of_draft, export_json, export_yaml, to_yaml};
 
-/// What a file gave.
+/// The result of loading a file.
 #[derive(Debug)]
 pub struct LoadedPolicies {
     /// Its policies, in the order of the file. Each is right by itself.
     pub policies: Vec<LoadedPolicy>,
-    /// What is only suspicious.
+    /// The warnings.
     pub warnings: Vec<Problem>,
 }
 

@@ -33,7 +33,7 @@ pub struct Problem {
 pub enum Severity {
     /// The file is refused.
     Error,
-    /// The file is accepted, and somebody should look at it.
+    /// The file is accepted, but suspicious.
     Warning,
 }
 

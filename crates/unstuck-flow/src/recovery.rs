@@ -55,7 +55,7 @@ pub(crate) fn read_defer(given: &StepFields<'_, '_>, problems: &mut Problems<'_>
     Defer {
         delay,
         multiplier: multiplier.unwrap_or(default.multiplier),
-        // A longer first wait than the usual cap lifts the cap.
+        // A first delay above the default cap raises the cap.
         max_delay: max_delay.unwrap_or(default.max_delay.max(delay)),
         limit,
     }

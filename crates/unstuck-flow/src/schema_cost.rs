@@ -132,7 +132,7 @@ impl Meter<'_> {
             Value::String(text) => size += text.len() as u64 / 64,
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        // Most values are small, and not worth keeping.
+        // Most values are small, and not worth remembering.
         if size > 1 {
             self.sizes.insert(std::ptr::from_ref(value), size);
             if self.sizes.len() as u64 > MAX_STEPS {
@@ -175,7 +175,7 @@ impl Meter<'_> {
             cost = cost.saturating_add(self.cost_of_subschema(*place, value)?);
         }
         for place in &node.alternatives {
-            // Its problems are kept, each with a copy of the value.
+            // The validator keeps its problems, each with a copy of the value.
             let visited = self.cost_of_subschema(*place, value)?.saturating_mul(self.size(value).max(2));
             cost = cost.saturating_add(visited);
         }
@@ -288,7 +288,7 @@ impl Reader {
         for word in ["dependentSchemas", "dependencies"] {
             node.same.extend(self.add_subschema_map(fields, word, at).into_values());
         }
-        // They apply where somebody refers to them.
+        // Definitions apply only where a reference leads to them.
         for word in ["$defs", "definitions"] {
             self.add_subschema_map(fields, word, at);
         }
@@ -320,12 +320,14 @@ impl Reader {
             fields.contains_key("unevaluatedProperties") || fields.contains_key("unevaluatedItems");
     }
 
+    /// Adds the subschemas of a keyword that holds a list.
     fn add_subschema_list(&mut self, fields: &Map<String, Value>, word: &str, at: &str) -> Vec<usize> {
         let Some(Value::Array(schemas)) = fields.get(word) else { return Vec::new() };
         let all = schemas.iter().enumerate();
         all.map(|(place, schema)| self.add_subschema(schema, &format!("{at}/{word}/{place}"))).collect()
     }
 
+    /// Adds the subschemas of a keyword that holds a map, by name.
     fn add_subschema_map(
         &mut self,
         fields: &Map<String, Value>,

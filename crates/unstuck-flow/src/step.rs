@@ -178,7 +178,7 @@ fn read_for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Probl
         }
         Content::List(_) => {}
         Content::Text(text) if text.contains("${") => {
-            // With text around it, it would be a text.
+            // With text around the expression, the value would be a text.
             let items = Template::Computed(computed::compile_expression(&items, scope, problems)?);
             return Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items });
         }

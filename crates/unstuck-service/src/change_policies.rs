@@ -1,4 +1,4 @@
-//! What changes policies, and what they have scheduled.
+//! Requests that change policies or what they have scheduled.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use unstuck_flow::policies::read_document;
 
 use crate::service::{ServiceError, to_json};
 
-/// Carries out the request, and gives its result as JSON.
+/// Handles a request about policies, and returns the result as JSON.
 pub(crate) fn change_policies(handle: &Handle, request: PolicyRequest) -> Result<String, ServiceError> {
     let PolicyRequest { by, what } = request;
     let by = Actor::User(by.into());
@@ -44,7 +44,7 @@ pub(crate) fn change_policies(handle: &Handle, request: PolicyRequest) -> Result
     }
 }
 
-/// Loads policies, all of them or none.
+/// Loads policies, all of them or none; refused drafts are part of the result.
 fn load(
     handle: &Handle,
     documents: &[PolicyDocument],
@@ -74,11 +74,13 @@ fn load(
     to_json(&PolicyChangesView { not_replaced, ..view_of_changes(handle, &outcome)? })
 }
 
+/// Sends a policy command to the engine, and returns the changes.
 fn change(handle: &Handle, command: PolicyCommand) -> Result<String, ServiceError> {
     let outcome = handle.change_policies(command)?;
     to_json(&view_of_changes(handle, &outcome)?)
 }
 
+/// Builds the view of changes, with policies that can never match.
 fn view_of_changes(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyChangesView, ServiceError> {
     let changes: Vec<PolicyChangeView> = outcome
         .changes
@@ -103,7 +105,7 @@ fn view_of_changes(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyCha
     })
 }
 
-/// The policies of these drafts that were added although they were to replace others.
+/// Lists the policies that were added although they were meant to replace others.
 fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
     let added = changes.iter().filter(|change| change.what == PolicyAuditKind::Added);
     let new = added.map(|change| {
@@ -114,7 +116,7 @@ fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotRepla
     new.collect()
 }
 
-/// Applies policies to what is in error.
+/// Applies policies to open errors, and counts what changed.
 fn apply(
     handle: &Handle,
     only: Option<Vec<Arc<str>>>,
@@ -156,7 +158,7 @@ fn switch(handle: &Handle, order: PolicyCommand) -> Result<String, ServiceError>
     to_json(&SwitchView { already, policies_paused: paused(handle)?, was, due })
 }
 
-/// The drafts of policies that came as documents; or everything that is wrong with them.
+/// Reads policies that came as documents, or returns everything that is wrong with them.
 pub(crate) fn drafts_of(documents: &[PolicyDocument]) -> Result<Vec<PolicyDraft>, Vec<RefusedDraft>> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
     for (place, document) in documents.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is said of the clock: that it was set, that times lie ahead of it, and what that means.
+//! Sentences about the clock: that it was set, that recorded times are in the future, and what that means.
 
 use unstuck_api::clock::{ClockView, CorrectionView};
 use unstuck_core::clock::{ClockCorrection, ClockRecord};
@@ -6,7 +6,7 @@ use unstuck_core::time::{Millis, Time};
 
 use crate::local_time;
 
-/// So far ahead a time may be without a word: clocks differ, and commands take a moment.
+/// How many milliseconds a time may be ahead without a note: clocks differ, and commands take a moment.
 const TOLERANCE: i64 = 2_000;
 
 /// What a store says about its clock, seen now.
@@ -18,23 +18,24 @@ pub struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// By how much the last recorded time lies ahead.
+    /// Returns by how much the last recorded time is in the future, if it is.
     fn ahead(&self) -> Option<(Time, Millis)> {
         let last = self.last?;
         let ahead = last.0.saturating_sub(self.now.0);
         (ahead > TOLERANCE).then(|| (last, Millis(ahead.unsigned_abs())))
     }
 
-    /// In sentences; none where there is nothing to say.
+    /// Describes the clock in sentences, with UTC times; empty if there is nothing to say.
     pub fn sentences(&self) -> Vec<String> {
         self.with_times(&|time| time.to_string())
     }
 
-    /// The same for people, with local times.
+    /// As [`Clock::sentences`], with local times.
     pub fn local_sentences(&self) -> Vec<String> {
         self.with_times(&|time| local_time::full(time.timestamp()))
     }
 
+    /// Builds the sentences, with times formatted by `written`.
     fn with_times(&self, written: &dyn Fn(Time) -> String) -> Vec<String> {
         let mut sentences = Vec::new();
         if let Some((last, ahead)) = self.ahead() {
@@ -60,7 +61,7 @@ impl Clock<'_> {
         sentences
     }
 
-    /// For programs.
+    /// Builds the view for programs.
     pub fn document(&self) -> ClockView {
         let correction = |correction: &ClockCorrection| CorrectionView {
             from: correction.from.timestamp(),
@@ -75,6 +76,7 @@ impl Clock<'_> {
     }
 }
 
+/// Describes a correction: `back by 1h`.
 fn by(correction: ClockCorrection) -> String {
     let shift = correction.shift();
     let way = if shift < 0 { "back" } else { "forward" };

@@ -1,4 +1,5 @@
-//! From words of the API to those of the core, and back. Each match is exhaustive, so that a new variant has to be given a word.
+//! Converts between types of the API and of the core. Each match is exhaustive, so that a new variant needs a
+//! counterpart.
 
 use jiff::Timestamp;
 use unstuck_api::bulk::ResultKind;

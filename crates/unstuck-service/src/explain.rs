@@ -1,24 +1,24 @@
-//! Why a run is where it is, with those below it that need a person.
+//! Explains a run, with the runs below it that need an operator.
 
 use crate::local_time;
 use unstuck_api as api;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::event::Event;
 use unstuck_core::explain::{
-    ExplainContext, Explanation, PossibleAction, SlotHolder, causes, explain_in_context,
+    ExplainContext, Explanation, PossibleAction, SlotHolder, explain_in_context, find_causes,
 };
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
+use unstuck_core::summary::RunSummary;
 use unstuck_engine::document;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::clock::Clock;
 use crate::service::{Service, ServiceError, SilentOwner};
 use crate::{family, run_name, set_aside};
 
-/// So many runs below a run are explained with it.
+/// How many runs below a run are explained with it.
 const BELOW: usize = 5;
 /// So many of those who have a slot are named.
 const HOLDERS: usize = 5;
@@ -39,41 +39,35 @@ pub struct ExplainedRun {
     set_aside: Option<api::SetAside>,
 }
 
-/// So many runs below it are looked at: there may be 100,000.
+/// How many runs below it are read: there may be 100,000.
 const LOOKED_AT: usize = 1_000;
 
-/// Explains a run, however it is named.
+/// Explains a run that is given by name.
 pub(crate) fn of_name(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     name: &str,
 ) -> Result<ExplainedRun, ServiceError> {
-    let run = run_name::find_run(store, flows, name)?;
-    of_run(service, store, flows, run)
+    let run = run_name::find_run(reader, &service.flows, name)?;
+    of_run(service, reader, run)
 }
 
-/// Explains a run.
-pub fn of_run(
-    service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    run: RunId,
-) -> Result<ExplainedRun, ServiceError> {
-    let (run, history) = stored(store, run)?;
-    let all = family::under_way(store, run.clone(), LOOKED_AT)?;
+/// Explains a run: collects the states and causes of its descendants, the holders of slots and the pause of policies,
+/// which the core's explanation needs.
+pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {
+    let flows = &service.flows;
+    let (run, history) = stored(reader, run)?;
+    let all = family::under_way(reader, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
-    let causes = causes(&all);
-    let set_aside = set_aside::set_aside(store, flows, &run)?;
-    let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &all)? };
-    let switch = store.policy_switch()?;
-    let mut explain = |store: &mut dyn Store,
-                       run: &Run,
-                       history: &[Event]|
-     -> Result<Explanation, ServiceError> {
+    let causes = find_causes(&all);
+    let summary = RunSummary::of(&run);
+    let set_aside = set_aside::set_aside(reader, flows, &summary)?;
+    let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &summary, &all)? };
+    let (_, switch) = reader.policies()?;
+    let explain = |run: &Run, history: &[Event]| -> Result<Explanation, ServiceError> {
         // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
-        let set_aside = set_aside::set_aside(store, flows, run)?;
+        let set_aside = set_aside::set_aside(reader, flows, &RunSummary::of(run))?;
         // One that has its slot, or needs none, may wait for a run below it that does not.
         let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
         let queued = match &run.slot {
@@ -84,7 +78,7 @@ pub fn of_run(
             }),
         };
         let queued = queued.filter(|_| run.state() == RunState::Queued);
-        let holders = holders(service, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
+        let holders = holders(service, reader, queued.map_or(run, |(below, _)| below), HOLDERS)?;
         let surroundings = ExplainContext {
             children: &states,
             causes: &causes,
@@ -93,7 +87,7 @@ pub fn of_run(
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
             policies_paused: switch.paused(),
         };
-        let mut explanation = match flows.get(store, run.flow) {
+        let mut explanation = match flows.get(reader, run.flow) {
             Ok(flow) => explain_in_context(run, &flow, history, now, surroundings),
             Err(error) => set_aside::unexplained(run, now, &error),
         };
@@ -101,44 +95,44 @@ pub fn of_run(
             set_aside::explain_aside(&mut explanation, aside);
         }
         explanation.notes.extend(notes(service, run));
-        // Whatever else could be done is refused until then.
+        // Every other action is refused until then.
         if let Some(wake) = service.silent.filter(|_| !run.is_final()).and_then(wake) {
             explanation.can = vec![wake];
         }
         Ok(explanation)
     };
-    let explanation = explain(store, &run, &history)?;
+    let explanation = explain(&run, &history)?;
     let resting: Vec<&Run> =
         all.iter().filter(|other| other.id != run.id && family::needs_a_person(other)).collect();
     let mut below = Vec::new();
     for run in resting.iter().take(BELOW) {
-        let history = store.history(run.id, 0, usize::MAX)?;
-        below.push(explain(store, run, &history)?);
+        let history = reader.history(run.id, 0, usize::MAX)?;
+        below.push(explain(run, &history)?);
     }
     let more = resting.len() - below.len();
     Ok(ExplainedRun { run, explanation, below, more, go_on, set_aside })
 }
 
-/// Who has the slots that a run waits for; some of them.
+/// Lists some of the runs that hold the slots this run waits for.
 pub fn holders(
     service: &Service,
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     run: &Run,
     most: usize,
 ) -> Result<Vec<SlotHolder>, ServiceError> {
     let Slot::Wanted(limit) = &run.slot else { return Ok(Vec::new()) };
     let homes = service.homes();
     let mut holders = Vec::new();
-    for id in store.slot_holders(&limit.name, most)? {
-        if let Some(holder) = store.run(id)? {
-            let (root, is_idle) = (family::root(store, &holder)?, is_idle(&holder, &homes));
+    for id in reader.slot_holders(&limit.name, most)? {
+        if let Some(holder) = reader.run(id)? {
+            let (root, is_idle) = (family::root(reader, &RunSummary::of(&holder))?, is_idle(&holder, &homes));
             holders.push(SlotHolder { run: id, root, state: holder.state(), is_idle });
         }
     }
     Ok(holders)
 }
 
-/// What else is to be known about a run: that nobody can say what it does now, and that a clock was wrong.
+/// Builds notes: that the owner of the store does not answer, and that the clock was wrong.
 fn notes(service: &Service, run: &Run) -> Vec<String> {
     let silent = service.silent.filter(|_| !run.is_final()).map(SilentOwner::sentence);
     let record = ClockRecord::default();
@@ -146,19 +140,19 @@ fn notes(service: &Service, run: &Run) -> Vec<String> {
     silent.into_iter().chain(clock.sentences()).collect()
 }
 
-/// What lets a stopped process continue.
+/// Suggests how to wake a suspended owner.
 fn wake(owner: SilentOwner) -> Option<PossibleAction> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
     let what = "wake the suspended process that has the store open".to_owned();
     Some(PossibleAction { command: format!("kill -CONT {process}"), what })
 }
 
-/// A run and its whole history.
-pub(crate) fn stored(store: &mut dyn Store, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
-    let found = store.run(run)?.ok_or_else(|| {
+/// Loads a run with its whole history.
+pub(crate) fn stored(reader: &dyn Reader, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
+    let found = reader.run(run)?.ok_or_else(|| {
         ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
     })?;
-    Ok((found, store.history(run, 0, usize::MAX)?))
+    Ok((found, reader.history(run, 0, usize::MAX)?))
 }
 
 impl ExplainedRun {
@@ -166,36 +160,37 @@ impl ExplainedRun {
         &self.run
     }
 
-    /// The whole in one sentence.
+    /// Returns the headline.
     pub(crate) fn headline(&self) -> &str {
         &self.explanation.headline
     }
 
-    /// The command that goes on with it, where it is idle.
+    /// Returns the command that continues the run, if it is idle.
     pub fn continue_command(&self) -> Option<&str> {
         self.go_on.as_deref()
     }
 
-    /// For programs.
+    /// Builds the document for programs.
     pub(crate) fn document(&self, option: &str) -> api::Explanation {
         let document = document::explanation(&ready_to_type(self.explanation.clone(), option));
         api::Explanation { go_on: self.go_on.clone(), set_aside: self.set_aside.clone(), ..document }
     }
 
-    /// For people: all that happened, and what can be done.
+    /// Formats the whole explanation for people.
     pub(crate) fn page(&self, option: &str, columns: usize) -> String {
         let explanation = ready_to_type(self.explanation.clone(), option);
         let page = explanation.page_in(columns, local_time::zone()).to_string();
         page + &self.below(option, columns)
     }
 
-    /// For people who have seen what happened, of a run in which nothing happens any more.
+    /// Formats the explanation without what happened, for a user who has watched the run.
     pub fn rest(&self, option: &str, columns: usize) -> String {
         let explanation = without_happened(ready_to_type(self.explanation.clone(), option));
         let page = explanation.page_in(columns, local_time::zone()).to_string();
         page + &self.below(option, columns)
     }
 
+    /// Formats the explanations of runs below this one.
     fn below(&self, option: &str, columns: usize) -> String {
         let page = |explanation: &Explanation| {
             let explanation = without_happened(ready_to_type(explanation.clone(), option));
@@ -206,17 +201,18 @@ impl ExplainedRun {
     }
 }
 
+/// Removes what happened, and the suggestion to pause where nothing is under way.
 fn without_happened(mut explanation: Explanation) -> Explanation {
     explanation.happened.clear();
     explanation.earlier = 0;
-    // Nothing is under way that a pause would keep from going on.
+    // Nothing is under way that a pause could stop.
     if matches!(explanation.state, RunState::Held | RunState::Error) {
         explanation.can.retain(|can| !can.command.starts_with("unstuck pause "));
     }
     explanation
 }
 
-/// With commands that find the store.
+/// Adds the `--store` option to the suggested commands.
 fn ready_to_type(mut explanation: Explanation, option: &str) -> Explanation {
     for can in explanation.can.iter_mut().filter(|can| can.command.starts_with("unstuck ")) {
         can.command += option;

@@ -1,4 +1,4 @@
-//! The facts of an event for programs: a form that stays, whatever becomes of the one in which they are stored.
+//! Facts of an event for programs, in a form that stays the same when the stored form changes.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use unstuck_core::model::unit::{SkippedBy, UnitRef};
 use unstuck_core::policy::{PassedPolicy, PassedReason, PolicyRef};
 use unstuck_core::time::{Millis, Time};
 
-/// Tells the facts of one run, from its first event on.
+/// Converts the facts of one run to views, from its first event on.
 #[derive(Debug, Default)]
 pub(crate) struct FactTeller {
     /// The last attempt of each unit: most facts do not repeat its number.
@@ -22,13 +22,14 @@ pub(crate) struct FactTeller {
 }
 
 impl FactTeller {
-    /// Takes in the facts of an event that is not told.
+    /// Follows the facts of an event that is not converted.
     pub(crate) fn follow(&mut self, facts: &[Fact]) {
         for fact in facts {
             self.take_in(fact);
         }
     }
 
+    /// Remembers the attempt that a fact is about.
     fn take_in(&mut self, fact: &Fact) {
         if let Fact::Reran { .. } = fact {
             self.attempts.clear();
@@ -40,11 +41,12 @@ impl FactTeller {
         }
     }
 
-    /// Takes in the facts of an event, and gives them.
+    /// Converts the facts of an event.
     pub(crate) fn tell(&mut self, flow: &Flow, facts: &[Fact]) -> Vec<FactView> {
         facts.iter().map(|fact| self.fact(flow, fact)).collect()
     }
 
+    /// Converts one fact.
     fn fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
         self.take_in(fact);
         let mut view = FactView { kind: type_of(fact).to_owned(), ..FactView::default() };
@@ -100,7 +102,7 @@ impl FactTeller {
     }
 }
 
-/// The number of the attempt that a fact is about, where it says so.
+/// Returns the number of the attempt that a fact names.
 fn attempt_of(fact: &UnitFact) -> Option<u32> {
     match fact {
         UnitFact::Queued { attempt, .. }
@@ -134,6 +136,7 @@ fn attempt_of(fact: &UnitFact) -> Option<u32> {
     }
 }
 
+/// Returns the stable type name of a fact.
 fn type_of(fact: &Fact) -> &'static str {
     match fact {
         Fact::Started(_) => "run.started",
@@ -167,6 +170,7 @@ fn closed(how: Closing) -> &'static str {
     }
 }
 
+/// Returns the stable type name of a fact about a unit.
 fn unit_type(fact: &UnitFact) -> &'static str {
     match fact {
         UnitFact::InputBound { .. } => "step.inputBound",
@@ -209,6 +213,7 @@ fn unit_type(fact: &UnitFact) -> &'static str {
     }
 }
 
+/// Fills in the details of a fact about a unit.
 fn unit_details(fact: &UnitFact, view: &mut FactView) {
     match fact {
         UnitFact::Queued { resumed_by, .. } => view.because = text(resumed_by.map(ResumedBy::word)),
@@ -282,6 +287,7 @@ fn due_in(view: &mut FactView, due: Time, delay: Millis) {
     view.delay = Some(milliseconds(delay));
 }
 
+/// Fills in how an attempt ended.
 fn ended(view: &mut FactView, outcome: &Outcome) {
     let cause = |error: &Error| Some(error.cause.to_string());
     match outcome {

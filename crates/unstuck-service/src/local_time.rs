@@ -8,7 +8,7 @@ use unstuck_core::time::Time;
 
 use crate::service;
 
-/// The zone of `TZ`, else of the machine, else UTC.
+/// Returns the zone of `TZ`, else of the machine, else UTC.
 pub fn zone() -> TimeZone {
     static ZONE: OnceLock<TimeZone> = OnceLock::new();
     let zone = ZONE.get_or_init(|| match TimeZone::try_system() {
@@ -32,7 +32,7 @@ pub fn full_and_relative(at: Timestamp) -> String {
     format!("{} ({})", full(at), relative(at))
 }
 
-/// `2m ago`, `in 5m 3s`, or `now`.
+/// Formats a time relative to now: `2m ago`, `in 5m 3s`, or `now`.
 pub fn relative(at: Timestamp) -> String {
     let (at, now) = (Time(at.as_millisecond()), service::now());
     match at.0.cmp(&now.0) {
@@ -59,6 +59,7 @@ pub struct Column {
 }
 
 impl Column {
+    /// Finds out whether all times of a column share one zone.
     pub fn of(times: impl IntoIterator<Item = Timestamp>) -> Column {
         let mut zones: Vec<String> = times.into_iter().map(|at| formatted(at, "%Z")).collect();
         zones.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the owner of a store executes, and the run that has a key: for a start that cannot have the store.
+//! What the owner of a store is executing, and the run of a key, for a start that cannot open the store.
 
 use unstuck_api::owner::{KeyView, OwnerView};
 use unstuck_api::request::OnDuplicate;
@@ -6,49 +6,49 @@ use unstuck_core::decide::check_same_input;
 use unstuck_core::home::is_idle;
 use unstuck_core::json::Json;
 use unstuck_core::refusal::Refusal;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::Store;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::Reader;
 
 use crate::service::{Service, ServiceError};
 use crate::{explain, show};
 
-/// The run that an owner executes, for people.
+/// Describes the run that an owner executes.
 pub fn run_in_words(owner: &OwnerView) -> Option<String> {
     let (Some(run), Some(flow), Some(state)) = (&owner.run, &owner.flow, &owner.state) else { return None };
     Some(format!("{run} of flow `{flow}`, which is {}", state_phrase(state)))
 }
 
+/// Builds the view of this process and the run that it executes.
 pub(crate) fn owner(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
 ) -> Result<OwnerView, ServiceError> {
     let run = match service.run {
-        Some(run) => store.run(run)?,
+        Some(run) => reader.run(run)?,
         None => None,
     };
     let mut owner = OwnerView { process: std::process::id(), run: None, flow: None, state: None };
     if let Some(run) = run {
-        owner.flow = Some(flows.get(store, run.flow)?.name.to_string());
+        owner.flow = Some(flows.get(reader, run.flow)?.name.to_string());
         owner.state = Some(run.state().word().to_owned());
         owner.run = Some(run.id.to_string());
     }
     Ok(owner)
 }
 
-/// The run of this flow that has this key, as it is now.
+/// Finds the run of this flow with this key, and checks that it has the same input.
 pub(crate) fn of_key(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     (flow, key): (&str, &str),
     input: &str,
     on_duplicate: OnDuplicate,
 ) -> Result<Option<KeyView>, ServiceError> {
-    let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
-    let Some(run) = store.run(id)? else { return Ok(None) };
+    let Some(id) = reader.run_of_key(flow, key)? else { return Ok(None) };
+    let Some(run) = reader.run(id)? else { return Ok(None) };
     let input = Json::parse(input).map_err(|error| ServiceError::refused(format!("the input: {error}")))?;
-    // It is started again as soon as the store is free, with whatever input is given.
+    // The run is started again once the store is free, with the given input.
     if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
         return Ok(None);
     }
@@ -59,7 +59,7 @@ pub(crate) fn of_key(
             return Err(Refusal::KeyExists { key: key.into(), run: id }.into());
         }
     }
-    let explained = explain::of_run(service, store, flows, id)?;
+    let explained = explain::of_run(service, reader, id)?;
     let is_idle = is_idle(&run, &service.homes());
     Ok(Some(KeyView {
         run: id.to_string(),
@@ -67,16 +67,16 @@ pub(crate) fn of_key(
         is_driven: service.home.is_some() && service.home == run.home,
         is_idle,
         headline: explained.headline().to_owned(),
-        document: show::document(service, store, flows, id)?,
+        document: show::document(service, reader, id)?,
     }))
 }
 
-/// The word for the state of a run as people see it: whatever nobody executes is idle, and not running.
+/// Returns the word for a state as it is shown: a run that no process executes is idle, not running.
 pub fn shown_state(state: &str, is_idle: bool) -> &str {
     if is_idle && matches!(state, "running" | "queued" | "waiting") { "idle" } else { state }
 }
 
-/// The word for a state as it follows "is": a run is `held`, but `in error`.
+/// Returns the words for a state after "is": `held`, but `in error`.
 pub fn state_phrase(state: &str) -> &str {
     if state == "error" { "in error" } else { state }
 }

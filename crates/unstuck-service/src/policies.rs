@@ -1,4 +1,4 @@
-//! The policies as they are shown: in the order in which they match, with what they have done and what was changed.
+//! Policies as they are shown: in matching order, with what they have done and how they were changed.
 
 use unstuck_api::PoliciesPaused;
 use unstuck_api::policies::{
@@ -9,7 +9,7 @@ use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Time;
 use unstuck_engine::document::policies_paused;
 use unstuck_flow::policies::document;
-use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
+use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Reader};
 
 use crate::service::ServiceError;
 
@@ -18,14 +18,15 @@ const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
 
-pub(crate) fn list(store: &mut dyn Store) -> Result<PoliciesView, ServiceError> {
-    Ok(PoliciesView { policies: lines(store)?, next: None })
+pub(crate) fn list(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
+    Ok(PoliciesView { policies: lines(reader)?, next: None })
 }
 
-fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
-    let policies = in_order(store.policies()?)?;
-    let hits = store.policy_hits()?;
-    let (shadows, paused) = (policies.shadows(), paused(store)?);
+/// Builds the views of all policies, in matching order.
+fn lines(reader: &dyn Reader) -> Result<Vec<PolicyView>, ServiceError> {
+    let policies = in_order(reader.policies()?.0)?;
+    let hits = reader.policy_hits()?;
+    let (shadows, paused) = (policies.shadows(), paused(reader)?);
     let lines = policies.iter().map(|policy| {
         let by =
             shadows.iter().find(|shadow| shadow.policy == policy.name).map(|shadow| shadow.by.to_string());
@@ -35,21 +36,22 @@ fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
     Ok(lines.collect())
 }
 
-pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, ServiceError> {
-    let mut lines = lines(store)?;
+/// Shows one policy with its position and its last changes.
+pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<PolicyDetails, ServiceError> {
+    let mut lines = lines(reader)?;
     let of = lines.len();
     let by_name = lines.iter().position(|line| line.policy.name == name);
     let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
     let place = found.ok_or_else(|| unknown(name, lines.iter().map(|line| line.policy.name.as_str())))?;
     let line = lines.swap_remove(place);
     let id = line.policy.id.clone().unwrap_or_default();
-    let changes = changes_of(store, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
+    let changes = changes_of(reader, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
     Ok(PolicyDetails { line, place: place + 1, of, changes })
 }
 
-/// Policies as they are kept, in the order in which they match.
-pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
-    let all = in_order(store.policies()?)?;
+/// Returns policies as they are stored, in matching order; all, or the named ones.
+pub(crate) fn kept(reader: &dyn Reader, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
+    let all = in_order(reader.policies()?.0)?;
     let mut wanted = Vec::new();
     for name in names {
         let found = all.by_name_or_id(name);
@@ -61,23 +63,24 @@ pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPo
     Ok(all.iter().filter(|policy| is_wanted(policy)).map(|policy| kept(policy)).collect())
 }
 
+/// Returns a page of policy changes, newest first.
 pub(crate) fn audit(
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     name: Option<&str>,
     before: Option<u64>,
     limit: usize,
 ) -> Result<AuditView, ServiceError> {
     let is_wanted =
         |audit: &PolicyAudit| name.is_none_or(|name| *audit.name == *name || *audit.policy == *name);
-    changes_of(store, is_wanted, before, limit.clamp(1, MOST))
+    changes_of(reader, is_wanted, before, limit.clamp(1, MOST))
 }
 
-/// Why nothing resumes automatically, if so.
-pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, ServiceError> {
-    Ok(store.policy_switch()?.paused().map(policies_paused))
+/// Returns why automatic resumes are paused, if they are.
+pub(crate) fn paused(reader: &dyn Reader) -> Result<Option<PoliciesPaused>, ServiceError> {
+    Ok(reader.policies()?.1.paused().map(policies_paused))
 }
 
-/// The policies, in the order in which they match.
+/// Orders the policies as they match.
 pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
@@ -85,7 +88,7 @@ pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> 
     })
 }
 
-/// A policy with all that can be said of it, whether it would be so anyway or not.
+/// Converts a policy to its wire form with all defaults written out.
 pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     PolicyDocument {
         priority: Some(policy.priority),
@@ -95,6 +98,7 @@ pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
     }
 }
 
+/// Builds the view of a change; `number` is its place in the audit list.
 pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
     let by = match &audit.by {
         Actor::Engine => "engine".to_owned(),
@@ -113,6 +117,7 @@ pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
     }
 }
 
+/// Builds the view of a policy, with its hits and the policy that shadows it.
 fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
     PolicyView {
         policy: full_document(policy),
@@ -125,8 +130,9 @@ fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>)
     }
 }
 
+/// Reads policy changes until a page is full.
 fn changes_of(
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     wanted: impl Fn(&PolicyAudit) -> bool,
     before: Option<u64>,
     limit: usize,
@@ -134,7 +140,7 @@ fn changes_of(
     let mut changes: Vec<AuditEntry> = Vec::new();
     let mut before = before.map(AuditId);
     loop {
-        let page = store.policy_audit(before, MOST)?;
+        let page = reader.policy_audit(before, MOST)?;
         let is_last = page.len() < MOST;
         before = page.last().map(|(id, _)| *id);
         changes.extend(
@@ -149,6 +155,7 @@ fn changes_of(
     Ok(AuditView { changes, next })
 }
 
+/// Builds the error of an unknown policy, with the names of some.
 fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
     let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
     let there = if names.is_empty() {

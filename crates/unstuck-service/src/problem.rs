@@ -1,4 +1,4 @@
-//! From what the engine and the store refuse to problem documents, with a type of the closed list.
+//! Converts errors of the engine and the store to problem documents, with a type of the closed list.
 
 use unstuck_api::policies::{PolicyDocument, RefusedDraft};
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
@@ -11,17 +11,17 @@ use unstuck_store::contract::{PutFlowError, StoreError};
 use crate::service::ServiceError;
 
 impl ServiceError {
-    /// The request cannot be: in a sentence.
+    /// Builds the error of a request that is not possible.
     pub fn refused(sentence: impl Into<String>) -> ServiceError {
         ServiceError::of(ProblemType::BadRequest, sentence)
     }
 
-    /// It is about something that is not there.
+    /// Builds the error of something that does not exist.
     pub fn not_found(sentence: impl Into<String>) -> ServiceError {
         ServiceError::of(ProblemType::NotFound, sentence)
     }
 
-    /// The same, about the thing of this kind and name.
+    /// Adds the kind and name of the thing that the error is about.
     #[must_use]
     pub(crate) fn named(mut self, what: &str, name: &str) -> ServiceError {
         if let ServiceError::Refused(problem) = &mut self {
@@ -31,29 +31,29 @@ impl ServiceError {
         self
     }
 
-    /// It is about a name that means several things, which these ids are.
+    /// Builds the error of a name that has several meanings.
     pub fn ambiguous(sentence: impl Into<String>, candidates: Vec<String>) -> ServiceError {
         let mut problem = ProblemDocument::new(ProblemType::Ambiguous, sentence);
         problem.about.candidates = candidates;
         ServiceError::Refused(Box::new(problem))
     }
 
-    /// It is about something that is in another state.
+    /// Builds the error of something that is in another state.
     pub fn wrong_state(sentence: impl Into<String>) -> ServiceError {
         ServiceError::of(ProblemType::WrongState, sentence)
     }
 
-    /// It goes on from something that is not the end of a page.
+    /// Builds the error of a cursor that is not from a page.
     pub fn bad_cursor(sentence: impl Into<String>) -> ServiceError {
         ServiceError::of(ProblemType::BadCursor, sentence)
     }
 
-    /// Something is wrong with us, or with what is stored.
+    /// Builds the error of a bug, or of bad stored data.
     pub fn internal(sentence: impl Into<String>) -> ServiceError {
         ServiceError::of(ProblemType::Internal, sentence)
     }
 
-    /// Policies that cannot be read: the same sentences as for those that the core refuses.
+    /// Builds the error of policies that cannot be read, with the same sentences as for those that the core refuses.
     pub(crate) fn bad_policies(documents: &[PolicyDocument], refused: Vec<RefusedDraft>) -> ServiceError {
         let sentence = |bad: &RefusedDraft| {
             let name = documents.get(bad.place).map_or("", |document| &document.name);
@@ -129,7 +129,7 @@ impl From<StoreError> for ServiceError {
     }
 }
 
-/// What kind of problem a trouble of the store is.
+/// Returns the problem type of a store error.
 pub fn type_of(error: &StoreError) -> ProblemType {
     match error {
         StoreError::Conflict(_) => ProblemType::Changed,
@@ -171,12 +171,13 @@ impl From<Refusal> for ServiceError {
     }
 }
 
-/// A refusal, for programs.
+/// Converts a refusal to a problem document.
 fn problem(refusal: &Refusal) -> ProblemDocument {
     let kind = ProblemType::of(refusal.code()).unwrap_or(ProblemType::Internal);
     ProblemDocument { about: subject(refusal), ..ProblemDocument::new(kind, refusal.to_string()) }
 }
 
+/// Returns the structured details of a refusal.
 fn subject(refusal: &Refusal) -> ProblemSubject {
     let some = |text: &dyn ToString| Some(text.to_string());
     let number = |n: usize| u64::try_from(n).ok();

@@ -1,18 +1,18 @@
-//! How runs are named: by id, by the beginning of an id, by key, or as the latest.
+//! Resolves run names: an id, the start of an id, a key, or `@latest`.
 
 use std::collections::BTreeSet;
 
 use unstuck_core::id::RunId;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{RunFilter, Store};
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::{Reader, RunFilter};
 
 use crate::service::ServiceError;
 use crate::set_aside;
 
-/// The newest run that somebody started.
+/// The name of the newest root run.
 pub const LATEST: &str = "@latest";
 
-/// Of so many runs with the same beginning one can choose.
+/// How many candidates an ambiguous name lists.
 const SHOWN: usize = 5;
 /// So many flow versions are read at once.
 const FLOWS: usize = 1_000;
@@ -21,24 +21,24 @@ const PREFIX: &str = "run_";
 const DIGITS: u32 = 13;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// The run that somebody means.
-pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<RunId, ServiceError> {
+/// Finds the run that a name refers to, or lists the candidates.
+pub fn find_run(reader: &dyn Reader, flows: &ReadFlows, name: &str) -> Result<RunId, ServiceError> {
     if name == LATEST {
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
-        let found = store.list(&filter, None, 1)?.pop();
+        let found = reader.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
             ServiceError::not_found("this store has no runs yet; start one with `unstuck run FILE`")
         });
     }
     let range = IdRange::of(name);
     if let Some(range) = range.filter(IdRange::is_one)
-        && store.run(range.start)?.is_some()
+        && reader.run(range.start)?.is_some()
     {
         return Ok(range.start);
     }
-    let of_key = runs_of_key(store, name)?;
+    let of_key = runs_of_key(reader, name)?;
     let beginning = match range {
-        Some(range) => runs_in_range(store, range)?,
+        Some(range) => runs_in_range(reader, range)?,
         None => Vec::new(),
     };
     match (of_key.as_slice(), beginning.as_slice()) {
@@ -47,24 +47,24 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         ))
         .named("run", name)),
         ([run], []) | ([], [run]) => Ok(*run),
-        _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
+        _ => Err(ambiguous(reader, flows, name, &of_key, &beginning)?),
     }
 }
 
-/// Whether `second`, after the name of a run, names another run; or else a step of that run.
+/// Returns whether `second`, after the name of a run, refers to another run rather than to a step of the first.
 pub fn is_run(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     first: &str,
     second: &str,
 ) -> Result<bool, ServiceError> {
-    let id = find_run(store, flows, first)?;
-    let flow = store.run(id)?.and_then(|run| flows.get(store, run.flow).ok());
+    let id = find_run(reader, flows, first)?;
+    let flow = reader.run(id)?.and_then(|run| flows.get(reader, run.flow).ok());
     let step = second.split_once('[').map_or(second, |(step, _)| step);
     if flow.is_none_or(|flow| flow.find_step(step).is_none()) {
-        return Ok(find_run(store, flows, second).is_ok());
+        return Ok(find_run(reader, flows, second).is_ok());
     }
-    match runs_of_key(store, second)?.first() {
+    match runs_of_key(reader, second)?.first() {
         None => Ok(false),
         Some(other) => Err(ServiceError::ambiguous(
             format!(
@@ -75,36 +75,36 @@ pub fn is_run(
     }
 }
 
-/// The runs whose ids are in this range, newest first; of many the first ones.
-fn runs_in_range(store: &mut dyn Store, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
-    let found = store.list(&RunFilter::default(), range.end, SHOWN + 1)?;
+/// Lists the runs whose ids are in this range, newest first, at most one more than are shown.
+fn runs_in_range(reader: &dyn Reader, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
+    let found = reader.list(&RunFilter::default(), range.end, SHOWN + 1)?;
     Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
 }
 
 /// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
-pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, ServiceError> {
+pub fn runs_of_key(reader: &dyn Reader, name: &str) -> Result<Vec<RunId>, ServiceError> {
     let mut names = BTreeSet::new();
     let mut after = None;
     loop {
-        let page = store.flows(after, FLOWS)?;
+        let page = reader.flows(after, FLOWS)?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         names.extend(page.into_iter().map(|flow| flow.name));
     }
     let mut found = Vec::new();
     for flow in names {
-        found.extend(store.run_of_key(&flow, name)?);
+        found.extend(reader.run_of_key(&flow, name)?);
         if let Some(key) = name.strip_prefix(&*flow).and_then(|rest| rest.strip_prefix(':')) {
-            found.extend(store.run_of_key(&flow, key)?);
+            found.extend(reader.run_of_key(&flow, key)?);
         }
     }
     Ok(found)
 }
 
-/// Says which runs a name may mean, and how to name each.
+/// Builds the error of an ambiguous name, with an unambiguous name for each candidate.
 fn ambiguous(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     name: &str,
     of_key: &[RunId],
     beginning: &[RunId],
@@ -116,10 +116,10 @@ fn ambiguous(
     };
     let mut lines = vec![format!("`{name}` {what}")];
     for id in of_key.iter().chain(beginning).take(SHOWN) {
-        let Some(run) = store.run(*id)? else { continue };
-        let flow = match flows.get(store, run.flow) {
+        let Some(run) = reader.run(*id)? else { continue };
+        let flow = match flows.get(reader, run.flow) {
             Ok(flow) => flow.name.clone(),
-            Err(_) => set_aside::flow_of(store, &run)?.0,
+            Err(_) => set_aside::flow_of(reader, flows, run.flow)?.0,
         };
         let state = run.state().word();
         lines.push(match &run.key {
@@ -141,7 +141,7 @@ pub struct IdRange {
 }
 
 impl IdRange {
-    /// The ids that begin like this, with or without `run_`.
+    /// Returns the range of ids that begin like this, with or without `run_`.
     pub fn of(name: &str) -> Option<IdRange> {
         let lower = name.to_ascii_lowercase();
         let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
@@ -156,7 +156,7 @@ impl IdRange {
         Some(IdRange { start: id(value)?, end: id(value + 1) })
     }
 
-    /// Whether it is one id, given in full.
+    /// Returns whether the range is one full id.
     fn is_one(&self) -> bool {
         self.end.is_some_and(|end| end.0 - self.start.0 == 1)
     }

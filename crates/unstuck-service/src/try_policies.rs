@@ -1,4 +1,4 @@
-//! What a policy would do, or would have done, as it is told.
+//! Trials of policies: what one would do now, or would have done.
 
 use unstuck_api::PoliciesPaused;
 use unstuck_api::request::{PastErrors, PolicyToTry, TrialQuery};
@@ -7,24 +7,25 @@ use unstuck_core::policy::TrialHit;
 use unstuck_engine::document::policies_paused;
 use unstuck_engine::runtime::Handle;
 use unstuck_engine::trials::{self, ErrorSource, StoreErrors, TrialErrors, TrialRequest, try_policies};
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::change_policies::drafts_of;
 use crate::convert;
 use crate::service::ServiceError;
 
-/// Tries policies by way of a running engine, which goes on meanwhile.
+/// Tries policies with a running engine, page by page, so that it continues meanwhile.
 pub(crate) fn by_engine(mut handle: &Handle, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     on(&mut handle, of)
 }
 
-/// Tries policies on a store that nobody else has.
-pub(crate) fn by_store(store: &mut dyn Store, of: TrialQuery) -> Result<TrialsView, ServiceError> {
+/// Tries policies on a store that no other process has.
+pub(crate) fn by_store(reader: &dyn Reader, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     // No clock goes below the last thing that is kept.
-    let now = store.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
-    on(&mut StoreErrors { store, now }, of)
+    let now = reader.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
+    on(&mut StoreErrors { reader, now }, of)
 }
 
+/// Tries policies on the errors of a source.
 fn on(errors: &mut impl ErrorSource, of: TrialQuery) -> Result<TrialsView, ServiceError> {
     let policies = match of.policies {
         PolicyToTry::Drafts(documents) => {

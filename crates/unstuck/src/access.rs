@@ -5,7 +5,7 @@ pub(crate) mod engine;
 pub(crate) mod location;
 pub(crate) mod socket;
 
-/// The name of whoever types the command.
+/// Returns the name of the user who runs the command.
 pub(crate) fn user_name() -> String {
     let name =
         ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));

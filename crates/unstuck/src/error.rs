@@ -1,4 +1,4 @@
-//! What a command says when it cannot do what it was asked.
+//! Errors of commands: their sentences, problem documents and exit codes.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use crate::view::output::Output;
 use crate::view::problems::{self, Counts};
 use crate::view::style;
 
-/// Why a command could not do what it was asked.
+/// Why a command failed.
 pub(crate) enum CommandError {
     /// What is wrong, where, what to do.
     Problem(Box<ProblemDocument>),
@@ -40,17 +40,17 @@ pub(crate) struct Refused {
 }
 
 impl CommandError {
-    /// What was asked cannot be.
+    /// Builds the error of a request that is not possible.
     pub(crate) fn new(sentence: impl Into<String>) -> CommandError {
         CommandError::of(ProblemType::BadRequest, sentence)
     }
 
-    /// What was asked for is not there.
+    /// Builds the error of something that does not exist.
     pub(crate) fn not_found(sentence: impl Into<String>) -> CommandError {
         CommandError::of(ProblemType::NotFound, sentence)
     }
 
-    /// Something is wrong with us, or with the machine.
+    /// Builds the error of a bug, or of the machine.
     pub(crate) fn internal(sentence: impl Into<String>) -> CommandError {
         CommandError::of(ProblemType::Internal, sentence)
     }
@@ -67,7 +67,7 @@ impl CommandError {
         CommandError::Unknown(Box::new(ProblemDocument::new(kind, sentence)))
     }
 
-    /// The same, about a file.
+    /// Prefixes the error with the name of a file.
     pub(crate) fn in_file(self, file: &str) -> CommandError {
         let named = |mut problem: Box<ProblemDocument>| {
             problem.detail = format!("{file}: {}", problem.detail);
@@ -89,7 +89,7 @@ impl CommandError {
         })
     }
 
-    /// Says it on stderr.
+    /// Shows the error on stderr.
     pub(crate) fn show(&self, format: Format) {
         let mut stderr = Output::stderr();
         match format {
@@ -97,7 +97,7 @@ impl CommandError {
             Format::Text => {
                 for refused in self.refused() {
                     for problem in &refused.problems {
-                        stderr.line(&problems::show(problem, &refused.text, stderr.look));
+                        stderr.line(&problems::format_problem(problem, &refused.text, stderr.look));
                     }
                 }
                 let word = stderr.look.paint(style::BAD, "error:");
@@ -107,6 +107,7 @@ impl CommandError {
         }
     }
 
+    /// Returns the error as one sentence.
     pub(crate) fn sentence(&self) -> String {
         match self {
             CommandError::Problem(problem)
@@ -131,26 +132,27 @@ impl CommandError {
         self.refused().iter().flat_map(|refused| refused.problems.clone()).collect()
     }
 
-    /// The problem document, on one line.
+    /// Formats the problem document on one line.
     fn document(&self) -> String {
         match self {
             CommandError::Problem(problem)
             | CommandError::Unavailable(problem)
-            | CommandError::Unknown(problem) => line(problem),
+            | CommandError::Unknown(problem) => problem_line(problem),
             CommandError::Refused(_) => {
                 let mut problem = ProblemDocument::new(ProblemType::Invalid, self.sentence());
-                problem.about.problems = self.problems().into_iter().map(part).collect();
-                line(&problem)
+                problem.about.problems = self.problems().into_iter().map(problem_part).collect();
+                problem_line(&problem)
             }
         }
     }
 }
 
-fn line(problem: &ProblemDocument) -> String {
+fn problem_line(problem: &ProblemDocument) -> String {
     serde_json::to_string(problem).unwrap_or_default()
 }
 
-fn part(problem: Problem) -> ProblemPart {
+/// Converts a problem of a file to a part of a problem document.
+fn problem_part(problem: Problem) -> ProblemPart {
     ProblemPart {
         file: Some(problem.file),
         line: Some(problem.line),
@@ -166,8 +168,8 @@ fn part(problem: Problem) -> ProblemPart {
     }
 }
 
-/// Ends the process for what the command line does not allow: as text with how the command is used, or as a problem.
-pub(crate) fn misused(error: &clap::Error) -> ! {
+/// Ends the process with a usage error: as text with the usage of the command, or as a problem document.
+pub(crate) fn exit_with_usage_error(error: &clap::Error) -> ! {
     if !error.use_stderr() || !wants_json(std::env::args_os()) {
         error.exit();
     }
@@ -176,16 +178,16 @@ pub(crate) fn misused(error: &clap::Error) -> ! {
     let sentence = if is_nothing {
         "a command is missing; `unstuck --help` lists them"
     } else {
-        // How the command is used is for people.
+        // The usage is for people only.
         let ends = ["\n\nUsage:", "\n\nFor more information"];
         let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
         text[..end].trim_start_matches("error: ").trim()
     };
-    Output::stderr().line(&line(&ProblemDocument::new(ProblemType::BadRequest, sentence)));
+    Output::stderr().line(&problem_line(&ProblemDocument::new(ProblemType::BadRequest, sentence)));
     std::process::exit(error.exit_code())
 }
 
-/// Whether these arguments ask for JSON, whatever else is wrong with them.
+/// Returns whether these arguments ask for JSON, even if something else is wrong with them.
 fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
     let mut given = arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let mut wants = false;
@@ -224,8 +226,8 @@ impl From<ServiceError> for CommandError {
     }
 }
 
-/// An error of the operating system, without its number.
-pub(crate) fn plain(error: &io::Error) -> String {
+/// Formats an error of the operating system without its number.
+pub(crate) fn without_os_number(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error ") {
         Some((words, _)) => words.to_owned(),

@@ -28,7 +28,7 @@ Exit codes:
   7      the answer was lost: the command may or may not have been carried out
   128+N  ended by signal N (130 for Ctrl-C); the run can be continued";
 
-/// How what was looked at turned out.
+/// Returns success or [`FAILED`].
 pub(crate) fn of(is_well: bool) -> ExitCode {
     if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }

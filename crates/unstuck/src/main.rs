@@ -80,9 +80,9 @@ pub(crate) enum Format {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| error::misused(&error));
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| error::exit_with_usage_error(&error));
     let format = arguments.output;
-    let done = telemetry::begin().and_then(|()| execute(arguments.command, format));
+    let done = telemetry::start_log().and_then(|()| execute(arguments.command, format));
     match done {
         Ok(code) => code,
         Err(failure) => {

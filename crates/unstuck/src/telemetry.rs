@@ -15,31 +15,31 @@ const VARIABLE: &str = "UNSTUCK_LOG";
 /// The parts that tell something.
 const PARTS: [&str; 2] = ["unstuck_engine", "unstuck_sqlite"];
 
-/// Begins the log, if it is wanted.
-pub(crate) fn begin() -> Result<(), CommandError> {
+/// Starts the log, if the variable asks for it.
+pub(crate) fn start_log() -> Result<(), CommandError> {
     let Some(wanted) = std::env::var_os(VARIABLE) else { return Ok(()) };
     let wanted = wanted.to_string_lossy();
-    let filter = filter(&wanted).map_err(|wrong| {
+    let filter = parse_filter(&wanted).map_err(|wrong| {
         CommandError::new(format!(
             "{VARIABLE} is `{wanted}`, and {wrong}; give a level (error, warn, info, debug, trace or off) such as `debug`, or \
              levels of parts such as `unstuck_engine=debug,unstuck_sqlite=info`"
         ))
     })?;
     let Some(filter) = filter else { return Ok(()) };
-    // A reader that is gone must not end a run.
+    // A closed stderr must not end a run.
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(false).log_internal_errors(false);
-    // It fails only where there is one already.
+    // This fails only if a subscriber is set already.
     let _ = tracing::subscriber::set_global_default(registry().with(lines).with(filter));
     Ok(())
 }
 
-/// `None` where nothing is wanted; else what is wrong with it.
-fn filter(wanted: &str) -> Result<Option<Targets>, String> {
+/// Parses the value of the variable: `None` if nothing is to be logged.
+fn parse_filter(wanted: &str) -> Result<Option<Targets>, String> {
     let mut filter = None;
     for directive in wanted.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
         let (part, level) =
             directive.split_once('=').map_or((None, directive), |(part, level)| (Some(part), level));
-        let level = level_of(level)?;
+        let level = parse_level(level)?;
         let so_far: Targets = filter.take().unwrap_or_default();
         filter = Some(match part {
             None => so_far.with_default(level),
@@ -58,8 +58,9 @@ fn filter(wanted: &str) -> Result<Option<Targets>, String> {
     Ok(filter)
 }
 
-fn level_of(word: &str) -> Result<LevelFilter, String> {
-    // Numbers and nothing at all would be levels too, and nobody knows which.
+/// Parses a level by its name.
+fn parse_level(word: &str) -> Result<LevelFilter, String> {
+    // The parser accepts numbers and an empty text too, which nobody would understand.
     let is_word = word.chars().next().is_some_and(char::is_alphabetic);
     word.parse().ok().filter(|_| is_word).ok_or_else(|| format!("`{word}` is no level"))
 }
@@ -70,18 +71,18 @@ mod tests {
 
     #[test]
     fn what_is_wanted() {
-        assert_eq!(filter(""), Ok(None));
-        assert_eq!(filter("debug"), Ok(Some(Targets::new().with_default(LevelFilter::DEBUG))));
+        assert_eq!(parse_filter(""), Ok(None));
+        assert_eq!(parse_filter("debug"), Ok(Some(Targets::new().with_default(LevelFilter::DEBUG))));
         let both =
             Targets::new().with_default(LevelFilter::WARN).with_target("unstuck_sqlite", LevelFilter::DEBUG);
-        assert_eq!(filter("warn, unstuck_sqlite=DEBUG"), Ok(Some(both)));
+        assert_eq!(parse_filter("warn, unstuck_sqlite=DEBUG"), Ok(Some(both)));
         for (wanted, wrong) in [
             ("loud", "`loud` is no level"),
             ("3", "`3` is no level"),
             ("debug,unstuck_engine=", "`` is no level"),
             ("sqlite=debug", "there is no part `sqlite` (there are unstuck_engine and unstuck_sqlite)"),
         ] {
-            assert_eq!(filter(wanted), Err(wrong.to_owned()), "{wanted}");
+            assert_eq!(parse_filter(wanted), Err(wrong.to_owned()), "{wanted}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The count: what `cargo test` prints, line by line, becomes numbers and names.
+//! Counts tests: turns the lines of `cargo test` into numbers and names.
 
 /// How everything went: checks and tests together.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,11 +55,11 @@ impl Outcome {
 }
 
 impl Tally {
-    /// Takes the next line.
+    /// Counts one line of output.
     pub(super) fn line(&mut self, line: &str) {
         let line = without_colour(line);
         let line = line.trim_end();
-        if let Some(name) = target(line) {
+        if let Some(name) = parse_target(line) {
             self.begin(name);
         } else if let Some(result) = line.strip_prefix("test result: ") {
             self.result(result);
@@ -68,7 +68,7 @@ impl Tally {
         }
     }
 
-    /// The end of the output, and whether cargo was content.
+    /// Ends the count; `success` is whether cargo exited well.
     pub(super) fn end(&mut self, success: bool) {
         self.close();
         if !success && self.failed == 0 {
@@ -120,9 +120,9 @@ impl Tally {
     }
 }
 
-/// The target that a heading announces: `Running unittests src/lib.rs (target/debug/deps/unstuck_core-0a1b)` or
-/// `Doc-tests unstuck_core`. Cargo indents them; a test that prints such a line does not.
-fn target(line: &str) -> Option<String> {
+/// Parses the target from a heading: `Running unittests src/lib.rs (target/debug/deps/unstuck_core-0a1b)` or `Doc-tests
+/// unstuck_core`. Cargo indents them; a test that prints such a line does not.
+fn parse_target(line: &str) -> Option<String> {
     let heading = line.strip_prefix(' ')?.trim_start();
     if let Some(name) = heading.strip_prefix("Doc-tests ") {
         return Some(format!("{name}, doc tests"));
@@ -252,7 +252,7 @@ mod tests {
             ("     Running late", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(target(line).as_deref(), expected, "{line}");
+            assert_eq!(parse_target(line).as_deref(), expected, "{line}");
         }
     }
 

@@ -36,6 +36,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
+/// Parses the list of exceptions, and reports invalid lines.
 fn read_list<'a>(text: &'a str, violations: &mut Vec<Violation>) -> Vec<Exception<'a>> {
     let mut exceptions = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -57,6 +57,7 @@ impl DraftRun<'_> {
 }
 
 impl<'d, 'c> Draft<'d, 'c> {
+    /// Starts a decision on a run, or on one that may be created.
     pub(crate) fn new(run: Option<&'d mut Run>, context: &'d mut Context<'c>) -> Draft<'d, 'c> {
         Draft {
             run: run.map_or(DraftRun::New(None), DraftRun::Existing),

@@ -137,7 +137,7 @@ fn first_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
     })
 }
 
-/// Whether the flow's deadline is a length of time.
+/// Returns whether the flow's deadline is a length of time.
 pub(crate) fn has_relative_deadline(flow: &Flow) -> bool {
     matches!(flow.deadline, Some(Deadline::After(_)))
 }

@@ -54,6 +54,7 @@ fn shift_past_attempts(unit: &mut Unit, by: i64) {
     unit.past.iter_mut().chain(earlier).for_each(|past| shift_past_attempt(past, by));
 }
 
+/// Moves the times of one ended attempt.
 fn shift_past_attempt(past: &mut PastAttempt, by: i64) {
     shift_time(&mut past.queued_at, by);
     shift_time(&mut past.ended_at, by);

@@ -308,6 +308,7 @@ fn describe_waiting(view: &RunContext<'_>) -> String {
     format!("{text}{more}")
 }
 
+/// Describes the first child that the run waits for.
 fn waiting_child(view: &RunContext<'_>) -> String {
     let with_child = view.units_where(|unit| view.awaited_child(unit).is_some());
     match with_child.first().and_then(|(unit, state)| Some((unit, view.awaited_child(state)?))) {

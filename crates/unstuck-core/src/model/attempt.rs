@@ -52,7 +52,7 @@ pub enum ResumedBy {
 }
 
 impl ResumedBy {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             ResumedBy::Retry => "retry",
@@ -89,7 +89,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word for it, as an attempt state.
+    /// Returns the word for it, as an attempt state.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Completed(_) => "completed",

@@ -40,7 +40,7 @@ pub enum WaitUntil {
 }
 
 impl Behaviour {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             Behaviour::Pass => "pass",

@@ -26,7 +26,7 @@ impl Reason {
     /// Every reason.
     pub const ALL: [Reason; 4] = [Reason::Processing, Reason::Data, Reason::Capacity, Reason::Time];
 
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             Reason::Processing => "processing",

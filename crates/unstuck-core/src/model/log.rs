@@ -66,7 +66,7 @@ pub struct LogRecord {
 }
 
 impl AttemptLog {
-    /// Whether there is nothing to keep.
+    /// Returns whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
         self.stderr.is_empty() && self.stdout.is_empty() && self.ignored.is_empty()
     }
@@ -79,7 +79,7 @@ impl AttemptLog {
 }
 
 impl Tail {
-    /// Whether nothing was printed.
+    /// Returns whether nothing was printed.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }

@@ -289,7 +289,7 @@ impl RunState {
         RunState::Superseded,
     ];
 
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             RunState::Queued => "queued",
@@ -305,7 +305,7 @@ impl RunState {
         }
     }
 
-    /// Whether it never changes again.
+    /// Returns whether it never changes again.
     pub fn is_final(self) -> bool {
         match self {
             RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
@@ -420,12 +420,12 @@ impl Run {
         matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.allows_progress()
     }
 
-    /// Whether it is on its way to `failed`.
+    /// Returns whether it is on its way to `failed`.
     pub fn is_failing(&self) -> bool {
         matches!(self.phase, Phase::Failing(_))
     }
 
-    /// Whether this generation is over.
+    /// Returns whether this generation is over.
     pub fn is_final(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
     }
@@ -439,6 +439,7 @@ impl Run {
         }
     }
 
+    /// As [`Run::unit`], to change it.
     pub(crate) fn unit_mut(&mut self, unit: UnitRef) -> Option<&mut Unit> {
         match (self.steps.get_mut(usize::from(unit.step.0))?, unit.item) {
             (StepRun::Single(single), None) => Some(single),
@@ -474,6 +475,15 @@ impl Run {
         }
     }
 
+    /// How many units it has: those steps that are one, and the items that are launched.
+    pub fn unit_count(&self) -> usize {
+        let of_step = |step: &StepRun| match step {
+            StepRun::Single(_) => 1,
+            StepRun::Items(items) => items.units.len(),
+        };
+        self.steps.iter().map(of_step).sum()
+    }
+
     /// Lists the units that fulfil `wanted`, in order.
     pub fn units_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<UnitRef> {
         let mut found = Vec::new();
@@ -487,7 +497,7 @@ impl Run {
 }
 
 impl StepRun {
-    /// Whether nothing more happens to the step in this generation.
+    /// Returns whether nothing more happens to the step in this generation.
     pub fn is_final(&self) -> bool {
         match self {
             StepRun::Single(unit) => unit.state.is_final(),
@@ -540,6 +550,7 @@ impl StepRun {
 }
 
 impl Failing {
+    /// Returns the state of a failing run: that of its handler once started, as far as it matters to people.
     fn state(&self) -> RunState {
         match &self.handler {
             Some(Handler { run: Some(_), state, .. }) => match state {

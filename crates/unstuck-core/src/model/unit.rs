@@ -379,7 +379,7 @@ impl UnitState {
         }
     }
 
-    /// The word for it, as a step state.
+    /// Returns the word for it, as a step state.
     pub fn word(&self) -> &'static str {
         match self {
             UnitState::Pending => "pending",
@@ -444,7 +444,7 @@ pub struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Whether it is a place like any other.
+    /// Returns whether it is a place like any other.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
     pub(crate) fn is_usual(&self) -> bool {
         *self == QueuePlace::default()

@@ -147,7 +147,7 @@ impl Policies {
         Policies { switch, ..self }
     }
 
-    /// Whether they resume anything.
+    /// Returns whether they resume anything.
     pub fn switch(&self) -> &PolicySwitch {
         &self.switch
     }
@@ -157,7 +157,7 @@ impl Policies {
         self.ordered.iter()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ordered.is_empty()
     }

@@ -39,6 +39,7 @@ pub(super) struct DecisionText {
 }
 
 impl DecisionText {
+    /// Starts a decision text: what decided, by which rule, and what follows.
     fn new(rung: Rung, rule: impl Into<String>, then: impl Into<String>) -> DecisionText {
         DecisionText {
             unit: None,
@@ -66,7 +67,7 @@ impl DecisionText {
     }
 
     /// Relates the decision to a unit and to its last ended attempt.
-    fn after_attempt(mut self, moment: &FactContext<'_>, unit: UnitRef) -> DecisionText {
+    fn with_last_attempt(mut self, moment: &FactContext<'_>, unit: UnitRef) -> DecisionText {
         self.unit = Some(unit);
         if let Some((attempt, outcome)) = moment.last_ended_attempt(unit) {
             self.attempt = Some(attempt);
@@ -188,7 +189,7 @@ fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) 
         | UnitFact::ChildChanged { .. }
         | UnitFact::Closed { .. } => return None,
     };
-    Some(decision.after_attempt(moment, unit))
+    Some(decision.with_last_attempt(moment, unit))
 }
 
 /// Rung 1: a retry after a delay, within its budget.
@@ -369,7 +370,7 @@ fn add_passed_rungs(
     decision = policies
         .iter()
         .fold(decision, |decision, passed| decision.because(passed_rungs::describe_passed_policy(passed)));
-    decision = add_why_not_left_in_error(moment, unit, decision).after_attempt(moment, unit);
+    decision = add_why_not_left_in_error(moment, unit, decision).with_last_attempt(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
     match (has_no_strategy, chosen, has_handler) {
         (_, true, true) => decision,

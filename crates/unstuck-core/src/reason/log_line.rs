@@ -216,6 +216,7 @@ fn report_ignored_line(attempt: u32, lines: &[IgnoredLine], more: u64) -> String
     }
 }
 
+/// Formats the start of an attempt, with its worker unless it is local.
 fn started_line(moment: &FactContext<'_>, unit: UnitRef, worker: &Worker) -> String {
     let attempt = attempt_name(moment, unit);
     if worker.local {
@@ -242,12 +243,14 @@ fn ended_line(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &O
     Some(phrases::ended(attempt, outcome))
 }
 
+/// Describes how the last attempt of a unit ended.
 fn describe_last_end(moment: &FactContext<'_>, unit: UnitRef) -> String {
     moment
         .last_ended_attempt(unit)
         .map_or_else(String::new, |(attempt, outcome)| phrases::ended(attempt, outcome))
 }
 
+/// Formats a retry with its delay and budget.
 fn retry_line(
     moment: &FactContext<'_>,
     unit: UnitRef,
@@ -265,6 +268,7 @@ fn retry_line(
     format!("retrying in {delay} ({budget})")
 }
 
+/// Formats the completion of a step without attempts.
 fn done_line(moment: &FactContext<'_>, unit: UnitRef) -> String {
     match moment.step(unit).map(|step| &step.kind) {
         Some(Kind::Wait(_)) => "the wait ended".to_owned(),
@@ -274,6 +278,7 @@ fn done_line(moment: &FactContext<'_>, unit: UnitRef) -> String {
     }
 }
 
+/// Formats the wait for a signal.
 fn awaits_line(name: &str, until: Option<Time>, at: Time) -> String {
     match until {
         None => format!("waiting for signal `{name}`"),
@@ -281,6 +286,7 @@ fn awaits_line(name: &str, until: Option<Time>, at: Time) -> String {
     }
 }
 
+/// Formats how a unit was closed with its run.
 fn closed_line(how: Closing) -> &'static str {
     match how {
         Closing::Failed => "failed",
@@ -290,6 +296,7 @@ fn closed_line(how: Closing) -> &'static str {
     }
 }
 
+/// Formats the start of a run, with its key and parent.
 fn run_started_line(moment: &FactContext<'_>, started: &Started) -> String {
     let key = started.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
     let flow = &moment.flow.name;
@@ -328,6 +335,7 @@ fn failing_line(moment: &FactContext<'_>, failed: &RunError) -> String {
     }
 }
 
+/// Formats the failure of a run, and of its handler.
 fn run_failed_line(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> String {
     let text = match moment.run.and_then(run_error) {
         None => "the run failed".to_owned(),
@@ -353,6 +361,7 @@ fn run_error(run: &Run) -> Option<&RunError> {
     }
 }
 
+/// Describes the error of a run, with its step if it has one.
 fn describe_run_error(moment: &FactContext<'_>, failed: &RunError) -> String {
     match failed.unit {
         Some(unit) => format!("{}: {}", moment.name(unit), cause(&failed.error)),

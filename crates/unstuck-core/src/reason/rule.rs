@@ -25,6 +25,7 @@ pub(super) fn retry(step: &Step) -> String {
     }
 }
 
+/// Formats a back-off as in a flow file; a fixed delay needs no braces.
 fn back_off_text(back_off: &BackOff) -> String {
     let BackOff { delay, max_delay, multiplier, random } = back_off;
     if max_delay.is_none() && multiplier.is_none() && !random {

@@ -3,7 +3,7 @@
 use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Choice;
 use unstuck_core::evolve::evolve;
-use unstuck_core::explain::{ExplainContext, Explanation, causes, explain_in_context};
+use unstuck_core::explain::{ExplainContext, Explanation, explain_in_context, find_causes};
 use unstuck_core::id::RunId;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::model::run::{Run, RunState};
@@ -16,7 +16,7 @@ use crate::support::{World, operator};
 /// Every decision about a run: `step#attempt | rung | rule | reason`.
 pub(crate) fn decisions(world: &World, run: RunId) -> Vec<String> {
     let flow = world.flow_of(&world.runs[&run]);
-    let all = reason::decisions(&flow, &world.history[&run]).into_iter();
+    let all = reason::list_decisions(&flow, &world.history[&run]).into_iter();
     all.map(|line| {
         let unit = line.unit.map_or("run".to_owned(), |unit| unstuck_core::decide::unit_name(&flow, unit));
         let attempt = line.attempt.map_or(String::new(), |attempt| format!("#{attempt}"));
@@ -32,7 +32,9 @@ pub(crate) fn log(world: &World, run: RunId) -> Vec<String> {
     let mut lines = Vec::new();
     for event in &world.history[&run] {
         evolve(&mut state, event);
-        lines.extend(event.facts.iter().filter_map(|fact| reason::line(&flow, state.as_ref(), event, fact)));
+        lines.extend(
+            event.facts.iter().filter_map(|fact| reason::fact_line(&flow, state.as_ref(), event, fact)),
+        );
     }
     lines
 }
@@ -42,7 +44,7 @@ pub(crate) fn log_of_a_stranger(world: &World, run: RunId) -> Vec<String> {
     let flow = world.flow_of(&world.runs[&run]);
     let events = world.history[&run].iter();
     events
-        .flat_map(|event| event.facts.iter().filter_map(|fact| reason::line(&flow, None, event, fact)))
+        .flat_map(|event| event.facts.iter().filter_map(|fact| reason::fact_line(&flow, None, event, fact)))
         .collect()
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn explained(world: &World, run: RunId) -> Explanation {
         .collect();
     let policies_paused = world.policies.switch().paused();
     let all: Vec<Run> = world.runs.values().cloned().collect();
-    let causes = causes(&all);
+    let causes = find_causes(&all);
     let surroundings =
         ExplainContext { children: &children, causes: &causes, policies_paused, ..ExplainContext::default() };
     explain_in_context(state, &world.flow_of(state), &world.history[&run], world.now, surroundings)

@@ -62,6 +62,7 @@ pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Resu
     Ok(false)
 }
 
+/// Compares two lists item by item.
 fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     if a.len() != b.len() {
         return Ok(false);
@@ -74,6 +75,7 @@ fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, Evalua
     Ok(true)
 }
 
+/// Compares two maps key by key; the order of keys does not matter.
 fn equal_maps(a: &Map<'_>, b: &Map<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     if a.len() != b.len() {
         return Ok(false);

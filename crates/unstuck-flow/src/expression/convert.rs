@@ -71,6 +71,7 @@ fn copy_metered<T: Weigh + ToOwned + ?Sized>(
     Ok(json.to_owned())
 }
 
+/// Pays for JSON before it is copied.
 trait Weigh {
     fn weigh(&self, meter: &Meter, depth: usize) -> Result<(), EvaluationError>;
 }

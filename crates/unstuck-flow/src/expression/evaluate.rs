@@ -18,7 +18,7 @@ pub(super) struct Evaluator<'a> {
     scope: &'a Scope,
     meter: &'a Meter,
     source: &'a str,
-    /// The variables of the loops that go on, outermost first.
+    /// The variables of the enclosing loops, outermost first.
     locals: Vec<Val<'a>>,
 }
 

@@ -142,6 +142,7 @@ enum Simple<'v> {
 }
 
 impl<'v> Simple<'v> {
+    /// Returns the hashable form of a value; nothing for lists, maps and fractions.
     fn of(value: &'v Val<'_>) -> Option<Simple<'v>> {
         match value {
             Val::Null => Some(Simple::Null),

@@ -208,6 +208,7 @@ impl<'s> Parser<'s> {
         &self.tokens[self.at]
     }
 
+    /// Consumes the next token if it is this symbol, and returns whether it was.
     fn take_symbol(&mut self, symbol: &str) -> bool {
         let found = matches!(self.peek().word, TokenKind::Symbol(next) if next == symbol);
         self.at += usize::from(found);
@@ -255,7 +256,7 @@ impl<'s> Parser<'s> {
             TokenKind::Symbol(symbol @ (")" | "]" | "}")) => {
                 ExpressionError::new(token.start, format!("this `{symbol}` closes nothing"))
             }
-            // `list.0` is read as `list` and `.0`.
+            // `list.0` is scanned as `list` and `.0`.
             TokenKind::Double(_) if last.is_some_and(|last| last.end == token.start) => {
                 ExpressionError::new(token.start, complete).hint("an item of a list is written `list[0]`")
             }

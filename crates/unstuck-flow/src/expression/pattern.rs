@@ -75,7 +75,7 @@ fn with_ascii_classes(pattern: &str) -> String {
             ('[', _) => {
                 classes += 1;
                 out.push(c);
-                // A bracket that comes first is one of the characters.
+                // A bracket in the first position is a character of the class.
                 for first in ["^", "]"] {
                     if let Some(after) = rest.as_str().strip_prefix(first) {
                         out.push_str(first);

@@ -73,6 +73,7 @@ pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError
     }
 }
 
+/// Builds the error of an expression that is too long, perhaps for a missing brace.
 fn too_long_error(braced: bool) -> ExpressionError {
     let message = format!("the expression is longer than {MAX_SOURCE_BYTES} bytes");
     let hint = if braced {
@@ -131,6 +132,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
+    /// Consumes characters while `of` holds, and returns them.
     fn take_while(&mut self, of: impl Fn(char) -> bool) -> &'s str {
         let rest = self.rest();
         let length = rest.find(|c| !of(c)).unwrap_or(rest.len());

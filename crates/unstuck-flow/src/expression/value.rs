@@ -118,6 +118,7 @@ impl<'a> Val<'a> {
         Val::Integer(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
+    /// Returns the type of the value.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Val::Null => Kind::Null,

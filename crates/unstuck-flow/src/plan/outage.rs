@@ -47,7 +47,7 @@ pub struct Window {
 impl Outage {
     /// Returns whether the outage affects this unit.
     pub fn strikes(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
-        self.targets.iter().any(|target| target.takes(flow, step, item))
+        self.targets.iter().any(|target| target.includes_unit(flow, step, item))
     }
 
     /// Returns the window that is open at `at`, or else the next one, for a clock that started at `start`.
@@ -63,7 +63,7 @@ impl Outage {
             }
         };
         let back = i64::try_from(length.0).unwrap_or(i64::MAX);
-        // The one that may have begun already and is still open.
+        // The window that may have begun before `at` and is still open.
         let earliest = Time(at.0.saturating_sub(back).saturating_add(1));
         let from = self.from.next(start, earliest)?;
         Some(Window { from, to: from + length })

@@ -12,12 +12,12 @@ use crate::problem::{Problem, Problems};
 use crate::read::LocatedNode;
 use crate::tree::{Content, Position};
 
-/// What a step puts out where nothing else says it.
+/// The output of a step where no rule gives one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     /// Which step, or which item of it.
     pub target: Target,
-    /// What it puts out; for a step that waits for a signal, what the signal carries.
+    /// The output; for a step that waits for a signal, its payload.
     pub output: Json,
     /// Where this was found, for people.
     pub from: Arc<str>,

@@ -77,7 +77,7 @@ pub enum Target {
 
 impl Target {
     /// Returns whether the target includes this unit.
-    pub fn takes(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
+    pub fn includes_unit(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
         match self {
             Target::Step { flow: wanted, step: id, item: only } => {
                 id.matches(&step.id)
@@ -138,8 +138,8 @@ pub(super) enum Section {
 }
 
 impl Section {
-    /// Whether a step can be spoken of there.
-    fn takes(self, step: &Step) -> bool {
+    /// Returns whether this section can describe the step.
+    fn accepts_step(self, step: &Step) -> bool {
         match self {
             Section::Steps | Section::Actions | Section::ActionTypes => is_executed(step),
             Section::Outputs => takes_example(step),
@@ -203,13 +203,13 @@ fn check_exists(
     problems: &mut Problems<'_>,
 ) -> bool {
     let steps = || flows.iter().flat_map(|flow| flow.steps.iter().map(move |step| (flow, step)));
-    let of_target = |item| steps().filter(move |(flow, step)| target.takes(&flow.name, step, item));
+    let of_target = |item| steps().filter(move |(flow, step)| target.includes_unit(&flow.name, step, item));
     let item = match target {
         Target::Step { item, .. } => *item,
         Target::Action(_) | Target::ActionType(_) => None,
     };
     if of_target(item)
-        .any(|(_, step)| section.takes(step) && (item.is_none() || step.node.for_each.is_some()))
+        .any(|(_, step)| section.accepts_step(step) && (item.is_none() || step.node.for_each.is_some()))
     {
         return true;
     }
@@ -292,7 +292,7 @@ fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
 fn suggest_targets(section: Section, target: &Target, flows: &[Flow]) -> (&'static str, Vec<String>) {
     let executed = || {
         let steps = flows.iter().flat_map(|flow| flow.steps.iter().map(move |step| (flow, step)));
-        steps.filter(move |(_, step)| section.takes(step))
+        steps.filter(move |(_, step)| section.accepts_step(step))
     };
     match target {
         Target::Step { flow: None, .. } => {
@@ -309,6 +309,7 @@ fn suggest_targets(section: Section, target: &Target, flows: &[Flow]) -> (&'stat
     }
 }
 
+/// Returns the action of a step; its id where it has none.
 fn action_name(step: &Step) -> String {
     match &step.kind {
         Kind::Action(name) => name.to_string(),

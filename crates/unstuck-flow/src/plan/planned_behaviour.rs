@@ -14,7 +14,7 @@ use crate::problem::Problems;
 use crate::read::{LocatedNode, Object};
 use crate::tree::Content;
 
-/// What one attempt does, as far as the plan says it there.
+/// What one attempt does, as far as its entry says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedBehaviour {
     /// What it does.

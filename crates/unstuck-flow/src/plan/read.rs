@@ -102,7 +102,7 @@ fn read_rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) 
             let named = Named { text: &entry.key, at: entry.at, path: path.clone() };
             let target = pattern::read_target(&named, section, flows, problems);
             let said = LocatedNode { node: &entry.node, path };
-            // What is said of somebody unknown is looked at all the same.
+            // The rule of an unknown target is checked all the same.
             let whoever = target.clone().unwrap_or(pattern::Target::Action(pattern::Pattern::new("")));
             match (target, rule::read_rule(&said, whoever, problems)) {
                 (Some(_), Some(rule)) => rules.push(rule),

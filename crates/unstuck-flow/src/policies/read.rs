@@ -169,7 +169,7 @@ impl Reader<'_, '_> {
         if back_off.random && back_off.multiplier.is_some() {
             warn("multiplier", "`multiplier` has no effect together with `random: true`");
         }
-        // Where one of the two is written wrongly, that is what there is to say.
+        // If one of the two is invalid, that has been reported.
         let has_use = ["multiplier", "random"].iter().any(|name| object.get(name).is_some());
         if back_off.max_delay.is_some() && (!has_use || (!back_off.random && back_off.multiplier.is_none())) {
             warn("maxDelay", "`maxDelay` has no effect without a `multiplier` or `random: true`");

@@ -1,4 +1,4 @@
-//! A bulk action is ordered: from names to what the engine is asked.
+//! Starts a bulk action: resolves names into what the engine needs.
 
 use std::sync::Arc;
 
@@ -8,19 +8,23 @@ use unstuck_api::runs::RunState;
 use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace};
 use unstuck_core::event::Actor;
 use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
-use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::{OpenErrorFilter, Store, StoreError};
+use unstuck_store::contract::{OpenErrorFilter, StoreError};
 
 use super::StepNames;
-use crate::service::ServiceError;
+use crate::service::{Service, ServiceError};
 use crate::{change_run, convert, errors, list, run_name};
 
-/// Begins a bulk action, or tells what it would do.
-pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBegunView, ServiceError> {
+/// Starts a bulk action, or returns what it would do.
+pub(crate) fn begin(
+    service: &Service,
+    handle: &Handle,
+    begin: NewBulk,
+    by: Actor,
+) -> Result<BulkBegunView, ServiceError> {
     let dry_run = begin.dry_run;
-    let order = order_of(handle, begin, by)?;
+    let order = order_of(service, handle, begin, by)?;
     let (selection, action) = (order.words.to_string(), order.action.verb().to_owned());
     if !dry_run {
         let (bulk, left_out) = start(handle, order)?;
@@ -38,32 +42,34 @@ pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBe
         });
     }
     let BulkPlan { total, left_out, runs, first } = handle.plan_bulk(&order)?;
-    let targets = handle.read(move |store, flows| {
-        let mut names = StepNames::default();
-        let found = (0..).zip(first).map(|(place, (run, unit))| {
-            let step = names.of(store, flows, run, unit);
-            TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
-        });
-        found.collect()
-    })?;
+    let mut names = StepNames::default();
+    let found = (0..).zip(first).map(|(place, (run, unit))| {
+        let step = names.of(handle.reader(), &service.flows, run, unit);
+        TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
+    });
+    let targets = found.collect();
     Ok(BulkBegunView { bulk: None, dry_run, selection, total, runs: Some(runs), left_out, action, targets })
 }
 
+/// Starts the bulk action on the engine. Forgetting may use the reserve of a full disk.
 fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
     let forgets = order.action == BulkAction::Forget;
     Ok(match handle.start_bulk(order.clone()) {
         // To forget makes room, and there is some in reserve for it.
-        Err(EngineError::Store(StoreError::Full(_)))
-            if forgets && handle.read(|store, _| store.release_reserve())? =>
-        {
+        Err(EngineError::Store(StoreError::Full(_))) if forgets && handle.release_reserve()? => {
             handle.start_bulk(order)?
         }
         started => started?,
     })
 }
 
-/// The order, with every name looked up.
-fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, ServiceError> {
+/// Builds the engine's request, with every name resolved.
+fn order_of(
+    service: &Service,
+    handle: &Handle,
+    begin: NewBulk,
+    by: Actor,
+) -> Result<BulkRequest, ServiceError> {
     let words = words_of(&begin);
     let action = action_of(&begin.action)?;
     if begin.canary.is_some() && !action.has_later_result() {
@@ -71,12 +77,13 @@ fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, S
             "--canary has no use here: the result of each target is known at once. Leave it out",
         ));
     }
-    let selection = selection_of(handle, &begin, &action)?;
+    let selection = selection_of(service, handle, &begin, &action)?;
     let pace = Pace { rate: begin.rate.unwrap_or(Pace::default().rate), canary: begin.canary };
     let (max, reason) = (begin.max, begin.reason.map(Arc::from));
     Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
 }
 
+/// Converts the verb, and parses the inputs that it carries.
 fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
     let json = |text: &Option<String>, what: &str| {
         text.as_deref().map(|text| change_run::json(text, what)).transpose()
@@ -114,7 +121,14 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
     })
 }
 
-fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result<Selection, ServiceError> {
+/// Builds the selection: named runs, or a filter; refuses both, or neither.
+fn selection_of(
+    service: &Service,
+    handle: &Handle,
+    begin: &NewBulk,
+    action: &BulkAction,
+) -> Result<Selection, ServiceError> {
+    let (reader, flows) = (handle.reader(), &service.flows);
     let has_common =
         begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some();
     let has_common = has_common || begin.needs_person || !begin.labels.is_empty();
@@ -122,11 +136,8 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
         if has_common {
             return Err(ServiceError::refused("give either runs or filters, not both"));
         }
-        let runs = begin.runs.clone();
-        let find = move |store: &mut dyn Store, flows: &mut Flows| {
-            runs.iter().map(|run| run_name::find_run(store, flows, run)).collect::<Result<Vec<_>, _>>()
-        };
-        return Ok(Selection::Runs(handle.read(find)??));
+        let find = |run: &String| run_name::find_run(reader, flows, run);
+        return Ok(Selection::Runs(begin.runs.iter().map(find).collect::<Result<_, _>>()?));
     }
     if !has_common {
         return Err(ServiceError::refused(
@@ -139,16 +150,12 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
             "a completed run has no failed step to continue from; use --all or --steps",
         ));
     }
-    let group = match begin.group.clone() {
-        Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
+    let group = match &begin.group {
+        Some(group) => Some(errors::find(reader, group)?.group),
         None => None,
     };
-    let labels = begin.labels.clone();
-    let versions = if labels.is_empty() {
-        None
-    } else {
-        Some(handle.read(move |store, flows| list::with_labels(store, flows, &labels))??)
-    };
+    let versions =
+        if begin.labels.is_empty() { None } else { Some(list::with_labels(reader, flows, &begin.labels)?) };
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
     let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
     let common =
@@ -179,6 +186,7 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
     })
 }
 
+/// Finds the id of a policy by its name.
 fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     let policies = handle.policies()?;
     let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
@@ -188,7 +196,7 @@ fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     })
 }
 
-/// What is selected, as people read it.
+/// Describes what is selected, for people.
 fn words_of(begin: &NewBulk) -> String {
     match begin.runs.as_slice() {
         [] => {}

@@ -81,7 +81,7 @@ fn tell(
         let event = usize::try_from(sentence.seq).ok().and_then(|seq| events.get(seq.checked_sub(1)?));
         !event.is_some_and(|event| is_said_again(&event.facts[sentence.place]))
     };
-    for (place, sentence) in reason::sentences(flow, &events).into_iter().enumerate() {
+    for (place, sentence) in reason::history_sentences(flow, &events).into_iter().enumerate() {
         if !is_shown(&sentence) {
             continue;
         }

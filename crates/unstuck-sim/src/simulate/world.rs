@@ -373,7 +373,7 @@ impl<'a, S: TestStore> World<'a, S> {
         let Ok(Some(known)) = store.run(run) else { return };
         let Ok(flow) = flows.get(store, known.flow) else { return };
         for fact in &event.facts {
-            if let Some(line) = reason::line(&flow, None, event, fact) {
+            if let Some(line) = reason::fact_line(&flow, None, event, fact) {
                 self.say(format_args!("    {run} {line}"));
             }
         }

@@ -1,4 +1,4 @@
-//! Asking about the runs of a store: its owner if there is one, else the store itself.
+//! Sends requests about the runs of a store to its owner; without an owner, opens the store and handles them here.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use unstuck_api::ProblemType;
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::Runtime;
-use unstuck_sqlite::{SqliteStore, release_reserve};
-use unstuck_store::contract::StoreError;
+use unstuck_sqlite::{SqliteReader, SqliteStore, release_reserve};
+use unstuck_store::contract::{Store, StoreError};
 
 use crate::access::engine;
 use crate::access::location::StoreLocation;
@@ -22,10 +22,10 @@ use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
     RunRequest,
 };
-use unstuck_service::flows::{compile_flow, flows_for_reading};
+use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
 
-/// Another command has the store open for a moment; a run that ends waits for its processes.
+/// How long a command waits for a store that another process has open.
 const PATIENCE: Duration = Duration::from_secs(15);
 const BETWEEN: Duration = Duration::from_millis(20);
 
@@ -33,6 +33,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 pub(crate) struct Answer(String);
 
 impl Answer {
+    /// Parses the answer; an error means that another version of Unstuck answered.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
         serde_json::from_str(&self.0).map_err(|error| {
             CommandError::internal(format!(
@@ -41,55 +42,58 @@ impl Answer {
         })
     }
 
-    /// Laid out for reading.
+    /// Formats the JSON for reading.
     pub(crate) fn pretty(&self) -> String {
         json_text::pretty(&self.0)
     }
 }
 
 impl StoreLocation {
-    /// Asks for something that changes nothing.
+    /// Sends a query, which changes nothing.
     pub(crate) fn read(&self, query: Query) -> Result<Answer, CommandError> {
-        self.ask(&Request::Query(query))
+        self.send_request(&Request::Query(query))
     }
 
-    /// Asks something of a run.
+    /// Sends a request to change a run.
     pub(crate) fn change(&self, run: &str, what: RunOperation) -> Result<Answer, CommandError> {
-        self.ask(&Request::Change(RunRequest { run: run.to_owned(), by: user_name(), what }))
+        self.send_request(&Request::Change(RunRequest { run: run.to_owned(), by: user_name(), what }))
     }
 
-    /// Asks something about policies.
+    /// Sends a request about policies. Loading creates the store, because policies may be there before the first run.
     pub(crate) fn change_policies(&self, what: PolicyOperation) -> Result<Answer, CommandError> {
-        // They may be there before the first run is.
+        // Policies may be loaded before the first run.
         let makes_store = matches!(what, PolicyOperation::Load { .. });
         if makes_store && !self.has_store() {
             self.make()?;
         }
-        self.ask_or_make(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
+        self.send_or_handle_request(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
     }
 
-    /// Asks something about bulk actions.
+    /// Sends a request about bulk actions.
     pub(crate) fn change_bulk(&self, what: BulkOperation) -> Result<Answer, CommandError> {
-        self.ask(&Request::Bulk(BulkRequest { by: user_name(), what }))
+        self.send_request(&Request::Bulk(BulkRequest { by: user_name(), what }))
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, CommandError> {
-        self.ask_or_make(request, false)
+    fn send_request(&self, request: &Request) -> Result<Answer, CommandError> {
+        self.send_or_handle_request(request, false)
     }
 
-    fn ask_or_make(&self, request: &Request, makes_store: bool) -> Result<Answer, CommandError> {
+    /// Sends a request to the owner of the store, or handles it here if there is none; retries while the store changes
+    /// hands. A request whose outcome is unknown is not repeated unless that is safe. With `makes_store`, the store may
+    /// not exist yet.
+    fn send_or_handle_request(&self, request: &Request, makes_store: bool) -> Result<Answer, CommandError> {
         let until = Instant::now() + PATIENCE;
         loop {
             if !makes_store && !self.has_store() {
                 return Err(self.no_store());
             }
-            match socket::ask(&self.directory, &self.option, request) {
+            match socket::send_request(&self.directory, &self.option, request) {
                 Ok(json) => return Ok(Answer(json)),
                 Err(SocketError::Silent(sentence, process)) if let Request::Query(query) = request => {
-                    return self.beside(query, &sentence, process, false).map(Answer);
+                    return self.read_beside_owner(query, &sentence, process, false).map(Answer);
                 }
                 Err(SocketError::Stopped(sentence, process)) if let Request::Query(query) = request => {
-                    return self.beside(query, &sentence, process, true).map(Answer);
+                    return self.read_beside_owner(query, &sentence, process, true).map(Answer);
                 }
                 Err(SocketError::Silent(sentence, _)) => {
                     return Err(CommandError::unknown(ProblemType::StoreAway, sentence));
@@ -104,28 +108,29 @@ impl StoreLocation {
                     return Err(unheard.into());
                 }
                 Err(SocketError::HungUp) if !request.may_be_repeated() => {
-                    return Err(unknown_outcome(request));
+                    return Err(unknown_outcome_error(request));
                 }
                 Err(SocketError::Busy) if Instant::now() >= until => return Err(SocketError::Busy.into()),
                 Err(SocketError::Busy) => {
                     thread::sleep(BETWEEN);
                     continue;
                 }
-                // Nobody has the store, or it is about to change hands.
+                // No process has the store, or it is changing owners.
                 Err(SocketError::Nobody | SocketError::HungUp) => {}
             }
-            match self.open(request, engine::settings(None)?) {
-                Ok(opened) => return self.alone(opened, request).map(Answer),
+            match self.open_store(request, engine::engine_settings(None)?) {
+                Ok(opened) => return self.handle_alone(opened, request).map(Answer),
                 Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
-                // To forget makes room, and there is some in reserve for it.
-                Err(StoreError::Full(_)) if is_forget(request) && release_reserve(&self.directory) => {}
+                // Forgetting frees space, and a reserve is kept for doing so on a full disk.
+                Err(StoreError::Full(_))
+                    if is_forget_request(request) && release_reserve(&self.directory) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads what is in the file, beside an owner that does not answer.
-    fn beside(
+    /// Answers a query from the file of the store while its owner does not answer, with a note that says so.
+    fn read_beside_owner(
         &self,
         query: &Query,
         why: &str,
@@ -135,44 +140,45 @@ impl StoreLocation {
         Output::stderr().line(&format!("note: {why}. Showing what is stored on disk."));
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
-        let mut store = SqliteStore::open_beside(&self.directory)?;
-        service.run_query(&mut store, &mut flows_for_reading(), query).map_err(CommandError::from)
+        let reader = SqliteReader::open_beside(&self.directory)?;
+        service.run_query(&reader, query).map_err(CommandError::from)
     }
 
-    /// Opens a store that nobody has. A full or read-only disk is no hindrance to who only reads.
-    fn open(&self, request: &Request, settings: Settings) -> Result<Opened, StoreError> {
+    /// Opens a store that no other process has. A query can be answered from a full or read-only disk too.
+    fn open_store(&self, request: &Request, settings: Settings) -> Result<Opened, StoreError> {
         let is_reading = matches!(request, Request::Query(_));
         if is_reading && !unstuck_sqlite::is_writable(&self.directory) {
-            let store = SqliteStore::open_for_reading(&self.directory)?;
-            return Ok(Opened::ForReading(Box::new(store)));
+            return SqliteReader::open(&self.directory).map(Opened::ForReading);
         }
         let store = match SqliteStore::open(&self.directory) {
-            Err(StoreError::Full(_)) if is_reading => SqliteStore::open_for_reading(&self.directory)?,
+            Err(StoreError::Full(_)) if is_reading => {
+                return SqliteReader::open(&self.directory).map(Opened::ForReading);
+            }
             opened => opened?,
         };
         if is_reading {
-            return Ok(Opened::ForReading(Box::new(store)));
+            return Ok(Opened::Owned(Box::new(store)));
         }
-        // It is there for one answer, which should not wait for a line of batches about other runs.
+        // This engine answers one request, which should not wait for batches about other runs.
         let settings = Settings { max_outstanding: 2, ..settings };
         Engine::new(store, compile_flow(), settings).map(|engine| Opened::WithEngine(Box::new(engine)))
     }
 
-    /// Answers from a store that nobody else has.
-    fn alone(&self, opened: Opened, request: &Request) -> Result<String, CommandError> {
+    /// Handles a request on a store that no other process has.
+    fn handle_alone(&self, opened: Opened, request: &Request) -> Result<String, CommandError> {
         let service = Service { option: self.option.clone(), ..Service::default() };
         let answer = match (opened, request) {
-            (Opened::ForReading(mut store), Request::Query(query)) => {
-                service.run_query(&mut *store, &mut flows_for_reading(), query)
-            }
+            (Opened::ForReading(reader), Request::Query(query)) => service.run_query(&reader, query),
+            (Opened::Owned(mut store), Request::Query(query)) => service.run_query(&*store.reader(), query),
             (Opened::WithEngine(engine), request) => {
-                // It executes nothing, and ends what processes of an engine that was killed are left.
+                // This engine executes nothing, but ends processes that a killed engine has left.
                 let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);
                 service.handle_request(&runtime.handle(), request.clone())
             }
-            (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
-                Err(ServiceError::internal("the store is open for reading only"))
-            }
+            (
+                Opened::ForReading(_) | Opened::Owned(_),
+                Request::Change(_) | Request::Policies(_) | Request::Bulk(_),
+            ) => Err(ServiceError::internal("the store is open for reading only")),
         };
         answer.map_err(CommandError::from)
     }
@@ -180,11 +186,13 @@ impl StoreLocation {
 
 /// A store that nobody else has.
 enum Opened {
-    ForReading(Box<SqliteStore>),
+    ForReading(SqliteReader),
+    Owned(Box<SqliteStore>),
     WithEngine(Box<Engine<SqliteStore>>),
 }
 
-fn is_forget(request: &Request) -> bool {
+/// Returns whether a request forgets runs, which may use the reserve of a full disk.
+fn is_forget_request(request: &Request) -> bool {
     match request {
         Request::Change(change) => matches!(change.what, RunOperation::Forget),
         Request::Bulk(request) => {
@@ -194,7 +202,8 @@ fn is_forget(request: &Request) -> bool {
     }
 }
 
-fn unknown_outcome(request: &Request) -> CommandError {
+/// Builds the error of a request whose answer was lost, with the command that shows whether it was carried out.
+fn unknown_outcome_error(request: &Request) -> CommandError {
     let command = match request {
         Request::Change(change) => format!("unstuck history {}", change.run),
         Request::Policies(_) => "unstuck policy audit".to_owned(),

@@ -1,4 +1,4 @@
-//! Where the store is: as the command line says, else the environment, else a folder of the user's.
+//! Where the store is: from the command line, else the environment, else the user's data folder.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use unstuck_store::contract::StoreError;
 
-use crate::error::{CommandError, plain};
+use crate::error::{CommandError, without_os_number};
 use crate::view::text;
 
 /// The variable that names the folder of the store.
@@ -30,14 +30,15 @@ pub(crate) struct StoreLocation {
 }
 
 impl StoreArgument {
-    /// Whether the command line names one.
+    /// Returns whether the command line names a store.
     pub(crate) fn is_given(&self) -> bool {
         self.store.is_some()
     }
 
+    /// Determines the folder of the store, and checks that it belongs to this user.
     pub(crate) fn place(&self) -> Result<StoreLocation, CommandError> {
         if let Some(given) = &self.store {
-            let directory = absolute(given);
+            let directory = absolute_path(given);
             let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
             return StoreLocation { directory, option }.checked();
         }
@@ -47,27 +48,27 @@ impl StoreArgument {
                     "no folder for the store: HOME is not set. Name one with --store PATH or {VARIABLE}"
                 ))
             })?;
-        StoreLocation { directory: absolute(&directory), option: String::new() }.checked()
+        StoreLocation { directory: absolute_path(&directory), option: String::new() }.checked()
     }
 }
 
 impl StoreLocation {
-    /// Refuses what belongs to another user: it could execute its commands as this one.
+    /// Refuses a store of another user, who could make this one execute commands.
     fn checked(self) -> Result<StoreLocation, CommandError> {
         match unstuck_sqlite::check_access(&self.directory) {
             Ok(()) => Ok(self),
-            // Nothing has stopped: nothing was begun.
+            // The usual sentence says that the engine stopped, but here none was started.
             Err(StoreError::Broken(what)) => Err(CommandError::new(what)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whether there is a store.
+    /// Returns whether there is a store.
     pub(crate) fn has_store(&self) -> bool {
         unstuck_sqlite::has_store(&self.directory)
     }
 
-    /// That there is none, and what makes one.
+    /// Builds the error that there is no store, with what creates one.
     pub(crate) fn no_store(&self) -> CommandError {
         CommandError::not_found(format!(
             "there is no store at {}. `unstuck run FILE` creates it; --store PATH or {VARIABLE} names another",
@@ -75,20 +76,20 @@ impl StoreLocation {
         ))
     }
 
-    /// Makes the folder, for its owner alone: it holds what runs are given and put out.
+    /// Creates the folder with access for its owner only: it holds the inputs and outputs of runs.
     pub(crate) fn make(&self) -> Result<(), CommandError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|error| {
             CommandError::new(format!(
                 "cannot create the folder {} for the store: {}. Name another with --store PATH",
                 self.directory.display(),
-                plain(&error)
+                without_os_number(&error)
             ))
         })
     }
 }
 
-/// What the environment says, else the folder for data of this platform.
+/// Returns the folder from the environment, else the platform's folder for user data.
 fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(given) = variable(VARIABLE) {
         return Some(given.into());
@@ -97,14 +98,14 @@ fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
     let data = if cfg!(target_os = "macos") {
         home("Library/Application Support")
     } else {
-        // A relative path is not valid there, and is to be ignored.
+        // A relative path is invalid in this variable and must be ignored.
         let named = variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         named.or_else(|| home(".local/share"))
     };
     data.map(|data| data.join("unstuck"))
 }
 
-fn absolute(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! The socket of whoever owns a store: a JSON line for each question, a JSON line for each answer.
+//! The socket of the process that owns a store: one JSON line per request and per reply.
 
 mod client;
 mod server;
@@ -16,7 +16,7 @@ use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
 use unstuck_api::request::Request;
 
-pub(crate) use client::{SocketError, ask};
+pub(crate) use client::{SocketError, send_request};
 pub(crate) use server::Server;
 
 /// The file in the folder of a store.
@@ -59,7 +59,7 @@ struct SocketReply {
     unavailable: bool,
 }
 
-/// What stands there, which an `Option` alone would take for nothing where it is `null`.
+/// Deserialises a value that is given, `null` included, which `Option` alone would take for absent.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
@@ -77,7 +77,8 @@ impl Default for SocketReply {
     }
 }
 
-/// Calls `with` with a path to a file in a folder that is short enough for a socket, however long the real one is.
+/// Calls `with` with a path to a file in the folder that is short enough for a socket address, by way of
+/// `/proc/self/fd` if the real one is too long.
 fn short_path<T>(directory: &Path, name: &str, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let path = directory.join(name);
     if path.as_os_str().len() <= LONGEST_PATH {

@@ -48,8 +48,8 @@ impl Arguments {
             Named::One { run, step } if !is_bulk => (run, step),
             named => {
                 let more = More { open: self.open, canary: None, reason: Some(self.reason) };
-                let order = self.common.order(BulkVerb::Acknowledge, named.runs()?, more);
-                return begin::execute(&place, order, format);
+                let order = self.common.into_new_bulk(BulkVerb::Acknowledge, named.runs()?, more);
+                return begin::begin_bulk(&place, order, format);
             }
         };
         let (done, already) = match &step {
@@ -60,6 +60,6 @@ impl Arguments {
             ),
         };
         let answer = place.change(&run, RunOperation::Acknowledge { step, reason: self.reason })?;
-        changed::tell(&answer, format, &done, &already)
+        changed::show_change(&answer, format, &done, &already)
     }
 }

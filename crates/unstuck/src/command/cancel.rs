@@ -52,16 +52,16 @@ impl Arguments {
             [run] if !self.common.is_given() && !self.open.is_given() => run,
             _ => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
-                let order = self.common.order(BulkVerb::Cancel, self.runs, more);
-                // Those that were named one by one are meant.
+                let order = self.common.into_new_bulk(BulkVerb::Cancel, self.runs, more);
+                // Runs that were named one by one need no confirmation.
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("cancelled", "cancelled");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
-                return begin::execute(&place, order, format);
+                return begin::begin_bulk(&place, order, format);
             }
         };
         let answer = place.change(run, RunOperation::Cancel { reason: self.reason })?;
-        changed::tell(&answer, format, "Cancelled the run.", "The run was already cancelled.")
+        changed::show_change(&answer, format, "Cancelled the run.", "The run was already cancelled.")
     }
 }

@@ -1,4 +1,4 @@
-//! `unstuck check`: everything that is wrong with flow files.
+//! `unstuck check`: finds every problem in flow files.
 
 use serde::Serialize;
 use unstuck_core::time::Time;
@@ -42,7 +42,7 @@ impl Arguments {
         for file in &self.files {
             let checked = Checked::of(file);
             if format == Format::Text {
-                stdout.text(&checked.shown(&stdout));
+                stdout.text(&checked.to_text(&stdout));
             }
             files.push(checked.summary());
             all.extend(checked.problems);
@@ -92,16 +92,17 @@ struct Checked<'a> {
 }
 
 impl Checked<'_> {
+    /// Reads and checks a file; one that cannot be read is a problem too.
     fn of(file: &str) -> Checked<'_> {
         let mut checked = Checked { file, text: String::new(), problems: Vec::new(), flows: 0, steps: 0 };
         let source = match Source::read(file) {
             Ok(source) => source,
             Err(failure) => {
-                checked.problems.push(unreadable(file, failure.sentence()));
+                checked.problems.push(unreadable_file_problem(file, failure.sentence()));
                 return checked;
             }
         };
-        // Children and handlers are further documents of the same file: nothing else is known here.
+        // Children and handlers must be in the same file: no store is known here.
         match source.load(&|_| false) {
             Ok(loaded) => {
                 checked.flows = loaded.flows.len();
@@ -119,12 +120,12 @@ impl Checked<'_> {
         FileSummary { file: self.file.to_owned(), flows: self.flows, steps: self.steps, errors, warnings }
     }
 
-    /// Its problems, and what has come of it.
-    fn shown(&self, stdout: &Output) -> String {
+    /// Formats the problems of the file and its summary.
+    fn to_text(&self, stdout: &Output) -> String {
         let look = stdout.look;
         let mut shown = String::new();
         for problem in &self.problems {
-            shown += &problems::show(problem, &self.text, look);
+            shown += &problems::format_problem(problem, &self.text, look);
             shown.push('\n');
         }
         let file = look.paint(anstyle::Style::new(), self.file);
@@ -140,8 +141,8 @@ impl Checked<'_> {
     }
 }
 
-/// A file that cannot be read is a problem of it like any other.
-fn unreadable(file: &str, message: String) -> Problem {
+/// Builds the problem of a file that cannot be read.
+fn unreadable_file_problem(file: &str, message: String) -> Problem {
     Problem {
         file: file.to_owned(),
         line: 1,

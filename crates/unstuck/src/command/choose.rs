@@ -3,7 +3,7 @@
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::command::bulk::begin::{self, Common, More, Open, misused};
+use crate::command::bulk::begin::{self, Common, More, Open, exit_with_usage};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
 use unstuck_api::request::{BulkVerb, Choice, RunOperation};
@@ -67,38 +67,44 @@ impl Arguments {
         let is_bulk = is_bulk || self.canary.is_some() || self.step.is_some();
         match (self.names.as_slice(), is_bulk) {
             ([run, step, choice], false) => {
-                let choice = choice_of(choice);
+                let choice = parse_choice(choice);
                 let done = match choice {
                     Choice::Retry => format!("Retrying `{step}`."),
                     Choice::None => format!("Stopped retrying `{step}`."),
                 };
                 let answer = place.change(run, RunOperation::Choose { step: step.clone(), choice })?;
-                changed::tell(&answer, format, &done, &done)
+                changed::show_change(&answer, format, &done, &done)
             }
             ([choice], true) => {
-                let choice = choice_of(choice);
+                let choice = parse_choice(choice);
                 let (done, not_done) = match choice {
                     Choice::Retry => ("retried", "retried"),
                     Choice::None => ("given no more attempts", "changed"),
                 };
                 let open = Open::needing_person(self.needs_person);
                 let more = More { open, canary: self.canary, reason: None };
-                let order = self.common.order(BulkVerb::Choose { choice, step: self.step }, self.runs, more);
+                let order =
+                    self.common.into_new_bulk(BulkVerb::Choose { choice, step: self.step }, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
                 }
-                begin::execute(&place, order, format)
+                begin::begin_bulk(&place, order, format)
             }
-            (_, true) => misused("choose", "with --run or a filter, give only the choice: retry or none"),
-            (_, false) => misused("choose", "give the run, its held step and the choice: retry or none"),
+            (_, true) => {
+                exit_with_usage("choose", "with --run or a filter, give only the choice: retry or none")
+            }
+            (_, false) => {
+                exit_with_usage("choose", "give the run, its held step and the choice: retry or none")
+            }
         }
     }
 }
 
-fn choice_of(given: &str) -> Choice {
+/// Parses a choice, or ends the process with a usage error.
+fn parse_choice(given: &str) -> Choice {
     match given {
         "retry" => Choice::Retry,
         "none" => Choice::None,
-        _ => misused("choose", &format!("`{given}` is not a choice; choose retry or none")),
+        _ => exit_with_usage("choose", &format!("`{given}` is not a choice; choose retry or none")),
     }
 }

@@ -3,7 +3,7 @@
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::command::bulk::begin::{self, Common, More, Open, misused};
+use crate::command::bulk::begin::{self, Common, More, Open, exit_with_usage};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::input::json_input;
 use crate::view::changed;
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     output: String,
 
     /// The output format: text for people, JSON for programs.
-    // Takes the place of the option of all commands, whose long name means the step's output here.
+    // Replaces the global option, whose long name means the step's output here.
     #[arg(short = 'o', id = "output", value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
 
@@ -74,20 +74,20 @@ impl Arguments {
                 let done = format!("Marked `{step}` as completed by hand.");
                 let already = format!("`{step}` was already completed by hand, with the same output.");
                 let what = RunOperation::Complete { step: step.clone(), output, reason: self.reason };
-                changed::tell(&place.change(run, what)?, self.format, &done, &already)
+                changed::show_change(&place.change(run, what)?, self.format, &done, &already)
             }
             ([step], true) => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
                 let action = BulkVerb::Complete { step: step.clone(), output };
-                let order = self.common.order(action, self.runs, more);
+                let order = self.common.into_new_bulk(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("marked as completed", "completed");
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
                 }
-                begin::execute(&place, order, self.format)
+                begin::begin_bulk(&place, order, self.format)
             }
-            (_, true) => misused("complete", "with --run or a filter, give only the step"),
-            (_, false) => misused("complete", "give the run and its step"),
+            (_, true) => exit_with_usage("complete", "with --run or a filter, give only the step"),
+            (_, false) => exit_with_usage("complete", "give the run and its step"),
         }
     }
 }

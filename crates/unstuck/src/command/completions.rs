@@ -24,7 +24,7 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self) -> CommandResult {
-        // Made in memory first: the generators panic when they cannot write.
+        // Built in memory first, because the generators panic if they cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Arguments::command(), "unstuck", &mut script);
         let mut stdout = Output::stdout();

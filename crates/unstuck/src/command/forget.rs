@@ -50,16 +50,16 @@ impl Arguments {
         let run = match self.runs.as_slice() {
             [run] if !self.common.is_given() => run.clone(),
             _ => {
-                let order = self.common.order(BulkVerb::Forget, self.runs, More::default());
+                let order = self.common.into_new_bulk(BulkVerb::Forget, self.runs, More::default());
                 if !order.dry_run && !self.yes {
                     let (done, not_done) = ("deleted, with their histories and keys", "deleted");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
-                return begin::execute(&place, order, format);
+                return begin::begin_bulk(&place, order, format);
             }
         };
-        // What is asked about and what is removed are the same, whatever happens meanwhile.
-        let run = if self.yes { run } else { confirmed(&place, &run)? };
+        // Uses the id that was confirmed, whatever the name means by now.
+        let run = if self.yes { run } else { confirm_forget(&place, &run)? };
         let answer = place.change(&run, RunOperation::Forget)?;
         let mut stdout = Output::stdout();
         match format {
@@ -80,8 +80,8 @@ impl Arguments {
     }
 }
 
-/// Asks whether it is to be, and gives the id of the run.
-fn confirmed(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
+/// Asks for confirmation to forget a run, and returns its id.
+fn confirm_forget(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
     let shown: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
     let run: api::Run =
         serde_json::from_str(shown.run.get()).map_err(|error| CommandError::internal(error.to_string()))?;

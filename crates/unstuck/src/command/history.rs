@@ -48,7 +48,7 @@ impl Arguments {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
                 let page: HistoryView = answer.read()?;
-                show(&page, &mut stdout);
+                show_history(&page, &mut stdout);
                 if let Some(next) = page.next {
                     let limit =
                         if self.limit == 100 { String::new() } else { format!(" --limit {}", self.limit) };
@@ -65,7 +65,8 @@ impl Arguments {
     }
 }
 
-fn show(page: &HistoryView, stdout: &mut Output) {
+/// Shows events with their times, actors and sentences; a new day or generation gets a line of its own.
+fn show_history(page: &HistoryView, stdout: &mut Output) {
     let look = stdout.look;
     let mut day = String::new();
     let mut generation = 1;
@@ -82,14 +83,14 @@ fn show(page: &HistoryView, stdout: &mut Output) {
             stdout.line(&look.paint(style::BOLD, format!("generation {}", event.generation)));
             generation = event.generation;
         }
-        let before = format!("{:>5}  {clock}  {:10}  ", event.number, by(event));
+        let before = format!("{:>5}  {clock}  {:10}  ", event.number, actor_name(event));
         let columns = text::columns(&before);
         let nothing = ["-".to_owned()];
         let what = if event.what.is_empty() { &nothing[..] } else { &event.what };
         let wrapped = |width: usize| -> Vec<String> {
             what.iter().flat_map(|line| text::wrap(&text::visible(line), width)).collect()
         };
-        // Where there is no room beside when and who, it is said below them.
+        // Without room beside time and actor, the sentence goes below them.
         let (indent, lines) = match stdout.width() {
             None => (columns, what.iter().map(|line| text::visible(line)).collect()),
             Some(width) if width >= columns + NARROWEST => (columns, wrapped(width - columns)),
@@ -109,11 +110,11 @@ fn show(page: &HistoryView, stdout: &mut Output) {
     }
 }
 
-/// So much room a sentence has beside when and who, at least.
+/// The least room for a sentence beside time and actor; below that, it goes on the next line.
 const NARROWEST: usize = 24;
-/// How far it stands in where it is below them.
+/// The indentation of a sentence on the next line.
 const INDENT: usize = 7;
 
-fn by(event: &HistoryEntry) -> &str {
+fn actor_name(event: &HistoryEntry) -> &str {
     event.user.as_deref().unwrap_or(&event.by)
 }

@@ -7,7 +7,7 @@ use unstuck_store::logs::{MAX_LOG_BYTES_OF_RUN, MAX_LOGS_OF_RUN};
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::command::store::info::size;
+use crate::command::store::info::format_size;
 use crate::view::output::Output;
 use crate::view::style;
 use crate::view::text;
@@ -44,38 +44,39 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => show(&answer.read()?, &mut stdout),
+            Format::Text => show_logs(&answer.read()?, &mut stdout),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn show(logs: &LogsView, stdout: &mut Output) {
+/// Shows the logs of all attempts, and how many were dropped.
+fn show_logs(logs: &LogsView, stdout: &mut Output) {
     if logs.dropped > 0 {
         let of = if logs.dropped == 1 { "attempt" } else { "attempts" };
         let (dropped, most) = (logs.dropped, MAX_LOGS_OF_RUN);
-        let bytes = size(MAX_LOG_BYTES_OF_RUN as u64);
+        let bytes = format_size(MAX_LOG_BYTES_OF_RUN as u64);
         let said = format!(
             "The output of {dropped} older {of} was dropped: a run keeps the output of at most {most} attempts, and at most {bytes}."
         );
-        sentence(stdout, "", &said);
+        write_wrapped(stdout, "", &said);
         stdout.line("");
     }
     if logs.logs.is_empty() {
-        sentence(stdout, "", "No logs: no attempt has failed or printed anything.");
+        write_wrapped(stdout, "", "No logs: no attempt has failed or printed anything.");
     }
     let reran = logs.logs.iter().any(|log| log.generation > 1);
     for (place, log) in logs.logs.iter().enumerate() {
         if place > 0 {
             stdout.line("");
         }
-        show_one(log, reran, stdout);
+        show_attempt_log(log, reran, stdout);
     }
 }
 
-/// A sentence of ours, within the terminal, after an indent.
-fn sentence(stdout: &mut Output, indent: &str, text: &str) {
+/// Writes a sentence of ours, wrapped and indented.
+fn write_wrapped(stdout: &mut Output, indent: &str, text: &str) {
     let lines = match stdout.width() {
         Some(width) => text::wrap(text, width.saturating_sub(indent.len()).max(16)),
         None => vec![text.to_owned()],
@@ -85,8 +86,8 @@ fn sentence(stdout: &mut Output, indent: &str, text: &str) {
     }
 }
 
-/// What a process has printed is shown line by line as it is: no line is broken, so that it can be copied.
-fn show_one(log: &LogView, reran: bool, stdout: &mut Output) {
+/// Shows the log of one attempt. Its lines are not wrapped, so that they can be copied.
+fn show_attempt_log(log: &LogView, reran: bool, stdout: &mut Output) {
     let LogView { step, attempt, generation, .. } = log;
     let generation = if reran { format!(" of generation {generation}") } else { String::new() };
     let state = log.state.as_ref().map_or_else(String::new, |state| format!(": {state}"));
@@ -99,11 +100,11 @@ fn show_one(log: &LogView, reran: bool, stdout: &mut Output) {
     for line in lines {
         stdout.line(&stdout.look.paint(style::BOLD, line));
     }
-    for line in readable(log.context.as_deref().unwrap_or_default()) {
+    for line in to_readable_lines(log.context.as_deref().unwrap_or_default()) {
         stdout.line(&format!("  {line}"));
     }
-    stream("stderr", log.stderr.as_ref(), stdout);
-    stream("stdout", log.stdout.as_ref(), stdout);
+    show_stream("stderr", log.stderr.as_ref(), stdout);
+    show_stream("stdout", log.stdout.as_ref(), stdout);
     if log.state.as_deref() == Some("active") && log.stderr.is_none() && log.stdout.is_none() {
         stdout.line("  still running: its output is stored when it ends");
     }
@@ -112,39 +113,40 @@ fn show_one(log: &LogView, reran: bool, stdout: &mut Output) {
     }
     for IgnoredLine { line, text, why } in &log.ignored {
         let said = format!("line {line}: `{}`: {}", text::visible(text), text::visible(why));
-        sentence(stdout, "    ", &said);
+        write_wrapped(stdout, "    ", &said);
     }
     if log.more_ignored > 0 {
         stdout.line(&format!("    and {} more", log.more_ignored));
     }
 }
 
-fn stream(name: &str, tail: Option<&Tail>, stdout: &mut Output) {
+/// Shows the kept end of a stream, and how much of it was cut.
+fn show_stream(name: &str, tail: Option<&Tail>, stdout: &mut Output) {
     let Some(tail) = tail else { return };
     if tail.cut {
-        let (kept, all) = (size(tail.text.len() as u64), size(tail.bytes));
+        let (kept, all) = (format_size(tail.text.len() as u64), format_size(tail.bytes));
         stdout.line(&format!("  {name} (the last {kept} of {all}):"));
     } else {
         stdout.line(&format!("  {name}:"));
     }
-    for line in readable(&tail.text) {
+    for line in to_readable_lines(&tail.text) {
         stdout.line(&format!("    {line}"));
     }
 }
 
-/// What a program has printed for a terminal, in lines for another one: without its colours, with spaces for tabs, and with
-/// a line for each state of a progress bar. `-o json` has it as it was.
-fn readable(text: &str) -> Vec<String> {
+/// Converts output that was meant for a terminal into plain lines: no escape sequences, spaces for tabs, and a line for
+/// each state of a progress bar. `-o json` has it unchanged.
+fn to_readable_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
         let parts = line.split('\r').filter(|part| !part.is_empty() || line.is_empty());
-        lines.extend(parts.map(|part| text::visible(&without_colours(part).replace('\t', "    "))));
+        lines.extend(parts.map(|part| text::visible(&strip_escape_sequences(part).replace('\t', "    "))));
     }
     lines
 }
 
-/// The text without the sequences that steer colours and cursors: an escape, a bracket, and all up to a letter.
-fn without_colours(text: &str) -> String {
+/// Removes escape sequences for colours and cursors: escape, bracket, and all up to a letter.
+fn strip_escape_sequences(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\u{1b}[") {
@@ -172,7 +174,7 @@ mod tests {
             ("bell \u{7} \u{1b}]0;title", &["bell \u{fffd} \u{fffd}]0;title"]),
         ];
         for (text, wanted) in cases {
-            assert_eq!(readable(text), wanted, "{text:?}");
+            assert_eq!(to_readable_lines(text), wanted, "{text:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ impl Arguments {
     pub(crate) fn execute(self) -> CommandResult {
         let mut stdout = Output::stdout();
         match self.dir {
-            None => stdout.text(&String::from_utf8_lossy(&page()?)),
+            None => stdout.text(&String::from_utf8_lossy(&render_page()?)),
             Some(dir) => write_pages(&dir)?,
         }
         stdout.finish()?;
@@ -38,13 +38,14 @@ impl Arguments {
     }
 }
 
-fn page() -> Result<Vec<u8>, CommandError> {
+fn render_page() -> Result<Vec<u8>, CommandError> {
     let mut page = Vec::new();
     let written = Man::new(crate::Arguments::command()).render(&mut page);
     written.map_err(|error| CommandError::new(format!("the manual page cannot be made: {error}")))?;
     Ok(page)
 }
 
+/// Writes the manual pages of all commands into a folder.
 fn write_pages(dir: &Path) -> Result<(), CommandError> {
     let written = fs::create_dir_all(dir).and_then(|()| {
         clap_mangen::generate_to(crate::Arguments::command().disable_help_subcommand(true), dir)

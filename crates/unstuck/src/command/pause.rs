@@ -32,6 +32,6 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let what = RunOperation::Pause { reason: self.reason };
         let answer = self.store.place()?.change(&self.run, what)?;
-        changed::tell(&answer, format, "Paused the run.", "The run was already paused.")
+        changed::show_change(&answer, format, "Paused the run.", "The run was already paused.")
     }
 }

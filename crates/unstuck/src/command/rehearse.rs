@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     seed: u64,
 
     /// Stop after this much virtual time. [default: from the plan, else 30d]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration)]
     until: Option<Millis>,
 
     /// Which timelines to show. [default: the only run, else the first that does not complete]
@@ -130,7 +130,8 @@ const WORKERS: u32 = 4;
 /// More events than anybody reads: a rehearsal that has them is going in circles.
 const MOST_EVENTS: u64 = 20_000_000;
 
-fn duration(text: &str) -> Result<Millis, String> {
+/// Parses a duration above zero.
+fn parse_positive_duration(text: &str) -> Result<Millis, String> {
     match parse_duration(text)? {
         Millis::ZERO => Err("must be longer than zero".to_owned()),
         span => Ok(span),
@@ -139,14 +140,14 @@ fn duration(text: &str) -> Result<Millis, String> {
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        self.refuse_what_does_not_go_together();
+        self.refuse_conflicting_arguments();
         let gathered = gather::gather(&self)?;
         let began = Instant::now();
         let is_auto = self.plan.as_deref() == Some(AUTO);
         let (code, rehearsed) = if is_auto {
             faults::execute(&self, &gathered, format)?
         } else {
-            (self.one(gathered, format)?, self.runs.unwrap_or(1))
+            (self.rehearse_plan(gathered, format)?, self.runs.unwrap_or(1))
         };
         let mut stderr = Output::stderr();
         if self.stats || stderr.look.live {
@@ -159,11 +160,14 @@ impl Arguments {
         Ok(code)
     }
 
-    fn refuse_what_does_not_go_together(&self) {
+    /// Ends the process with a usage error for options that need or exclude `--plan auto`.
+    fn refuse_conflicting_arguments(&self) {
         let is_auto = self.plan.as_deref() == Some(AUTO);
         let refuse = |what: &str| -> ! {
             let mut command = crate::Arguments::command();
-            crate::error::misused(&command.error(clap::error::ErrorKind::ArgumentConflict, what))
+            crate::error::exit_with_usage_error(
+                &command.error(clap::error::ErrorKind::ArgumentConflict, what),
+            )
         };
         if !is_auto && !self.must_survive.is_empty() {
             refuse("--must-survive works only with --plan auto");
@@ -176,38 +180,39 @@ impl Arguments {
         }
     }
 
-    /// A rehearsal by a plan.
-    fn one(&self, rehearsal: Rehearsal, format: Format) -> Result<ExitCode, CommandError> {
-        let whose = self.whose();
+    /// Rehearses with a plan, and shows the report with its timelines.
+    fn rehearse_plan(&self, rehearsal: Rehearsal, format: Format) -> Result<ExitCode, CommandError> {
+        let whose = self.timelines_to_show();
         let rehearsal = Rehearsal { keep: whose.keep(), ..rehearsal };
         let played =
             rehearse::execute_plan(&rehearsal).map_err(|trouble| CommandError::new(trouble.to_string()))?;
         let report = rehearse::report(&rehearsal, &played);
         let timelines: Vec<Timeline> = self
-            .wanted(&report)
+            .runs_to_show(&report)
             .into_iter()
             .filter_map(|number| rehearse::timeline(&played, number))
             .collect();
         let mut stdout = Output::stdout();
         match format {
-            Format::Text => show::rehearsal(&report, &timelines, &mut stdout),
+            Format::Text => show::show_rehearsal(&report, &timelines, &mut stdout),
             Format::Json => {
-                stdout.line(&json(&Whole { report: &report, timelines: &timelines })?);
+                stdout.line(&to_pretty_json(&Whole { report: &report, timelines: &timelines })?);
             }
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn whose(&self) -> Whose {
+    /// Returns which timelines to show; by default the only run, or those that fail.
+    fn timelines_to_show(&self) -> Whose {
         let usual = if self.runs.unwrap_or(1) == 1 { Whose::First } else { Whose::Failed };
         self.timeline.unwrap_or(usual)
     }
 
     /// The numbers of the runs whose timelines are shown.
-    fn wanted(&self, report: &Report) -> Vec<u32> {
+    fn runs_to_show(&self, report: &Report) -> Vec<u32> {
         let bad = || report.each.iter().filter(|end| end.end != EndKind::Completed).map(|end| end.number);
-        match (self.whose(), self.timeline) {
+        match (self.timelines_to_show(), self.timeline) {
             (Whose::All, _) => (1..=report.runs).collect(),
             (Whose::First, _) => vec![1],
             (Whose::Failed, Some(_)) => bad().collect(),
@@ -216,7 +221,7 @@ impl Arguments {
         }
     }
 
-    /// The input of every run: of the command line, else of the plan, else an empty object.
+    /// Returns the input of every run: from the command line, else the plan, else an empty object.
     fn input(&self, plan: &Plan) -> Result<Json, CommandError> {
         match (&self.input, &plan.input) {
             (Some(given), _) => json_input::parse(given, "--input"),
@@ -246,8 +251,8 @@ struct Whole<'a> {
     timelines: &'a [Timeline],
 }
 
-/// A document for programs.
-fn json(document: &impl Serialize) -> Result<String, CommandError> {
+/// Formats a document for programs.
+fn to_pretty_json(document: &impl Serialize) -> Result<String, CommandError> {
     let text = serde_json::to_string(document).map_err(|error| CommandError::internal(error.to_string()))?;
     Ok(json_text::pretty(&text))
 }

@@ -71,23 +71,23 @@ impl Arguments {
             (false, steps) if steps.is_empty() => RerunScope::Continue,
             (false, steps) => RerunScope::Steps(steps),
         };
-        let (input, step_input) = json_input::changes(self.input, self.step_input)?;
+        let (input, step_input) = json_input::parse_changed_inputs(self.input, self.step_input)?;
         let place = self.store.place()?;
         let run = match self.runs.as_slice() {
             [run] if !self.common.is_given() && self.canary.is_none() => run,
             _ => {
                 let action = BulkVerb::Rerun { again, input, step_input };
                 let more = More { canary: self.canary, ..More::default() };
-                let order = self.common.order(action, self.runs, more);
+                let order = self.common.into_new_bulk(action, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("rerun", "started");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
-                return begin::execute(&place, order, format);
+                return begin::begin_bulk(&place, order, format);
             }
         };
         let answer = place.change(run, RunOperation::Rerun { again, input, step_input })?;
         let done = "Started the next generation.";
-        changed::tell(&answer, format, done, done)
+        changed::show_change(&answer, format, done, done)
     }
 }

@@ -57,7 +57,7 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let (input, step_input) = json_input::changes(self.input, self.step_input)?;
+        let (input, step_input) = json_input::parse_changed_inputs(self.input, self.step_input)?;
         let place = self.store.place()?;
         let is_bulk = self.common.is_given() || self.open.is_given() || self.canary.is_some();
         let (run, step) = match Named::of(self.names, &place)? {
@@ -65,7 +65,11 @@ impl Arguments {
             named => {
                 let action = BulkVerb::Resume { input, step_input };
                 let more = More { open: self.open, canary: self.canary, reason: self.reason };
-                return begin::execute(&place, self.common.order(action, named.runs()?, more), format);
+                return begin::begin_bulk(
+                    &place,
+                    self.common.into_new_bulk(action, named.runs()?, more),
+                    format,
+                );
             }
         };
         let done = match &step {
@@ -74,6 +78,6 @@ impl Arguments {
         };
         let answer =
             place.change(&run, RunOperation::Resume { step, reason: self.reason, input, step_input })?;
-        changed::tell(&answer, format, &done, &done)
+        changed::show_change(&answer, format, &done, &done)
     }
 }

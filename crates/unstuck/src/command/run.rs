@@ -1,4 +1,4 @@
-//! `unstuck run`: runs a flow of a file in this process, shows it, and tells by its exit code how it went.
+//! `unstuck run`: runs a flow of a file in this process, shows its progress, and reports the result in its exit code.
 
 mod backlog;
 mod begin;
@@ -28,7 +28,7 @@ use self::watch::Watch;
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::error::{CommandError, plain};
+use crate::error::{CommandError, without_os_number};
 use crate::input::json_input;
 use crate::input::source::STDIN;
 
@@ -108,7 +108,7 @@ impl From<OnDuplicate> for unstuck_api::request::OnDuplicate {
     }
 }
 
-/// What the thread that shows a run is told.
+/// A message to the thread that shows the run.
 enum Message {
     Happened(RunId, Event),
     /// A signal has come, see [`Backlog::signal`].
@@ -127,10 +127,10 @@ impl Arguments {
         let (sender, receiver) = channel();
         let processes = Processes::new(self.max_load.unwrap_or_else(default_load));
         let backlog = Backlog::default();
-        listen(&sender, &backlog, &processes)?;
+        listen_for_signals(&sender, &backlog, &processes)?;
         let teller = Teller { sender, backlog: backlog.clone() };
         let begun = match (&self.go_on, &self.file) {
-            (Some(name), _) => begin::go_on(&place, name.as_deref(), &processes, teller),
+            (Some(name), _) => begin::continue_run(&place, name.as_deref(), &processes, teller),
             (None, Some(file)) => {
                 let order = begin::Order {
                     file,
@@ -148,10 +148,10 @@ impl Arguments {
             Ok(begun) => begun,
             Err(not_begun) => return not_begun.end(format, self.key.as_deref().unwrap_or_default()),
         };
-        Watch::new(place, runtime, service, tree, format, &notes, backlog).see_through(&receiver)
+        Watch::new(place, runtime, service, tree, format, &notes, backlog).watch_to_end(&receiver)
     }
 
-    /// Without one, an empty object.
+    /// Returns the input; by default an empty object.
     fn input(&self) -> Result<Json, CommandError> {
         json_input::parse(self.input.as_deref().unwrap_or("{}"), "--input")
     }
@@ -162,13 +162,19 @@ fn default_load() -> u32 {
     u32::try_from(cores * 2).unwrap_or(u32::MAX).max(4)
 }
 
-fn listen(sender: &Sender<Message>, backlog: &Backlog, processes: &Processes) -> Result<(), CommandError> {
+/// Listens for signals: the first interrupts the run, the second kills its processes.
+fn listen_for_signals(
+    sender: &Sender<Message>,
+    backlog: &Backlog,
+    processes: &Processes,
+) -> Result<(), CommandError> {
     let (sender, backlog, processes) = (sender.clone(), backlog.clone(), processes.clone());
     let first = move |signal| {
         backlog.interrupt(signal);
-        // Nobody listens any more once the run is over; then the signal changes nothing.
+        // The receiver is gone once the run has ended; then the signal changes nothing.
         drop(sender.send(Message::Signal));
     };
-    signals::listen(first, move || processes.kill())
-        .map_err(|error| CommandError::new(format!("cannot listen for Ctrl-C: {}", plain(&error))))
+    signals::listen(first, move || processes.kill()).map_err(|error| {
+        CommandError::new(format!("cannot listen for Ctrl-C: {}", without_os_number(&error)))
+    })
 }

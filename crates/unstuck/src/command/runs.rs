@@ -55,7 +55,7 @@ struct Filters {
     key: Option<String>,
 
     /// Only runs whose flow has this label; repeat it to require several.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
     label: Vec<(String, String)>,
 
     /// Only runs started since then: a duration ago such as `7d`, or an instant such as `2030-01-31T08:30:00Z`.
@@ -86,13 +86,14 @@ Examples:
   unstuck runs --since 1d --cause 'connection reset'
   unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
 
-/// A label as it is given: `team=billing`, or `team:billing` as in the API.
-pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+/// Parses a label: `team=billing`, or `team:billing` as in the API.
+pub(crate) fn parse_label(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once(['=', ':']).filter(|(name, _)| !name.is_empty());
     let (name, value) = parts.ok_or("write NAME=VALUE, as in team=billing")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// Builds the parser for run states.
 pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
     PossibleValuesParser::new(RunState::ALL.map(RunState::word)).map(|word| {
         let found = RunState::ALL.into_iter().find(|state| state.word() == word);
@@ -103,7 +104,7 @@ pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
-        let wanted = self.filters.wanted(self.limit, self.after.clone())?;
+        let wanted = self.filters.to_query(self.limit, self.after.clone())?;
         let answer = place.read(Query::Runs(wanted))?;
         let mut stdout = Output::stdout();
         match format {
@@ -117,10 +118,11 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Shows a page of runs as a table, with the command for the next page.
     fn show(&self, page: &RunsView, stdout: &mut Output, option: &str) {
         if page.runs.is_empty() {
             let filtered =
-                self.after.is_some() || !self.filters.options().trim_end_matches(" --all").is_empty();
+                self.after.is_some() || !self.filters.to_options().trim_end_matches(" --all").is_empty();
             let hint = if filtered && !self.filters.all {
                 " Use --all to include children and exception handlers."
             } else {
@@ -135,27 +137,28 @@ impl Arguments {
         head.extend(["UPDATED", ""]);
         let mut table = Table::new(&head);
         for run in &page.runs {
-            table.row(cells(run, has_keys));
+            table.row(run_cells(run, has_keys));
         }
         for line in table.lines(stdout.width(), stdout.look) {
             stdout.line(&line);
         }
         let paused = page.runs.iter().find_map(|run| run.policies_paused.as_ref());
-        paused_policies::tell(paused, stdout, option);
+        paused_policies::show_paused(paused, stdout, option);
         if let Some(next) = &page.next {
             let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
             stdout.line(&format!(
                 "\nMore: unstuck runs --after {next}{}{limit}{option}",
-                self.filters.options()
+                self.filters.to_options()
             ));
         }
     }
 }
 
 impl Filters {
-    fn wanted(&self, limit: u32, after: Option<String>) -> Result<RunsQuery, CommandError> {
+    /// Builds the query of the filters.
+    fn to_query(&self, limit: u32, after: Option<String>) -> Result<RunsQuery, CommandError> {
         let time = |given: &Option<String>, option: &str| {
-            given.as_deref().map(|given| time::past(given, option)).transpose()
+            given.as_deref().map(|given| time::parse_past_time(given, option)).transpose()
         };
         Ok(RunsQuery {
             states: self.state.clone(),
@@ -172,8 +175,8 @@ impl Filters {
         })
     }
 
-    /// The options that the next page needs too.
-    fn options(&self) -> String {
+    /// Formats the options that the next page needs too.
+    fn to_options(&self) -> String {
         let word = |option: &str, value: &str| format!(" --{option} {}", text::shell_word(value));
         let mut options: Vec<String> = Vec::new();
         if !self.state.is_empty() {
@@ -195,8 +198,8 @@ impl Filters {
     }
 }
 
-/// When a policy resumes it, or what it waits for.
-fn resumed(run: &RunLine) -> String {
+/// Describes when a policy resumes the run, or what the resume waits for.
+fn describe_next_resume(run: &RunLine) -> String {
     let (Some(at), Some(policy)) = (&run.next_auto_resume, &run.next_auto_resume_reason) else {
         return String::new();
     };
@@ -209,14 +212,14 @@ fn resumed(run: &RunLine) -> String {
         Some(go_on) if at <= now => {
             format!(" (policy `{policy}` was due {} ago; to continue: {go_on})", now.since(at))
         }
-        // What is due at once is released at a pace.
+        // Resumes that are due are released at a limited rate.
         Some(_) | None if at <= now => format!(" (due: policy `{policy}` resumes it in its turn)"),
         Some(_) | None => format!(" (policy `{policy}` resumes it in {})", at.since(now)),
     }
 }
 
-/// That it will be failed, and what comes first.
-fn failing(run: &RunLine) -> String {
+/// Describes that the run is failing, with its handler.
+fn describe_failing(run: &RunLine) -> String {
     match (run.failing, &run.handler) {
         (false, _) => String::new(),
         (true, None) => "failing: ".to_owned(),
@@ -224,10 +227,11 @@ fn failing(run: &RunLine) -> String {
     }
 }
 
-fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
+/// Formats a run as a row.
+fn run_cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let ago = unstuck_service::service::now().since(Time(run.updated_at.as_millisecond()));
     let state = shown_state(&run.state, run.idle);
-    // A run that goes on elsewhere has a step that does not.
+    // A run that is still running may have steps that are held or in error.
     let also: Vec<&str> = run.has.iter().map(String::as_str).filter(|has| *has != run.state).collect();
     let words = if also.is_empty() { state.to_owned() } else { format!("{state} ({})", also.join(", ")) };
     let look = style_of_word(also.first().unwrap_or(&state));
@@ -235,7 +239,7 @@ fn cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     cells.extend(has_keys.then(|| Cell::new(run.key.as_deref().unwrap_or("-"))));
     let note = match (&run.set_aside, &run.cause, &run.go_on, &run.parent) {
         (Some(aside), ..) => format!("set aside: {}", aside.why),
-        (None, Some(cause), ..) => format!("{}{cause}{}", failing(run), resumed(run)),
+        (None, Some(cause), ..) => format!("{}{cause}{}", describe_failing(run), describe_next_resume(run)),
         (None, None, Some(go_on), _) => format!("to continue: {go_on}"),
         (None, None, None, Some(parent)) => format!("part of {parent}"),
         (None, None, None, None) => String::new(),
@@ -261,7 +265,7 @@ mod tests {
             "parent": null, "createdAt": at, "updatedAt": at, "cause": "reset", "nextAutoResume": at,
             "nextAutoResumeReason": "resets", "policiesPaused": paused,
         });
-        resumed(&serde_json::from_value(run).expect("a line of the list"))
+        describe_next_resume(&serde_json::from_value(run).expect("a line of the list"))
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
 use crate::error::CommandError;
-use crate::view::changed::go_on_with;
+use crate::view::changed::show_continue_command;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::paused_policies;
@@ -40,11 +40,11 @@ Examples:
   unstuck show @latest
   unstuck show run_0s86mke080000 -o json | jq .output";
 
-/// So much of a value is shown in text.
+/// How much of a value is shown in text.
 const LONGEST_VALUE: usize = 400;
-/// So many decisions are shown in text, the last ones.
+/// How many decisions are shown in text: the last ones.
 const DECISIONS: usize = 20;
-/// So many steps and items are shown in text.
+/// How many steps and items are shown in text.
 const STEPS: usize = 200;
 
 impl Arguments {
@@ -57,9 +57,9 @@ impl Arguments {
             Format::Text => {
                 let run: api::Run = serde_json::from_str(shown.run.get())
                     .map_err(|error| CommandError::internal(error.to_string()))?;
-                head(&run, &mut stdout);
-                steps(&run, &mut stdout);
-                decisions(&run, &mut stdout);
+                show_head(&run, &mut stdout);
+                show_steps(&run, &mut stdout);
+                show_decisions(&run, &mut stdout);
                 stdout.line("");
                 if let Some(aside) = &run.set_aside {
                     let since = aside.since.map_or(String::new(), |since| {
@@ -69,7 +69,7 @@ impl Arguments {
                     stdout.line(&format!("To cancel it: unstuck cancel {}{}", run.id, place.option));
                 }
                 match &shown.go_on {
-                    Some(go_on) => go_on_with(&mut stdout, go_on),
+                    Some(go_on) => show_continue_command(&mut stdout, go_on),
                     None => stdout.line(&format!(
                         "Why, and what comes next: unstuck explain {}{}",
                         run.id, place.option
@@ -82,7 +82,8 @@ impl Arguments {
     }
 }
 
-fn head(run: &api::Run, stdout: &mut Output) {
+/// Shows the state of a run, its times, inputs, output and error.
+fn show_head(run: &api::Run, stdout: &mut Output) {
     let look = stdout.look;
     let state = shown_state(&run.state, run.idle);
     let state = look.paint(style_of_word(state).bold(), state_phrase(state));
@@ -96,14 +97,16 @@ fn head(run: &api::Run, stdout: &mut Output) {
     fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
     fields.push(("created", local_time::full_and_relative(run.created_at)));
     fields.push(("updated", local_time::full_and_relative(run.updated_at)));
-    fields.push(("input", value(&run.input)));
-    fields.extend(run.output.as_ref().map(|output| ("output", value(output))));
+    fields.push(("input", one_line_value(&run.input)));
+    fields.extend(run.output.as_ref().map(|output| ("output", one_line_value(output))));
     fields.extend(run.error.as_ref().map(|error| {
         let whose = error.step.as_ref().map_or(String::new(), |step| format!("{step}: "));
         ("error", format!("{whose}{}", error.cause))
     }));
-    fields.extend(run.failing.then(|| ("failing", failing(run.handler.as_ref()))));
-    fields.extend(run.handler.as_ref().filter(|_| !run.failing).map(|handler| ("handler", handled(handler))));
+    fields.extend(run.failing.then(|| ("failing", describe_failing(run.handler.as_ref()))));
+    fields.extend(
+        run.handler.as_ref().filter(|_| !run.failing).map(|handler| ("handler", describe_handler(handler))),
+    );
     fields.extend(run.next_auto_resume.as_ref().map(|at| {
         let policy = run.next_auto_resume_reason.as_ref();
         let by = policy.map_or_else(String::new, |policy| format!(", by policy `{policy}`"));
@@ -117,17 +120,17 @@ fn head(run: &api::Run, stdout: &mut Output) {
         ("resumes", format!("{}{by}{waits}", local_time::full_and_relative(*at)))
     }));
     fields.extend(
-        run.policies_paused
-            .as_ref()
-            .map(|paused| ("paused", format!("automatic resumes {}", paused_policies::words(paused)))),
+        run.policies_paused.as_ref().map(|paused| {
+            ("paused", format!("automatic resumes {}", paused_policies::describe_paused(paused)))
+        }),
     );
     for (name, value) in fields {
         stdout.field(name, 10, &value);
     }
 }
 
-/// What a failing run waits for before it is failed.
-fn failing(handler: Option<&api::Handler>) -> String {
+/// Describes what a failing run waits for.
+fn describe_failing(handler: Option<&api::Handler>) -> String {
     match handler {
         None => "the run fails when its active attempts have ended".to_owned(),
         Some(handler) if handler.run.is_none() => {
@@ -135,25 +138,26 @@ fn failing(handler: Option<&api::Handler>) -> String {
             format!("exception handler `{flow}` runs next, then the run fails")
         }
         Some(handler) => {
-            format!("exception handler {}; the run fails when it has ended", handled(handler))
+            format!("exception handler {}; the run fails when it has ended", describe_handler(handler))
         }
     }
 }
 
-/// The handler's run, and how it is.
-fn handled(handler: &api::Handler) -> String {
+/// Describes the run of the handler and its state.
+fn describe_handler(handler: &api::Handler) -> String {
     let run = handler.run.as_deref().unwrap_or_default();
     let state = handler.state.as_deref().unwrap_or_default();
     let error = handler.error.as_ref().map_or_else(String::new, |error| format!(" ({})", error.cause));
     format!("{run} is {}{error}", state_phrase(state))
 }
 
-fn steps(run: &api::Run, stdout: &mut Output) {
+/// Shows the steps as a table, with their errors, outputs or children.
+fn show_steps(run: &api::Run, stdout: &mut Output) {
     let mut table = Table::new(&["STEP", "STATE", "ATTEMPTS", ""]);
     for step in run.steps.iter().take(STEPS) {
         let note = match (&step.error, &step.output, &step.child) {
             (Some(error), _, _) => error.cause.clone(),
-            (None, Some(output), _) => value(output),
+            (None, Some(output), _) => one_line_value(output),
             (None, None, Some(child)) => format!("runs as {child}"),
             (None, None, None) => String::new(),
         };
@@ -174,7 +178,8 @@ fn steps(run: &api::Run, stdout: &mut Output) {
     }
 }
 
-fn decisions(run: &api::Run, stdout: &mut Output) {
+/// Shows the last decisions with their reasons.
+fn show_decisions(run: &api::Run, stdout: &mut Output) {
     if run.decisions.is_empty() {
         return;
     }
@@ -202,8 +207,8 @@ fn width(stdout: &Output) -> usize {
     size.map_or(100, |(width, _)| usize::from(width.0).max(40))
 }
 
-/// JSON on one line, cut where it is long.
-fn value(json: &RawValue) -> String {
+/// Puts JSON on one line and cuts it if it is long.
+fn one_line_value(json: &RawValue) -> String {
     let one_line = json.get().lines().map(str::trim).collect::<Vec<_>>().join(" ");
     text::cut(&one_line, LONGEST_VALUE, "...")
 }

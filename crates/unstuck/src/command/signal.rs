@@ -3,7 +3,7 @@
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::command::bulk::begin::{self, Common, More, misused};
+use crate::command::bulk::begin::{self, Common, More, exit_with_usage};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::input::json_input;
 use crate::view::changed;
@@ -61,22 +61,23 @@ impl Arguments {
                 let payload = payload(json.first())?;
                 let done = format!("Sent signal `{name}`.");
                 let what = RunOperation::Signal { name: name.clone(), payload };
-                changed::tell(&self.store.place()?.change(run, what)?, format, &done, &done)
+                changed::show_change(&self.store.place()?.change(run, what)?, format, &done, &done)
             }
             ([name, json @ ..], true) if json.len() < 2 => {
                 let place = self.store.place()?;
                 let action = BulkVerb::Signal { name: name.clone(), payload: payload(json.first())? };
-                let order = self.common.order(action, self.runs, More::default());
+                let order = self.common.into_new_bulk(action, self.runs, More::default());
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("sent the signal", "sent");
                     confirm(&place, &order, &Question { of_steps: false, done, not_done })?;
                 }
-                begin::execute(&place, order, format)
+                begin::begin_bulk(&place, order, format)
             }
-            (_, true) => {
-                misused("signal", "with --run or a filter, give only the name of the signal and its payload")
-            }
-            (_, false) => misused("signal", "give the run and the name of the signal"),
+            (_, true) => exit_with_usage(
+                "signal",
+                "with --run or a filter, give only the name of the signal and its payload",
+            ),
+            (_, false) => exit_with_usage("signal", "give the run and the name of the signal"),
         }
     }
 }

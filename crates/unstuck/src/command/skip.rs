@@ -3,7 +3,7 @@
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
-use crate::command::bulk::begin::{self, Common, More, Open, misused};
+use crate::command::bulk::begin::{self, Common, More, Open, exit_with_usage};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::view::changed;
 use unstuck_api::request::{BulkVerb, RunOperation};
@@ -63,19 +63,19 @@ impl Arguments {
                 let done = format!("Skipped `{step}`.");
                 let already = format!("`{step}` was already skipped.");
                 let what = RunOperation::Skip { step: step.clone(), reason: self.reason };
-                changed::tell(&place.change(run, what)?, format, &done, &already)
+                changed::show_change(&place.change(run, what)?, format, &done, &already)
             }
             ([step], true) => {
                 let more = More { open: self.open, canary: None, reason: self.reason };
-                let order = self.common.order(BulkVerb::Skip { step: step.clone() }, self.runs, more);
+                let order = self.common.into_new_bulk(BulkVerb::Skip { step: step.clone() }, self.runs, more);
                 if order.runs.is_empty() && !order.dry_run && !self.yes {
                     let (done, not_done) = ("skipped", "skipped");
                     confirm(&place, &order, &Question { of_steps: true, done, not_done })?;
                 }
-                begin::execute(&place, order, format)
+                begin::begin_bulk(&place, order, format)
             }
-            (_, true) => misused("skip", "with --run or a filter, give only the step"),
-            (_, false) => misused("skip", "give the run and its step"),
+            (_, true) => exit_with_usage("skip", "with --run or a filter, give only the step"),
+            (_, false) => exit_with_usage("skip", "give the run and its step"),
         }
     }
 }

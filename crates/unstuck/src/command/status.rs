@@ -38,21 +38,22 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => show(&answer.read()?, &mut stdout, &place.option),
+            Format::Text => show_status(&answer.read()?, &mut stdout, &place.option),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn show(status: &StatusView, stdout: &mut Output, option: &str) {
-    needs_person(status, stdout, option);
+/// Shows the status: what needs a person first.
+fn show_status(status: &StatusView, stdout: &mut Output, option: &str) {
+    show_needs_person(status, stdout, option);
     stdout.line("");
-    executes(status, stdout);
-    paused_policies::tell(status.policies_paused.as_ref(), stdout, option);
+    show_executing(status, stdout);
+    paused_policies::show_paused(status.policies_paused.as_ref(), stdout, option);
     if !status.next.is_empty() {
         let executed = if status.executes.is_none() { " (once a process executes the run)" } else { "" };
-        title(stdout, &format!("\nWhat comes next{executed}"));
+        write_title(stdout, &format!("\nWhat comes next{executed}"));
         let mut table = Table::new(&["", "", ""]);
         for next in &status.next {
             let at = Time(next.at.as_millisecond());
@@ -63,21 +64,22 @@ fn show(status: &StatusView, stdout: &mut Output, option: &str) {
             };
             table.row(vec![Cell::new(when), Cell::new(&next.run), Cell::new(&next.what)]);
         }
-        lines(&table, stdout);
+        write_table(&table, stdout);
     }
     stdout.line("");
-    stdout.field("open", 9, &counts(&open(status)));
-    stdout.field("last 24h", 9, &counts(&status.ended));
+    stdout.field("open", 9, &describe_counts(&count_open_runs(status)));
+    stdout.field("last 24h", 9, &describe_counts(&status.ended));
     if status.more {
         stdout.line("Only the newest open runs were checked for what needs a person; there are more.");
     }
 }
 
-fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
+/// Shows the runs that need a person, with the command that explains each.
+fn show_needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
     match status.needs_person_count {
-        0 => return title(stdout, "Nothing needs a person."),
-        1 => title(stdout, "1 run needs a person"),
-        count => title(stdout, &format!("{count} runs need a person")),
+        0 => return write_title(stdout, "Nothing needs a person."),
+        1 => write_title(stdout, "1 run needs a person"),
+        count => write_title(stdout, &format!("{count} runs need a person")),
     }
     let mut table = Table::new(&["RUN", "STATE", "FLOW", "SINCE", "CAUSE"]);
     for run in &status.needs_person {
@@ -90,7 +92,7 @@ fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
             Cell::new(run.cause.as_deref().unwrap_or_default()),
         ]);
     }
-    lines(&table, stdout);
+    write_table(&table, stdout);
     let more = status.needs_person_count - status.needs_person.len();
     if more > 0 {
         stdout.line(&format!("and {more} more: unstuck runs --all --state error,held{option}"));
@@ -100,7 +102,8 @@ fn needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
     }
 }
 
-fn executes(status: &StatusView, stdout: &mut Output) {
+/// Shows which process executes which run, or how to continue idle runs.
+fn show_executing(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
             let run = run_in_words(driven);
@@ -123,7 +126,7 @@ fn executes(status: &StatusView, stdout: &mut Output) {
     }
 }
 
-fn title(stdout: &mut Output, title: &str) {
+fn write_title(stdout: &mut Output, title: &str) {
     let title = match title.strip_prefix('\n') {
         Some(rest) => format!("\n{}", stdout.look.paint(style::BOLD, rest)),
         None => stdout.look.paint(style::BOLD, title),
@@ -131,14 +134,14 @@ fn title(stdout: &mut Output, title: &str) {
     stdout.line(&title);
 }
 
-fn lines(table: &Table, stdout: &mut Output) {
+fn write_table(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }
 }
 
-/// The runs that are not final, by what `unstuck runs` calls them: one that no process executes is idle, never running.
-fn open(status: &StatusView) -> BTreeMap<String, u64> {
+/// Counts the runs that are not final by state; runs that no process executes count as idle, never as running.
+fn count_open_runs(status: &StatusView) -> BTreeMap<String, u64> {
     let mut open = status.open.clone();
     for (state, idle) in &status.idle_states {
         let count = open.get_mut(state).map_or(0, std::mem::take);
@@ -150,7 +153,7 @@ fn open(status: &StatusView) -> BTreeMap<String, u64> {
     open
 }
 
-fn counts(counts: &BTreeMap<String, u64>) -> String {
+fn describe_counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }

@@ -24,6 +24,6 @@ Example:
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let answer = self.store.place()?.change(&self.run, RunOperation::Unpause)?;
-        changed::tell(&answer, format, "Unpaused the run.", "The run was not paused.")
+        changed::show_change(&answer, format, "Unpaused the run.", "The run was not paused.")
     }
 }

@@ -5,19 +5,19 @@ use unstuck_core::json::Json;
 use crate::error::CommandError;
 use crate::input::source::{self, STDIN};
 
-/// JSON as it is, `@file`, or `-` for stdin. `what` is what it is for.
+/// Parses JSON that is given directly, as `@file`, or as `-` for stdin; `what` names it in errors.
 pub(crate) fn parse(given: &str, what: &str) -> Result<Json, CommandError> {
     if given == STDIN {
-        return json(&source::read(STDIN)?, &format!("{what} from stdin"));
+        return parse_json_text(&source::read(STDIN)?, &format!("{what} from stdin"));
     }
     match given.strip_prefix('@') {
-        Some(file) => json(&source::read(file)?, file),
-        None => json(given, what),
+        Some(file) => parse_json_text(&source::read(file)?, file),
+        None => parse_json_text(given, what),
     }
 }
 
-/// The texts of `--input` and `--step-input`, checked to be JSON.
-pub(crate) fn changes(
+/// Parses `--input` and `--step-input`, of which only one can be stdin.
+pub(crate) fn parse_changed_inputs(
     input: Option<String>,
     step_input: Option<String>,
 ) -> Result<(Option<String>, Option<String>), CommandError> {
@@ -30,7 +30,8 @@ pub(crate) fn changes(
     Ok((json(input, "--input")?, json(step_input, "--step-input")?))
 }
 
-fn json(text: &str, whence: &str) -> Result<Json, CommandError> {
+/// Parses JSON; `whence` names its source in errors.
+fn parse_json_text(text: &str, whence: &str) -> Result<Json, CommandError> {
     if text.trim().is_empty() {
         return Err(CommandError::new(format!("{whence} is empty; give JSON, such as {{\"n\": 1}}")));
     }

@@ -1,4 +1,4 @@
-//! What came of a command, as it is told.
+//! Shows the result of a command about a run.
 
 use std::process::ExitCode;
 
@@ -10,11 +10,11 @@ use crate::view::style;
 use crate::view::text;
 use unstuck_api::runs::ChangedView;
 
-/// Texts are made for so many columns.
+/// The width of texts.
 const COLUMNS: usize = 80;
 
-/// Tells what was done, or that it was so before, and where the run stands now.
-pub(crate) fn tell(answer: &Answer, format: Format, done: &str, already: &str) -> CommandResult {
+/// Shows what was done, or that it was so before, and the state of the run now.
+pub(crate) fn show_change(answer: &Answer, format: Format, done: &str, already: &str) -> CommandResult {
     let mut stdout = Output::stdout();
     match format {
         Format::Json => stdout.line(&answer.pretty()),
@@ -22,9 +22,9 @@ pub(crate) fn tell(answer: &Answer, format: Format, done: &str, already: &str) -
             let changed: ChangedView = answer.read()?;
             let sentence = if changed.already { already } else { done };
             stdout.line(&stdout.look.paint(style::BOLD, sentence));
-            wrapped(&mut stdout, &text::sentence(&changed.headline));
+            write_wrapped(&mut stdout, &text::sentence(&changed.headline));
             if let Some(go_on) = &changed.go_on {
-                go_on_with(&mut stdout, go_on);
+                show_continue_command(&mut stdout, go_on);
             }
         }
     }
@@ -32,14 +32,14 @@ pub(crate) fn tell(answer: &Answer, format: Format, done: &str, already: &str) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// That somebody has to go on with a run, and how.
-pub(crate) fn go_on_with(output: &mut Output, command: &str) {
+/// Shows the command that continues the run.
+pub(crate) fn show_continue_command(output: &mut Output, command: &str) {
     output.line("To continue the run:");
     output.line(&format!("  {}", text::visible(command)));
 }
 
-/// A text in lines for a terminal.
-pub(crate) fn wrapped(output: &mut Output, sentence: &str) {
+/// Writes a text in lines that fit the terminal.
+pub(crate) fn write_wrapped(output: &mut Output, sentence: &str) {
     let width = output.width().map_or(COLUMNS, |width| width.min(COLUMNS));
     for line in text::wrap(&text::visible(sentence), width) {
         output.line(&line);

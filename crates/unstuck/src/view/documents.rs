@@ -25,12 +25,12 @@ struct Field {
 
 /// The names of all documents.
 pub(crate) fn names() -> Vec<&'static str> {
-    shapes().iter().filter(|(_, shape)| shape.is_document).map(|(name, _)| *name).collect()
+    parse_shapes().iter().filter(|(_, shape)| shape.is_document).map(|(name, _)| *name).collect()
 }
 
-/// The schema of a document; of all of them, where none is named. None where there is no such document.
+/// Builds the schema of a document, or of all if none is named. Returns nothing for an unknown name.
 pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
-    let shapes = shapes();
+    let shapes = parse_shapes();
     if let Some(name) = name {
         shapes.get(name).filter(|shape| shape.is_document)?;
     }
@@ -51,21 +51,22 @@ pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
     Some(schema)
 }
 
-/// A shape, and all that its fields are made of.
+/// Adds a shape and all shapes that its fields use.
 fn add_parts(name: &str, shapes: &BTreeMap<&'static str, Shape>, parts: &mut BTreeSet<&'static str>) {
-    let Some((name, shape)) = shapes.get_key_value(word_of(name)) else { return };
+    let Some((name, shape)) = shapes.get_key_value(base_type(name)) else { return };
     if parts.insert(*name) {
         let fields = shape.fields.iter().map(|field| field.kind);
         fields.chain(shape.includes.iter().copied()).for_each(|part| add_parts(part, shapes, parts));
     }
 }
 
-/// What a type is made of, without lists, maps and nulls.
-fn word_of(kind: &str) -> &str {
+/// Returns the type without list, map and null marks.
+fn base_type(kind: &str) -> &str {
     kind.trim_end_matches("|null").trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'))
 }
 
-fn shapes() -> BTreeMap<&'static str, Shape> {
+/// Parses the table of documents.
+fn parse_shapes() -> BTreeMap<&'static str, Shape> {
     let mut shapes: BTreeMap<&str, Shape> = BTreeMap::new();
     let mut last = "";
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('%')) {
@@ -89,7 +90,7 @@ fn shapes() -> BTreeMap<&'static str, Shape> {
     shapes
 }
 
-/// Fields may be added to any object one day, so that others are allowed.
+/// Builds the definition of a shape. Unknown fields are allowed, because fields may be added later.
 fn definition(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     add_fields(name, shapes, &mut properties, &mut required);
@@ -97,6 +98,7 @@ fn definition(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
     json!({"type": "object", "description": description, "required": required, "properties": properties})
 }
 
+/// Adds the fields of a shape and of those it includes.
 fn add_fields(
     name: &str,
     shapes: &BTreeMap<&'static str, Shape>,
@@ -108,7 +110,7 @@ fn add_fields(
         add_fields(included, shapes, properties, required);
     }
     for field in &shape.fields {
-        let mut schema = kind(field.kind);
+        let mut schema = type_schema(field.kind);
         if !field.description.is_empty() {
             schema["description"] = json!(field.description);
         }
@@ -119,15 +121,16 @@ fn add_fields(
     }
 }
 
-fn kind(word: &str) -> Value {
+/// Builds the schema of a type such as `[text]`, `{count}` or `run|null`.
+fn type_schema(word: &str) -> Value {
     if let Some(some) = word.strip_suffix("|null") {
-        return json!({"anyOf": [kind(some), {"type": "null"}]});
+        return json!({"anyOf": [type_schema(some), {"type": "null"}]});
     }
     if let Some(item) = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')) {
-        return json!({"type": "array", "items": kind(item)});
+        return json!({"type": "array", "items": type_schema(item)});
     }
     if let Some(value) = word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) {
-        return json!({"type": "object", "additionalProperties": kind(value)});
+        return json!({"type": "object", "additionalProperties": type_schema(value)});
     }
     match word {
         "text" => json!({"type": "string"}),
@@ -155,12 +158,12 @@ mod tests {
 
     #[test]
     fn every_name_of_the_table_is_there_and_has_a_description() {
-        let shapes = shapes();
+        let shapes = parse_shapes();
         assert!(names().len() > 25, "{:?}", names());
         for (name, shape) in &shapes {
             assert!(!shape.description.is_empty(), "{name}");
             for field in &shape.fields {
-                let word = word_of(field.kind);
+                let word = base_type(field.kind);
                 let plain = ["text", "id", "time", "seconds", "count", "number", "flag", "any"];
                 assert!(plain.contains(&word) || shapes.contains_key(word), "{name}.{}: {word}", field.name);
             }

@@ -1,4 +1,4 @@
-//! Writing to stdout and stderr without ever panicking, whoever stops reading.
+//! Writes to stdout and stderr without ever panicking, even if the reader stops reading.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -30,13 +30,13 @@ impl Output {
         Output { stream: Box::new(stream), name, look, broken: None }
     }
 
-    /// How wide a table may be; as wide as it is where there is no terminal.
+    /// Returns the width of the terminal; nothing if the output is no terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         let size = || terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
         self.look.live.then(size)
     }
 
-    /// Writes the name of something and what it is, which goes on below itself where the terminal ends.
+    /// Writes a name and its value, which is wrapped with a hanging indent.
     pub(crate) fn field(&mut self, name: &str, columns: usize, value: &str) {
         let value: Vec<&str> = value.split_whitespace().collect();
         let value = text::visible(&value.join(" "));
@@ -57,8 +57,8 @@ impl Output {
         self.text(&format!("{line}\n"));
     }
 
-    /// Writes a text as it is, all at once. After an error nothing more is written: work goes on when nobody reads
-    /// about it any more.
+    /// Writes a text at once. After an error nothing more is written: the command does its work even if nobody reads
+    /// the output.
     pub(crate) fn text(&mut self, text: &str) {
         if self.broken.is_none() {
             let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
@@ -66,12 +66,12 @@ impl Output {
         }
     }
 
-    /// Tells whether everything was written. A reader that has seen enough and hung up is no failure.
+    /// Returns whether everything was written. A reader that closed the pipe is no failure.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
         match self.broken {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::unknown(
                 ProblemType::Internal,
-                format!("cannot write to {}: {}", self.name, crate::error::plain(&error)),
+                format!("cannot write to {}: {}", self.name, crate::error::without_os_number(&error)),
             )),
             Some(_) | None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The problems of a flow file, shown where they are.
+//! Formats problems of files with the line they are on.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use unstuck_flow::{Problem, Severity};
 use crate::view::style::{self, Look};
 use crate::view::text;
 
-/// So much of a line is shown.
+/// How much of a line is shown.
 const LONGEST_LINE: usize = 100;
 
 /// A problem with its place, the line that it is on, and what to do:
@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 100;
 ///   = field: steps.fetch.timout
 ///   = hint: did you mean `timeout`?
 /// ```
-pub(crate) fn show(problem: &Problem, source: &str, look: Look) -> String {
+pub(crate) fn format_problem(problem: &Problem, source: &str, look: Look) -> String {
     let (word, colour) = match problem.severity {
         Severity::Error => ("error:", style::BAD),
         Severity::Warning => ("warning:", style::LATER),
@@ -57,7 +57,7 @@ struct Excerpt {
     caret: usize,
 }
 
-/// The part of a line around a column, counted in characters from 1. None for an empty line: there is nothing to see.
+/// Returns the part of a line around a column, which counts characters from 1. Nothing for an empty line.
 fn excerpt(line: &str, column: u32) -> Option<Excerpt> {
     let line = line.strip_prefix('\u{feff}').unwrap_or(line).replace('\t', " ");
     if line.trim().is_empty() {
@@ -65,7 +65,7 @@ fn excerpt(line: &str, column: u32) -> Option<Excerpt> {
     }
     let characters: Vec<char> = line.chars().collect();
     let at = (column.saturating_sub(1) as usize).min(characters.len());
-    // A long line is shown from a little before the place.
+    // A long line is shown from a little before the column.
     let start = if characters.len() <= LONGEST_LINE { 0 } else { at.saturating_sub(LONGEST_LINE / 2) };
     let end = characters.len().min(start + LONGEST_LINE);
     let word = characters[at..end].iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
@@ -134,7 +134,7 @@ error: there is no field `timout`
   = field: steps.one.timout
   = hint: did you mean `timeout`?
 ";
-        assert_eq!(show(&problem(4, 5), source, Look::PLAIN), wanted);
+        assert_eq!(format_problem(&problem(4, 5), source, Look::PLAIN), wanted);
     }
 
     #[test]
@@ -166,7 +166,7 @@ error: there is no field `timout`
     #[test]
     fn a_place_outside_of_the_file_is_still_named() {
         for line in [0, 1, 9] {
-            let shown = show(&problem(line, 1), "", Look::PLAIN);
+            let shown = format_problem(&problem(line, 1), "", Look::PLAIN);
             assert!(shown.contains(&format!("a.yaml:{line}:1")) && !shown.contains('^'), "{shown}");
         }
     }

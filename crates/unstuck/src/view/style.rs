@@ -15,7 +15,7 @@ pub(crate) const LATER: Style = AnsiColor::Yellow.on_default();
 pub(crate) const ASKS: Style = AnsiColor::Magenta.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// How the word for a state of a run or step looks, wherever it is shown.
+/// Returns the colour of a state of a run or step.
 pub(crate) fn style_of_word(word: &str) -> Style {
     match word {
         "running" | "active" | "ready" => BUSY,
@@ -56,14 +56,15 @@ impl Look {
         Look { colour: !set("NO_COLOR"), live: true, unicode: shows_unicode(&term, locale.as_deref()) }
     }
 
-    /// The text in this style, or as it is. Whatever would steer the terminal is taken out of it.
+    /// Returns the text in this style, without control characters; unstyled where colours are off.
     pub(crate) fn paint(self, style: Style, text: impl Display) -> String {
         let text = visible(&text.to_string());
         if self.colour { format!("{style}{text}{style:#}") } else { text }
     }
 }
 
-/// The Linux console has few glyphs, and a locale may say that there are none; no locale at all says nothing.
+/// Returns whether the terminal shows Unicode: the Linux console has few glyphs, and a locale other than UTF-8 has
+/// none.
 fn shows_unicode(term: &str, locale: Option<&str>) -> bool {
     let utf8 = |locale: &str| {
         let locale = locale.to_ascii_lowercase();

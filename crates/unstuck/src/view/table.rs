@@ -35,8 +35,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines of it, for a terminal of so many columns. What the last column says is broken into lines and not cut: it is
-    /// what the list is read for. Where not even the others have room, each row is a small text of its own.
+    /// Formats the table for a terminal of this width. The last column is wrapped, never cut, because it holds what the
+    /// list is read for. Where even the other columns do not fit, each row becomes a small block.
     pub(crate) fn lines(&self, width: Option<usize>, look: Look) -> Vec<String> {
         let widths = self.widths();
         let head: Vec<Cell> = self.head.iter().map(|title| Cell::styled(title.clone(), style::DIM)).collect();
@@ -46,18 +46,19 @@ impl Table {
         let others = others.iter().map(|width| width + GAP).sum::<usize>();
         match width {
             Some(width) if others.saturating_sub(GAP) > width => {
-                self.rows.iter().flat_map(|row| self.card(row, width, look)).collect()
+                self.rows.iter().flat_map(|row| self.format_card(row, width, look)).collect()
             }
             Some(width) if others + last > width => {
                 let room = width.saturating_sub(others);
                 let fits = room >= NARROWEST || last <= room;
                 let indent = if fits { others } else { INDENT };
-                rows.flat_map(|row| broken(row, &widths, (indent, fits), width, look)).collect()
+                rows.flat_map(|row| wrap_row(row, &widths, (indent, fits), width, look)).collect()
             }
-            Some(_) | None => rows.map(|row| line(row, &widths, look)).collect(),
+            Some(_) | None => rows.map(|row| format_row(row, &widths, look)).collect(),
         }
     }
 
+    /// Returns the width of the widest cell of each column.
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|title| text::columns(title)).collect();
         for row in &self.rows {
@@ -68,8 +69,8 @@ impl Table {
         widths
     }
 
-    /// A row where there is no room for columns: its name, what the other columns say with their titles, and the last one.
-    fn card(&self, row: &[Cell], width: usize, look: Look) -> Vec<String> {
+    /// Formats a row as a block: its name, the other columns with their titles, then the last one.
+    fn format_card(&self, row: &[Cell], width: usize, look: Look) -> Vec<String> {
         let [name, others @ .., last] = row else {
             return row.iter().map(|cell| cell.text.clone()).collect();
         };
@@ -84,13 +85,16 @@ impl Table {
             (!cell.text.is_empty()).then(|| format!("{title} {} {unit}", cell.text).trim().to_owned())
         });
         let rest: Vec<String> = rest.collect();
-        lines.extend(indented(&rest.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)));
-        lines.extend(indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
+        lines.extend(
+            wrap_indented(&rest.join(", "), 2, width).iter().map(|line| look.paint(style::DIM, line)),
+        );
+        lines
+            .extend(wrap_indented(&last.text, INDENT, width).iter().map(|line| look.paint(last.style, line)));
         lines
     }
 }
 
-/// The title and what stands in brackets after it, as in `SINCE (CET)`: that goes with each value.
+/// Splits a title such as `SINCE (CET)` into the title and its unit, which goes with each value.
 fn unit_of(title: &str) -> (&str, &str) {
     title.strip_suffix(')').and_then(|title| title.split_once(" (")).unwrap_or((title, ""))
 }
@@ -100,11 +104,11 @@ const GAP: usize = 2;
 /// A last column that is narrower than this goes below the others.
 const NARROWEST: usize = 24;
 const INDENT: usize = 4;
-/// So many lines of one cell are shown.
+/// How many lines of one cell are shown.
 const MOST_LINES: usize = 8;
 
-/// A row with the last cell in several lines, in its column or below the others.
-fn broken(
+/// Formats a row with the last cell wrapped, in its column or below the others.
+fn wrap_row(
     row: &[Cell],
     widths: &[usize],
     (indent, in_column): (usize, bool),
@@ -112,18 +116,18 @@ fn broken(
     look: Look,
 ) -> Vec<String> {
     let Some((last, others)) = row.split_last() else { return Vec::new() };
-    let mut said = indented(&last.text, indent, width);
+    let mut said = wrap_indented(&last.text, indent, width);
     let first = if in_column && !said.is_empty() { said.remove(0) } else { String::new() };
     let mut start: Vec<Cell> =
         others.iter().map(|cell| Cell { text: cell.text.clone(), style: cell.style }).collect();
     start.push(Cell { text: first.trim_start().to_owned(), style: last.style });
-    let mut lines = vec![line(&start, widths, look)];
+    let mut lines = vec![format_row(&start, widths, look)];
     lines.extend(said.iter().map(|said| look.paint(last.style, said)));
     lines
 }
 
-/// A text in lines that stand in from the left; a very long one ends early.
-fn indented(text: &str, indent: usize, width: usize) -> Vec<String> {
+/// Wraps a text with an indent, and cuts it after [`MOST_LINES`].
+fn wrap_indented(text: &str, indent: usize, width: usize) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
     }
@@ -138,7 +142,8 @@ fn indented(text: &str, indent: usize, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
 }
 
-fn line(row: &[Cell], widths: &[usize], look: Look) -> String {
+/// Formats a row with padded columns.
+fn format_row(row: &[Cell], widths: &[usize], look: Look) -> String {
     let mut line = String::new();
     for (place, (cell, column)) in row.iter().zip(widths).enumerate() {
         if !cell.text.is_empty() {

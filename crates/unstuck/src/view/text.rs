@@ -1,36 +1,36 @@
-//! Text for a terminal: how wide it is, where it is cut, where it is broken.
+//! Text for a terminal: its width, where it is cut, where it is wrapped.
 
 use std::collections::BTreeMap;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The text without what would steer a terminal: what steps and files say is shown, and never obeyed.
+/// Replaces control characters, so that texts of steps and files cannot control the terminal.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if is_control_or_bidi(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Control characters, and those that turn the direction of what follows.
-fn steers(c: char) -> bool {
+/// Returns whether a character controls the terminal or the direction of text.
+fn is_control_or_bidi(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// How many columns a text takes.
+/// Returns how many columns a text takes.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text on one line of at most `width` columns, with an ellipsis where it was cut.
+/// Cuts a text to `width` columns, with an ellipsis if something was cut.
 pub(crate) fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     if columns(text) <= width {
         return text.to_owned();
     }
     let room = width.saturating_sub(columns(ellipsis));
-    let mut short = upto(text, room).trim_end().to_owned();
-    short.push_str(upto(ellipsis, width));
+    let mut short = prefix_of_width(text, room).trim_end().to_owned();
+    short.push_str(prefix_of_width(ellipsis, width));
     short
 }
 
-/// The text in lines of at most `width` columns, broken between words where that is possible.
+/// Wraps a text to lines of at most `width` columns, between words where possible.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -56,8 +56,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The longest beginning of the text that takes at most `width` columns.
-fn upto(text: &str, width: usize) -> &str {
+/// Returns the longest prefix of at most `width` columns.
+fn prefix_of_width(text: &str, width: usize) -> &str {
     let mut used = 0;
     for (place, c) in text.char_indices() {
         used += c.width().unwrap_or(0);
@@ -73,7 +73,7 @@ pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A sentence with its full stop, which it may have already.
+/// Adds a full stop unless the text ends with one.
 pub(crate) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
@@ -84,7 +84,7 @@ pub(crate) fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell if it needs it.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@');
     if !word.is_empty() && word.chars().all(plain) {

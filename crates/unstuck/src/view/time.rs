@@ -1,12 +1,12 @@
-//! Points in time that are given on the command line.
+//! Parses points in time from the command line.
 
 use jiff::Timestamp;
 use unstuck_core::duration::{parse_duration, parse_instant};
 
 use crate::error::CommandError;
 
-/// So long ago, or an instant. `option` is what it is for.
-pub(crate) fn past(given: &str, option: &str) -> Result<Timestamp, CommandError> {
+/// Parses a duration ago, or an instant; `option` names it in errors.
+pub(crate) fn parse_past_time(given: &str, option: &str) -> Result<Timestamp, CommandError> {
     match (parse_duration(given), parse_instant(given)) {
         (Ok(span), _) => {
             let ago = i64::try_from(span.0).unwrap_or(i64::MAX);
@@ -33,9 +33,12 @@ mod tests {
     #[test]
     fn the_past_is_so_long_ago_or_an_instant() {
         let before = unstuck_service::service::now();
-        let week = past("7d", "--since").ok().expect("a span");
+        let week = parse_past_time("7d", "--since").ok().expect("a span");
         assert!(before.0.abs_diff(week.as_millisecond() + 7 * 86_400_000) < 60_000);
-        assert_eq!(past("1970-01-01T00:00:01Z", "--since").ok(), Timestamp::from_millisecond(1_000).ok());
+        assert_eq!(
+            parse_past_time("1970-01-01T00:00:01Z", "--since").ok(),
+            Timestamp::from_millisecond(1_000).ok()
+        );
         let cases = [
             (
                 "soon",
@@ -48,7 +51,7 @@ mod tests {
         ];
         for (given, wanted) in cases {
             assert_eq!(
-                past(given, "--since").err().map(|failure| failure.sentence()).as_deref(),
+                parse_past_time(given, "--since").err().map(|failure| failure.sentence()).as_deref(),
                 Some(wanted)
             );
         }

@@ -92,7 +92,7 @@ fn log(world: &World) -> Vec<(&'static str, String)> {
         for event in events {
             evolve(&mut state, event);
             for fact in &event.facts {
-                let line = reason::line(&flow, state.as_ref(), event, fact);
+                let line = reason::fact_line(&flow, state.as_ref(), event, fact);
                 lines.extend(line.map(|line| (of_fact(fact), world.named(&line))));
             }
         }
@@ -105,8 +105,8 @@ fn log(world: &World) -> Vec<(&'static str, String)> {
 pub(crate) fn reasons() -> Vec<Line> {
     let of_world = |world: &World| -> Vec<(&'static str, String)> {
         let histories = world.history.iter();
-        let decisions =
-            histories.flat_map(|(run, events)| reason::decisions(&world.flow_of(&world.runs[run]), events));
+        let decisions = histories
+            .flat_map(|(run, events)| reason::list_decisions(&world.flow_of(&world.runs[run]), events));
         let text = |line: &reason::DecisionLine| format!("[{}] {}", line.rule, line.reason);
         decisions.map(|line| (of_rung(&line.rung), world.named(&text(&line)))).collect()
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unstuck_core::command::{Command, Report};
-use unstuck_core::explain::{ExplainContext, SlotHolder, causes, explain_in_context};
+use unstuck_core::explain::{ExplainContext, SlotHolder, explain_in_context, find_causes};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Limit, Phase, RunEnd, RunOutcome, RunState, Slot};
@@ -181,7 +181,7 @@ fn explained(
 ) -> Vec<Line> {
     let (state, children) = (&world.runs[&run], world.children(run));
     let policies_paused = world.policies.switch().paused();
-    let causes = causes(&world.runs.values().cloned().collect::<Vec<_>>());
+    let causes = find_causes(&world.runs.values().cloned().collect::<Vec<_>>());
     let surroundings =
         ExplainContext { children: &children, causes: &causes, policies_paused, ..surroundings };
     let told =

@@ -1,4 +1,4 @@
-//! Asking whoever owns the store.
+//! Sends requests to the process that owns the store.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use unstuck_api::{ProblemDocument, ProblemType};
 
 use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
-use crate::error::{CommandError, plain};
+use crate::error::{CommandError, without_os_number};
 use unstuck_api::request::Request;
 
-/// So long an owner may take to answer.
+/// How long the owner may take to reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// And so long where the file can be read instead.
+/// How long it may take to reply to a query that the file can answer instead.
 const READING_PATIENCE: Duration = Duration::from_millis(1_500);
-/// And so long where there may be a hundred thousand errors to look at.
+/// How long it may take where there may be a hundred thousand errors to look at.
 const LONG_PATIENCE: Duration = Duration::from_mins(10);
 
 /// Why there is no answer.
@@ -58,59 +58,65 @@ impl From<SocketError> for CommandError {
     }
 }
 
-/// That the process that has the store open cannot be asked.
-fn refused(sentence: String) -> SocketError {
+/// Builds the error that the owner of the store cannot be asked.
+fn refused_error(sentence: String) -> SocketError {
     SocketError::Refused(Box::new(ProblemDocument::new(ProblemType::StoreAway, sentence)))
 }
 
-/// Asks, and gives the JSON of the answer.
-pub(crate) fn ask(directory: &Path, option: &str, request: &Request) -> Result<String, SocketError> {
-    unstuck_sqlite::check_access(directory).map_err(|error| refused(error.to_string()))?;
+/// Sends a request to the owner and returns the JSON of its answer. Checks first that the socket belongs to this user,
+/// and that the owner is not suspended.
+pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) -> Result<String, SocketError> {
+    unstuck_sqlite::check_access(directory).map_err(|error| refused_error(error.to_string()))?;
     let Ok(mut stream) = short_path(directory, NAME, |path| UnixStream::connect(path)) else {
         return Err(SocketError::Nobody);
     };
     if let Some(user) = foreign_user(&stream) {
-        return Err(refused(format!(
+        return Err(refused_error(format!(
             "a process of user {user} answers for the store {}, which belongs to another user. Nothing was sent",
             directory.display()
         )));
     }
     let question = SocketRequest { version: VERSION, option: option.to_owned(), request: request.clone() };
-    let mut line = serde_json::to_vec(&question).map_err(|error| refused(error.to_string()))?;
+    let mut line = serde_json::to_vec(&question).map_err(|error| refused_error(error.to_string()))?;
     line.push(b'\n');
-    let process = process(&stream);
+    let process = peer_process(&stream);
     if let Some(id) = process.filter(|id| is_stopped(*id)) {
-        return Err(SocketError::Stopped(stopped(id), process));
+        return Err(SocketError::Stopped(describe_stopped_owner(id), process));
     }
     let patience = match request {
         _ if request.takes_long() => LONG_PATIENCE,
         Request::Query(_) => READING_PATIENCE,
         Request::Change(_) | Request::Policies(_) | Request::Bulk(_) => PATIENCE,
     };
-    let heard = converse(&mut stream, &line, patience).map_err(|error| match error.kind() {
+    let heard = exchange_lines(&mut stream, &line, patience).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            SocketError::Silent(silent(process, patience), process)
+            SocketError::Silent(describe_silent_owner(process, patience), process)
         }
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => SocketError::HungUp,
-        _ => refused(format!("cannot reach the process that has the store open: {}", plain(&error))),
+        _ => refused_error(format!(
+            "cannot reach the process that has the store open: {}",
+            without_os_number(&error)
+        )),
     })?;
-    let answer: SocketReply = serde_json::from_slice(&heard).map_err(|_| refused(foreign()))?;
+    let answer: SocketReply =
+        serde_json::from_slice(&heard).map_err(|_| refused_error(describe_other_version()))?;
     match answer {
         SocketReply { busy: true, .. } => Err(SocketError::Busy),
         SocketReply { problem: Some(problem), unavailable: true, .. } => {
             Err(SocketError::Unavailable(problem))
         }
         SocketReply { problem: Some(problem), .. } => Err(SocketError::Refused(problem)),
-        SocketReply { refused: Some(sentence), .. } => Err(refused(sentence)),
+        SocketReply { refused: Some(sentence), .. } => Err(refused_error(sentence)),
         SocketReply { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
-        SocketReply { .. } => Err(refused(foreign())),
+        SocketReply { .. } => Err(refused_error(describe_other_version())),
     }
 }
 
-fn converse(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
+/// Sends a line and reads the reply.
+fn exchange_lines(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    // Whoever does not want to listen hangs up, and may have said why.
+    // A server that refuses the connection closes it, and may have sent the reason before.
     match stream.write_all(line) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
         Err(_) | Ok(()) => {}
@@ -123,7 +129,8 @@ fn converse(stream: &mut UnixStream, line: &[u8], patience: Duration) -> io::Res
     Ok(heard)
 }
 
-fn silent(process: Option<u32>, patience: Duration) -> String {
+/// Describes an owner that does not answer.
+fn describe_silent_owner(process: Option<u32>, patience: Duration) -> String {
     let who = process.map_or_else(|| "the process".to_owned(), |id| format!("process {id}"));
     let seconds = patience.as_secs_f32();
     format!(
@@ -131,31 +138,32 @@ fn silent(process: Option<u32>, patience: Duration) -> String {
     )
 }
 
-fn stopped(process: u32) -> String {
+/// Describes an owner that is suspended, with how to wake or end it.
+fn describe_stopped_owner(process: u32) -> String {
     format!(
         "process {process} has the store open but is suspended (Ctrl-Z, SIGSTOP). Wake it with `kill -CONT {process}`, or end it with `kill -KILL {process}`"
     )
 }
 
-/// Whether somebody has stopped a process, so that it cannot answer.
+/// Returns whether a process is suspended, so that it cannot answer.
 fn is_stopped(process: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // The name before it, in brackets, may hold anything.
+    // The state follows the process name, which is in parentheses and may contain anything.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
-fn foreign() -> String {
+fn describe_other_version() -> String {
     "the process that has the store open is another version of unstuck; use the same version".to_owned()
 }
 
 /// The process at the other end.
 #[cfg(target_os = "linux")]
-fn process(stream: &UnixStream) -> Option<u32> {
+fn peer_process(stream: &UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn process(_: &UnixStream) -> Option<u32> {
+fn peer_process(_: &UnixStream) -> Option<u32> {
     None
 }

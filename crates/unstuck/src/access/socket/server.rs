@@ -1,4 +1,4 @@
-//! Answering others, as long as this process owns the store.
+//! Answers requests of other processes, as long as this process owns the store.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -20,11 +20,11 @@ use super::{
 };
 use unstuck_service::{Service, ServiceError};
 
-/// So many may ask at once.
+/// How many connections are served at once.
 const AT_ONCE: usize = 16;
-/// So long a question may take to arrive, and an answer to be taken.
+/// How long a request may take to arrive, and a reply to be read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long the end waits for answers that are on their way.
+/// How long closing waits for replies under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A socket on which questions are answered.
@@ -41,24 +41,25 @@ struct Counts {
 }
 
 impl Server {
-    /// Listens in the folder of a store that this process owns.
+    /// Listens in the folder of a store that this process owns. The socket is bound under another name and renamed, so
+    /// that no client finds it before its permissions are set.
     pub(crate) fn start(directory: &Path, service: Service, handle: Handle) -> io::Result<Server> {
         let path = directory.join(NAME);
         let made = format!("{NAME}.new");
         let made_path = directory.join(&made);
-        // What an owner that was killed has left.
+        // A killed owner may have left it.
         let _ = fs::remove_file(&made_path);
         let listener = short_path(directory, &made, |path| UnixListener::bind(path))?;
         fs::set_permissions(&made_path, fs::Permissions::from_mode(0o600))?;
-        // Nobody finds it before it is nobody else's to use.
+        // Clients find the socket only once its permissions are set.
         fs::rename(&made_path, &path)?;
         let counts = Arc::new(Counts::default());
         let counter = counts.clone();
         let listen = move || {
             for stream in listener.incoming() {
                 match stream {
-                    Ok(stream) => receive(stream, &service, &handle, &counter),
-                    // Out of file descriptors, most likely: it passes.
+                    Ok(stream) => accept_connection(stream, &service, &handle, &counter),
+                    // Most likely out of file descriptors, which passes.
                     Err(_) => thread::sleep(Duration::from_millis(50)),
                 }
             }
@@ -67,7 +68,7 @@ impl Server {
         Ok(Server { path, counts })
     }
 
-    /// Nobody can ask any more, and who has asked gets an answer first.
+    /// Stops accepting connections, and waits until requests under way are answered.
     pub(crate) fn close(self) {
         let _ = fs::remove_file(&self.path);
         let until = Instant::now() + LAST_ANSWERS;
@@ -77,25 +78,26 @@ impl Server {
     }
 }
 
-fn receive(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Arc<Counts>) {
+/// Accepts a connection on a thread of its own, unless the peer is another user or too many are open.
+fn accept_connection(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Arc<Counts>) {
     if let Some(user) = foreign_user(&stream) {
         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-        let _ = stream.write_all(&refusal(&format!("user {user} may not use this store")));
+        let _ = stream.write_all(&refusal_line(&format!("user {user} may not use this store")));
         return;
     }
     if counts.asking.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
         counts.asking.fetch_sub(1, Ordering::AcqRel);
         let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-        let _ = stream.write_all(&line_of(&SocketReply {
+        let _ = stream.write_all(&encode_reply(&SocketReply {
             busy: true,
-            ..refused("too many commands at once; repeat the command in a moment")
+            ..refused_reply("too many commands at once; repeat the command in a moment")
         }));
         return;
     }
     let asking = Asking(counts.clone());
     let (service, handle) = (service.clone(), handle.clone());
-    let conversation = move || converse(stream, &service, &handle, &asking.0);
-    // A thread that cannot start hangs up, and the other end tries again.
+    let conversation = move || serve_connection(stream, &service, &handle, &asking.0);
+    // If the thread cannot start, the connection closes and the client tries again.
     let _ = thread::Builder::new().name("unstuck-answer".to_owned()).spawn(conversation);
 }
 
@@ -108,15 +110,15 @@ impl Drop for Asking {
     }
 }
 
-/// Answers questions until the other end has no more, or does not behave.
-fn converse(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Counts) {
+/// Answers requests until the client closes the connection or misbehaves.
+fn serve_connection(mut stream: UnixStream, service: &Service, handle: &Handle, counts: &Counts) {
     if stream.set_write_timeout(Some(PATIENCE)).is_err() {
         return;
     }
     let mut rest = Vec::new();
     while let Ok(Some(line)) = read_line(&mut stream, &mut rest) {
         counts.answering.fetch_add(1, Ordering::AcqRel);
-        let answer = answer(&line, service, handle);
+        let answer = answer_line(&line, service, handle);
         let sent = answer.is_some_and(|answer| stream.write_all(&answer).is_ok());
         counts.answering.fetch_sub(1, Ordering::AcqRel);
         if !sent {
@@ -125,7 +127,8 @@ fn converse(mut stream: UnixStream, service: &Service, handle: &Handle, counts: 
     }
 }
 
-/// One line, without its end; `None` where there is no more, or too much. `rest` is what came after it.
+/// Reads one line without its end; `None` at the end of the stream, or if the line is too long. `rest` keeps what came
+/// after it.
 fn read_line(stream: &mut UnixStream, rest: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let until = Instant::now() + PATIENCE;
     let mut searched = 0;
@@ -139,7 +142,7 @@ fn read_line(stream: &mut UnixStream, rest: &mut Vec<u8>) -> io::Result<Option<V
         }
         searched = rest.len();
         if rest.len() > LONGEST_QUESTION {
-            stream.write_all(&refusal("the request is too large"))?;
+            stream.write_all(&refusal_line("the request is too large"))?;
             return Ok(None);
         }
         let patience = until.saturating_duration_since(Instant::now());
@@ -154,8 +157,9 @@ fn read_line(stream: &mut UnixStream, rest: &mut Vec<u8>) -> io::Result<Option<V
     }
 }
 
-/// The answer to a line; `None` where the engine has stopped, and hanging up says so.
-fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
+/// Handles the request of a line and returns the reply; `None` if the engine has stopped, which closing the connection
+/// tells.
+fn answer_line(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Spoken {
         version: u32,
@@ -163,50 +167,51 @@ fn answer(line: &[u8], service: &Service, handle: &Handle) -> Option<Vec<u8>> {
     match serde_json::from_slice(line) {
         Ok(Spoken { version: VERSION }) => {}
         Ok(Spoken { version }) => {
-            return Some(refusal(&format!(
+            return Some(refusal_line(&format!(
                 "the request uses version {version} of the protocol, not {VERSION}; use the same version of unstuck as the process that has the store open"
             )));
         }
-        Err(_) => return Some(refusal("this is not a request; use the commands of unstuck")),
+        Err(_) => return Some(refusal_line("this is not a request; use the commands of unstuck")),
     }
     let question: SocketRequest = match serde_json::from_slice(line) {
         Ok(question) => question,
-        Err(error) => return Some(refusal(&format!("cannot read the request: {error}"))),
+        Err(error) => return Some(refusal_line(&format!("cannot read the request: {error}"))),
     };
     let service = Service { option: question.option, ..service.clone() };
     match service.handle_request(handle, question.request) {
-        Ok(json) if json.len() + 64 > LONGEST_ANSWER => Some(refusal(&format!(
+        Ok(json) if json.len() + 64 > LONGEST_ANSWER => Some(refusal_line(&format!(
             "the answer has {} bytes, which is too much for the socket; repeat the command when no process has the store open",
             json.len()
         ))),
         Ok(json) => Some(match RawValue::from_string(json) {
-            Ok(json) => line_of(&SocketReply { answer: Some(json), ..SocketReply::default() }),
-            Err(error) => refusal(&error.to_string()),
+            Ok(json) => encode_reply(&SocketReply { answer: Some(json), ..SocketReply::default() }),
+            Err(error) => refusal_line(&error.to_string()),
         }),
-        Err(ServiceError::Refused(problem)) => Some(line_of(&with_problem(problem))),
+        Err(ServiceError::Refused(problem)) => Some(encode_reply(&problem_reply(problem))),
         Err(ServiceError::Unavailable(problem)) => {
-            Some(line_of(&SocketReply { unavailable: true, ..with_problem(problem) }))
+            Some(encode_reply(&SocketReply { unavailable: true, ..problem_reply(problem) }))
         }
         Err(ServiceError::Stopped) => None,
     }
 }
 
-fn refusal(sentence: &str) -> Vec<u8> {
-    line_of(&refused(sentence))
+fn refusal_line(sentence: &str) -> Vec<u8> {
+    encode_reply(&refused_reply(sentence))
 }
 
-fn with_problem(problem: Box<ProblemDocument>) -> SocketReply {
-    let refused = refused(&problem.detail);
+fn problem_reply(problem: Box<ProblemDocument>) -> SocketReply {
+    let refused = refused_reply(&problem.detail);
     SocketReply { problem: Some(problem), ..refused }
 }
 
-fn refused(sentence: &str) -> SocketReply {
+fn refused_reply(sentence: &str) -> SocketReply {
     SocketReply { refused: Some(sentence.to_owned()), ..SocketReply::default() }
 }
 
-fn line_of(answer: &SocketReply) -> Vec<u8> {
+/// Encodes a reply as one line of JSON.
+fn encode_reply(answer: &SocketReply) -> Vec<u8> {
     let mut line = serde_json::to_vec(answer).unwrap_or_default();
-    // What came in as JSON goes out as it came; a line break in it is nothing but space.
+    // Raw JSON may contain line breaks, which are only space.
     for byte in line.iter_mut().filter(|byte| **byte == b'\n') {
         *byte = b' ';
     }

@@ -1,4 +1,4 @@
-//! Beginning a bulk action: what commands about runs do when they are about more than one.
+//! Starts a bulk action: what commands about runs do when they apply to more than one.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::view::text;
 use unstuck_api::bulk::BulkBegunView;
 use unstuck_api::request::{BulkOperation, BulkVerb, NewBulk, Query};
 
-/// What runs have in common, and how they are gone through.
+/// The filters and limits that all bulk commands share.
 #[derive(clap::Args)]
 pub(crate) struct Common {
     /// Only steps with an error of this group (or the start of its name); `unstuck errors` lists the groups.
@@ -34,7 +34,7 @@ pub(crate) struct Common {
     state: Option<RunState>,
 
     /// Only runs whose flow has this label; repeat it to require several.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::label)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::parse_label)]
     label: Vec<(String, String)>,
 
     /// At most this many targets a second. [default: 50]
@@ -50,7 +50,7 @@ pub(crate) struct Common {
     dry_run: bool,
 }
 
-/// Which of what is open.
+/// The filters on open errors.
 #[derive(clap::Args, Default)]
 pub(crate) struct Open {
     /// Only steps in error that this policy has scheduled.
@@ -75,7 +75,7 @@ pub(crate) struct More {
     pub(crate) reason: Option<String>,
 }
 
-/// What a command names: one run and perhaps its step, or several runs, or none.
+/// What a command names: one run and maybe a step of it, several runs, or nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     One { run: String, step: Option<String> },
@@ -83,7 +83,7 @@ pub(crate) enum Named {
 }
 
 impl Named {
-    /// A second name is a step of the first, or another run, whichever there is.
+    /// Interprets the names: a second one is a step of the first run or another run, whichever exists.
     pub(crate) fn of(mut names: Vec<String>, place: &StoreLocation) -> Result<Named, CommandError> {
         let looks_like_run =
             |name: &String| name.starts_with("run_") || name == unstuck_service::run_name::LATEST;
@@ -101,7 +101,7 @@ impl Named {
         })
     }
 
-    /// The runs, where no step is named.
+    /// Returns the runs; refuses a step, because a bulk action takes runs.
     pub(crate) fn runs(self) -> Result<Vec<String>, CommandError> {
         match self {
             Named::One { run, step: None } => Ok(vec![run]),
@@ -114,15 +114,15 @@ impl Named {
 }
 
 impl Common {
-    /// Whether it takes a bulk action to do this.
+    /// Returns whether an option is given that makes the command a bulk action.
     pub(crate) fn is_given(&self) -> bool {
         let is_said = self.group.is_some() || self.flow.is_some() || self.state.is_some();
         let is_said = is_said || !self.label.is_empty();
         is_said || self.rate.is_some() || self.max.is_some() || self.dry_run
     }
 
-    /// The order.
-    pub(crate) fn order(self, action: BulkVerb, runs: Vec<String>, more: More) -> NewBulk {
+    /// Builds the request for the bulk action.
+    pub(crate) fn into_new_bulk(self, action: BulkVerb, runs: Vec<String>, more: More) -> NewBulk {
         let Common { group, flow, state, label: labels, rate, max, dry_run } = self;
         let More { open: Open { policy, needs_person, include_acknowledged }, canary, reason } = more;
         NewBulk {
@@ -145,7 +145,7 @@ impl Common {
 }
 
 impl Open {
-    /// Whether it takes a bulk action to do this.
+    /// Returns whether it takes a bulk action to do this.
     pub(crate) fn is_given(&self) -> bool {
         self.policy.is_some() || self.needs_person || self.include_acknowledged
     }
@@ -156,33 +156,33 @@ impl Open {
     }
 }
 
-/// Ends the process as whatever is missing on a command line does: in a sentence, with how the command is used.
-pub(crate) fn misused(command: &str, sentence: &str) -> ! {
+/// Ends the process with a usage error for what is missing on the command line.
+pub(crate) fn exit_with_usage(command: &str, sentence: &str) -> ! {
     let mut all = crate::Arguments::command();
-    // So that its usage begins with the name of the program.
+    // Makes the usage begin with the name of the program.
     all.build();
     let kind = clap::error::ErrorKind::MissingRequiredArgument;
     match all.find_subcommand_mut(command) {
-        Some(one) => crate::error::misused(&one.error(kind, sentence)),
-        None => crate::error::misused(&all.error(kind, sentence)),
+        Some(one) => crate::error::exit_with_usage_error(&one.error(kind, sentence)),
+        None => crate::error::exit_with_usage_error(&all.error(kind, sentence)),
     }
 }
 
-/// Begins it. Where nobody else has the store, this goes on with it as long as it acts.
-pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> CommandResult {
-    // Before anybody is told that it can be interrupted.
-    let is_interrupted = watch::interrupts()?;
+/// Starts a bulk action. If no other process has the store, drives it here while it acts.
+pub(crate) fn begin_bulk(place: &StoreLocation, order: NewBulk, format: Format) -> CommandResult {
+    // Listens before the user is told that Ctrl-C works.
+    let is_interrupted = watch::listen_for_interrupt()?;
     let answer = place.change_bulk(BulkOperation::Begin(Box::new(order)))?;
     let begun: BulkBegunView = answer.read()?;
     let mut stdout = Output::stdout();
     let Some(bulk) = &begun.bulk else {
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text if begun.total > 0 => plan(&begun, &mut stdout),
+            Format::Text if begun.total > 0 => show_dry_run(&begun, &mut stdout),
             Format::Text => {
                 let what = text::visible(&begun.selection);
                 stdout.line(&format!("Nothing to do: nothing matches {what}."));
-                left_out(&begun, &mut stdout);
+                show_left_out(&begun, &mut stdout);
             }
         }
         stdout.finish()?;
@@ -190,47 +190,47 @@ pub(crate) fn execute(place: &StoreLocation, order: NewBulk, format: Format) -> 
     };
     if format == Format::Text {
         let name = stdout.look.paint(style::BOLD, bulk);
-        stdout.line(&format!("{name} started with {}.", targets(begun.total)));
+        stdout.line(&format!("{name} started with {}.", count_targets(begun.total)));
     }
-    if let Some(page) = watch::go_on(place, bulk, &is_interrupted)? {
+    if let Some(page) = watch::drive_bulk(place, bulk, &is_interrupted)? {
         stdout.finish()?;
-        return watch::end(&page, place, format, is_interrupted.load(Ordering::Relaxed));
+        return watch::report_end(&page, place, format, is_interrupted.load(Ordering::Relaxed));
     }
     match format {
         Format::Json => stdout.line(&answer.pretty()),
         Format::Text => {
-            left_out(&begun, &mut stdout);
+            show_left_out(&begun, &mut stdout);
             let sentence = if begun.action == "resume" {
                 "The process that has the store open continues it. Resumed steps wait until their runs are continued."
             } else {
                 "The process that has the store open continues it."
             };
-            changed::wrapped(&mut stdout, sentence);
-            watch::how(bulk, &mut stdout, &place.option);
+            changed::write_wrapped(&mut stdout, sentence);
+            watch::show_watch_command(bulk, &mut stdout, &place.option);
         }
     }
     stdout.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What would be done.
-fn plan(begun: &BulkBegunView, stdout: &mut Output) {
-    super::show::show(&begun.targets, &begun.action, stdout);
+/// Shows what a dry run selected.
+fn show_dry_run(begun: &BulkBegunView, stdout: &mut Output) {
+    super::show::show_targets(&begun.targets, &begun.action, stdout);
     let more = begun.total.saturating_sub(begun.targets.len() as u64);
     if more > 0 {
         stdout.line(&format!("and {more} more"));
     }
-    stdout.line(&format!("\nDry run: {} selected. Nothing was changed.", targets(begun.total)));
-    left_out(begun, stdout);
+    stdout.line(&format!("\nDry run: {} selected. Nothing was changed.", count_targets(begun.total)));
+    show_left_out(begun, stdout);
 }
 
-/// How many runs had in common what was selected, and nothing can be done to them.
-fn left_out(begun: &BulkBegunView, stdout: &mut Output) {
-    if let Some(words) = page::left_out(&begun.action, begun.left_out) {
-        changed::wrapped(stdout, &format!("{words}."));
+/// Shows how many selected runs were left out, and why.
+fn show_left_out(begun: &BulkBegunView, stdout: &mut Output) {
+    if let Some(words) = page::describe_left_out(&begun.action, begun.left_out) {
+        changed::write_wrapped(stdout, &format!("{words}."));
     }
 }
 
-fn targets(count: u64) -> String {
+fn count_targets(count: u64) -> String {
     if count == 1 { "1 target".to_owned() } else { format!("{count} targets") }
 }

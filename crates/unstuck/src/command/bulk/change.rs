@@ -55,9 +55,9 @@ impl Arguments {
             Format::Text => {
                 let ChangedBulkView { already: was_so, page } = answer.read()?;
                 stdout.line(&stdout.look.paint(style::BOLD, if was_so { already } else { done }));
-                super::page::show(&page, &mut stdout, &place.option);
+                super::page::show_bulk(&page, &mut stdout, &place.option);
                 if page.acts {
-                    super::watch::how(&page.bulk, &mut stdout, &place.option);
+                    super::watch::show_watch_command(&page.bulk, &mut stdout, &place.option);
                 }
             }
         }

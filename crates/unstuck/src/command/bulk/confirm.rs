@@ -1,4 +1,4 @@
-//! Asking before something is done to many runs.
+//! Asks for confirmation before something is done to many runs.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -19,7 +19,7 @@ pub(crate) struct Question {
     pub(crate) not_done: &'static str,
 }
 
-/// Asks on a terminal, with how many runs it is about; elsewhere it must have been said with `--yes`.
+/// Asks on a terminal, with the number of runs; elsewhere it fails and points to `--yes`.
 pub(crate) fn confirm(
     place: &StoreLocation,
     order: &NewBulk,
@@ -31,14 +31,14 @@ pub(crate) fn confirm(
         return Ok(());
     }
     let Question { of_steps, done, not_done } = question;
-    let count = count(&planned, *of_steps);
+    let count = count_selected(&planned, *of_steps);
     let selection = text::visible(&planned.selection);
     if !io::stdin().is_terminal() {
         return Err(CommandError::new(format!(
             "{count} ({selection}) would be {done}. Confirm with --yes, or list them with --dry-run"
         )));
     }
-    let left_out = super::page::left_out(&planned.action, planned.left_out);
+    let left_out = super::page::describe_left_out(&planned.action, planned.left_out);
     let left_out = left_out.map(|words| format!(" {words}.")).unwrap_or_default();
     Output::stderr().text(&format!("{count} ({selection}) will be {done}.{left_out} Continue? [y/N] "));
     let mut line = String::new();
@@ -49,8 +49,8 @@ pub(crate) fn confirm(
     Err(CommandError::new(format!("nothing was {not_done}")))
 }
 
-/// How many runs, or steps of how many runs.
-fn count(planned: &BulkBegunView, of_steps: bool) -> String {
+/// Describes how many runs, or steps of how many runs, are selected.
+fn count_selected(planned: &BulkBegunView, of_steps: bool) -> String {
     let counted = |count: u64, one: &str| match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),

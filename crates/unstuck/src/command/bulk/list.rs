@@ -45,7 +45,7 @@ impl Arguments {
                     let open = if self.open { " in progress" } else { "" };
                     stdout.line(&format!("No bulk actions{open}."));
                 } else {
-                    show(&found, &mut stdout);
+                    show_bulks(&found, &mut stdout);
                 }
             }
         }
@@ -54,7 +54,7 @@ impl Arguments {
     }
 }
 
-fn show(found: &[BulkView], stdout: &mut Output) {
+fn show_bulks(found: &[BulkView], stdout: &mut Output) {
     let mut table = Table::new(&["BULK ACTION", "COMMAND", "STATE", "STARTED", "SELECTION", "RESULTS"]);
     for bulk in found {
         let ago = unstuck_service::service::now().since(Time(bulk.created_at.as_millisecond()));
@@ -64,7 +64,7 @@ fn show(found: &[BulkView], stdout: &mut Output) {
             Cell::styled(&bulk.state, style_of_word(&bulk.state)),
             Cell::new(format!("{ago} ago")),
             Cell::new(&bulk.selection),
-            Cell::new(super::page::in_short(bulk)),
+            Cell::new(super::page::summarize_results(bulk)),
         ]);
     }
     for line in table.lines(stdout.width(), stdout.look) {

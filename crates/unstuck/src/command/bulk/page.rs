@@ -1,4 +1,4 @@
-//! A bulk action as people read it: what it does, how far it is, and what became of its targets.
+//! A bulk action as text: what it does, its progress, and the results of its targets.
 
 use unstuck_service::local_time;
 
@@ -8,13 +8,13 @@ use crate::view::style;
 use crate::view::text;
 use unstuck_api::bulk::{BulkView, CauseCount, ResultKind};
 
-/// So many commands that continue runs are shown one by one.
+/// How many commands to continue runs are listed.
 const SHOWN: usize = 3;
 
-/// Where it stands, what has come of it, and what can be done now.
-pub(crate) fn show(page: &BulkView, stdout: &mut Output, option: &str) {
+/// Shows the state of a bulk action, its results, and what can be done now.
+pub(crate) fn show_bulk(page: &BulkView, stdout: &mut Output, option: &str) {
     let name = stdout.look.paint(style::BOLD, &page.bulk);
-    let state = stdout.look.paint(style::style_of_word(&page.state), state_words(page));
+    let state = stdout.look.paint(style::style_of_word(&page.state), describe_state(page));
     stdout.line(&format!("{name}  {} of {}: {state}", page.action, text::visible(&page.selection)));
     let by = format!("{}, {}", page.by, local_time::full_and_relative(page.created_at));
     let by = match &page.reason {
@@ -27,7 +27,7 @@ pub(crate) fn show(page: &BulkView, stdout: &mut Output, option: &str) {
         }
         None => format!("{} a second", page.rate),
     };
-    let targets = match left_out(&page.action, page.left_out) {
+    let targets = match describe_left_out(&page.action, page.left_out) {
         Some(words) => format!("{}; {words}", page.total),
         None => page.total.to_string(),
     };
@@ -37,36 +37,36 @@ pub(crate) fn show(page: &BulkView, stdout: &mut Output, option: &str) {
     }
     stdout.line("");
     for counted in &page.results {
-        stdout.line(&format!("{:>8}  {}", counted.count, word(&page.action, counted.result)));
+        stdout.line(&format!("{:>8}  {}", counted.count, result_word(&page.action, counted.result)));
         for CauseCount { cause, count, run } in &counted.causes {
             let one = if *count == 1 { run.clone() } else { format!("{count}, such as {run}") };
             stdout.line(&text::visible(&format!("            {cause} ({one})")));
         }
     }
-    next(page, stdout, option);
+    show_next_steps(page, stdout, option);
 }
 
-/// What it has come to, on one line.
-pub(crate) fn in_short(page: &BulkView) -> String {
+/// Summarises the results on one line.
+pub(crate) fn summarize_results(page: &BulkView) -> String {
     let parts: Vec<String> = page
         .results
         .iter()
-        .map(|counted| format!("{} {}", counted.count, word(&page.action, counted.result)))
+        .map(|counted| format!("{} {}", counted.count, result_word(&page.action, counted.result)))
         .collect();
     parts.join(", ")
 }
 
-/// The word for what became of a target of this command.
-pub(crate) fn word(action: &str, result: ResultKind) -> &'static str {
+/// Returns the word for the result of a target of this command.
+pub(crate) fn result_word(action: &str, result: ResultKind) -> &'static str {
     match (action, result) {
-        // Of a rerun the run has passed, and not a step.
+        // A rerun is about the whole run, not a step.
         ("rerun", ResultKind::Passed) => "completed",
         _ => result.word(),
     }
 }
 
-/// How many runs were left out by a command, and why.
-pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
+/// Describes how many runs a command left out, and why.
+pub(crate) fn describe_left_out(action: &str, count: u64) -> Option<String> {
     let runs = if count == 1 { "run" } else { "runs" };
     let why = match action {
         "forget" => "not final",
@@ -77,7 +77,8 @@ pub(crate) fn left_out(action: &str, count: u64) -> Option<String> {
     (count > 0).then(|| format!("{count} {runs} left out: {why}"))
 }
 
-fn state_words(page: &BulkView) -> String {
+/// Describes the state of a bulk action in words.
+fn describe_state(page: &BulkView) -> String {
     match page.state.as_str() {
         "acted" => "done with every target; waiting for results".to_owned(),
         "running" if !page.acts => "waiting for the results of its wave".to_owned(),
@@ -85,12 +86,12 @@ fn state_words(page: &BulkView) -> String {
     }
 }
 
-/// What will happen next, or who has to do what.
-fn next(page: &BulkView, stdout: &mut Output, option: &str) {
+/// Shows what happens next, or what an operator can do.
+fn show_next_steps(page: &BulkView, stdout: &mut Output, option: &str) {
     let bulk = &page.bulk;
     if let Some(why) = &page.why {
         stdout.line("");
-        changed::wrapped(stdout, &format!("Stopped: {why}."));
+        changed::write_wrapped(stdout, &format!("Stopped: {why}."));
         stdout.line("Continue anyway, or leave out the rest:");
         stdout.line(&text::visible(&format!("  unstuck bulk unpause {bulk}{option}")));
         stdout.line(&text::visible(&format!("  unstuck bulk cancel {bulk}{option}")));
@@ -104,7 +105,7 @@ fn next(page: &BulkView, stdout: &mut Output, option: &str) {
         let sentence =
             format!("{of} are idle: no process is executing them. Each of these commands continues one:");
         stdout.line("");
-        changed::wrapped(stdout, &sentence);
+        changed::write_wrapped(stdout, &sentence);
         for command in page.go_on.iter().take(SHOWN) {
             stdout.line(&format!("  {}", text::visible(command)));
         }

@@ -14,7 +14,7 @@ use crate::view::table::{Cell, Table};
 use unstuck_api::bulk::{BulkView, TargetView, TargetsView};
 use unstuck_api::request::Query;
 
-/// So many targets are asked for at once.
+/// How many targets one query reads.
 const PAGE: usize = 1_000;
 
 /// Show the results of a bulk action: resumed, passed, failed again or refused, and why.
@@ -47,16 +47,16 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
-                let targets = targets(&place, &page.bulk)?;
+                let targets = load_targets(&place, &page.bulk)?;
                 let document = serde_json::to_string(&Document { page, targets });
                 let document = document.map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&document));
             }
             Format::Text => {
-                super::page::show(&page, &mut stdout, &place.option);
+                super::page::show_bulk(&page, &mut stdout, &place.option);
                 if self.runs {
                     stdout.line("");
-                    show(&targets(&place, &page.bulk)?, &page.action, &mut stdout);
+                    show_targets(&load_targets(&place, &page.bulk)?, &page.action, &mut stdout);
                 }
             }
         }
@@ -73,8 +73,8 @@ struct Document {
     targets: Vec<TargetView>,
 }
 
-/// All targets, a page at a time.
-fn targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, CommandError> {
+/// Loads all targets, page by page.
+fn load_targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, CommandError> {
     let mut found = Vec::new();
     loop {
         let from = found.len() as u64;
@@ -87,14 +87,14 @@ fn targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, Command
     }
 }
 
-/// Targets as a table.
-pub(super) fn show(targets: &[TargetView], action: &str, stdout: &mut Output) {
+/// Shows targets as a table.
+pub(super) fn show_targets(targets: &[TargetView], action: &str, stdout: &mut Output) {
     let mut table = Table::new(&["RUN", "STEP", "RESULT", ""]);
     for target in targets {
         table.row(vec![
             Cell::new(&target.run),
             Cell::new(target.step.as_deref().unwrap_or("-")),
-            Cell::new(super::page::word(action, target.result)),
+            Cell::new(super::page::result_word(action, target.result)),
             Cell::new(target.why.as_deref().unwrap_or_default()),
         ]);
     }

@@ -1,4 +1,4 @@
-//! `unstuck bulk watch`: a bulk action is shown as it goes on; where nobody has the store open, this goes on with it.
+//! `unstuck bulk watch`: shows the progress of a bulk action, and drives it if no other process has the store open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use unstuck_api::request::{Query, Request};
 use unstuck_service::Service;
 use unstuck_service::flows::compile_flow;
 
-/// How often it is looked at.
+/// The interval between two looks.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Watch a bulk action until it finishes, stops or is paused.
@@ -46,19 +46,19 @@ impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
         let page: BulkView = place.read(Query::Bulk { bulk: self.bulk })?.read()?;
-        let is_interrupted = interrupts()?;
-        let page = watch(&place, &page.bulk, &is_interrupted)?;
-        end(&page, &place, format, is_interrupted.load(Ordering::Relaxed))
+        let is_interrupted = listen_for_interrupt()?;
+        let page = watch_or_drive(&place, &page.bulk, &is_interrupted)?;
+        report_end(&page, &place, format, is_interrupted.load(Ordering::Relaxed))
     }
 }
 
-/// How to watch it, and to steer it.
-pub(super) fn how(bulk: &str, stdout: &mut Output, option: &str) {
+/// Shows the command that watches the bulk action.
+pub(super) fn show_watch_command(bulk: &str, stdout: &mut Output, option: &str) {
     stdout.line(&text::visible(&format!("To watch it: unstuck bulk watch {bulk}{option}")));
 }
 
-/// Set when somebody wants to stop watching.
-pub(super) fn interrupts() -> Result<Arc<AtomicBool>, CommandError> {
+/// Listens for Ctrl-C, and returns the flag that it sets.
+pub(super) fn listen_for_interrupt() -> Result<Arc<AtomicBool>, CommandError> {
     let is_interrupted = Arc::new(AtomicBool::new(false));
     let interrupted = is_interrupted.clone();
     signals::listen(move |_| interrupted.store(true, Ordering::Relaxed), || {})
@@ -66,8 +66,8 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, CommandError> {
     Ok(is_interrupted)
 }
 
-/// Goes on with it as long as it acts, if nobody else has the store; `None` if somebody has.
-pub(super) fn go_on(
+/// Drives the bulk action while it acts, if no other process has the store; `None` if one has.
+pub(super) fn drive_bulk(
     place: &StoreLocation,
     bulk: &str,
     is_interrupted: &AtomicBool,
@@ -77,13 +77,13 @@ pub(super) fn go_on(
         Err(StoreError::Away(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let engine = Engine::new(store, compile_flow(), engine::settings(None)?)?;
-    // It executes nothing, and ends what processes of an engine that was killed are left.
+    let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
+    // This engine executes nothing, but ends processes that a killed engine has left.
     let runtime = Runtime::start(engine, vec![Box::new(ProcessExecutor::new(0))], None);
     let service = Service { option: place.option.clone(), ..Service::default() };
-    // Without a socket it goes on all the same.
+    // Without a socket the bulk action continues all the same.
     let server = Server::start(&place.directory, service.clone(), runtime.handle()).ok();
-    let page = until_it_rests(is_interrupted, || {
+    let page = watch_until_rest(is_interrupted, || {
         let request = Request::Query(Query::Bulk { bulk: bulk.to_owned() });
         let answer = service.handle_request(&runtime.handle(), request);
         serde_json::from_str(&answer?).map_err(|error| CommandError::internal(error.to_string()))
@@ -94,47 +94,52 @@ pub(super) fn go_on(
     page.map(Some)
 }
 
-/// Asks whoever has the store, as long as it acts; when nobody has it any more, this goes on with it.
-fn watch(place: &StoreLocation, bulk: &str, is_interrupted: &AtomicBool) -> Result<BulkView, CommandError> {
+/// Watches the bulk action through the owner of the store, and drives it here once there is no owner.
+fn watch_or_drive(
+    place: &StoreLocation,
+    bulk: &str,
+    is_interrupted: &AtomicBool,
+) -> Result<BulkView, CommandError> {
     loop {
-        if let Some(page) = go_on(place, bulk, is_interrupted)? {
+        if let Some(page) = drive_bulk(place, bulk, is_interrupted)? {
             return Ok(page);
         }
         let page: BulkView = place.read(Query::Bulk { bulk: bulk.to_owned() })?.read()?;
-        if draw(&page, is_interrupted) {
+        if draw_progress(&page, is_interrupted) {
             return Ok(page);
         }
         thread::sleep(BETWEEN);
     }
 }
 
-/// Shows how far it is until nothing more happens by itself, or somebody has seen enough.
-fn until_it_rests(
+/// Shows progress until nothing more happens by itself, or until the user interrupts.
+fn watch_until_rest(
     is_interrupted: &AtomicBool,
     look: impl Fn() -> Result<BulkView, CommandError>,
 ) -> Result<BulkView, CommandError> {
     loop {
         let page = look()?;
-        if draw(&page, is_interrupted) {
+        if draw_progress(&page, is_interrupted) {
             return Ok(page);
         }
         thread::sleep(BETWEEN);
     }
 }
 
-/// Draws how far it is in place, on a terminal. Gives whether there is no more to be seen.
-fn draw(page: &BulkView, is_interrupted: &AtomicBool) -> bool {
+/// Draws the progress in place on a terminal. Returns whether there is nothing more to watch.
+fn draw_progress(page: &BulkView, is_interrupted: &AtomicBool) -> bool {
     let rests = !page.acts || is_interrupted.load(Ordering::Relaxed);
     let mut stderr = Output::stderr();
     if let Some(width) = stderr.width() {
-        let line = text::cut(&text::visible(&super::page::in_short(page)), width.saturating_sub(1), "...");
+        let line =
+            text::cut(&text::visible(&super::page::summarize_results(page)), width.saturating_sub(1), "...");
         stderr.text(&format!("\r\u{1b}[K{}", if rests { "" } else { &line }));
     }
     rests
 }
 
-/// Tells how it stands, and who goes on with it.
-pub(super) fn end(
+/// Reports the final state, and which process continues the bulk action.
+pub(super) fn report_end(
     page: &BulkView,
     place: &StoreLocation,
     format: Format,
@@ -148,12 +153,12 @@ pub(super) fn end(
             stdout.line(&crate::view::json_text::pretty(&json));
         }
         Format::Text => {
-            super::page::show(page, &mut stdout, &place.option);
+            super::page::show_bulk(page, &mut stdout, &place.option);
             if is_interrupted && page.acts {
                 stdout.line(
                     "\nThe bulk action is not finished. It continues as soon as a process opens the store.",
                 );
-                how(&page.bulk, &mut stdout, &place.option);
+                show_watch_command(&page.bulk, &mut stdout, &place.option);
             }
         }
     }

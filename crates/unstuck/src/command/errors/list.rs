@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some();
-        let since = self.since.map(|since| time::past(&since, "--since")).transpose()?;
+        let since = self.since.map(|since| time::parse_past_time(&since, "--since")).transpose()?;
         let wanted = ErrorsQuery {
             flow: self.flow,
             action: self.action,
@@ -62,10 +62,10 @@ impl Wanted {
                 if groups.is_empty() {
                     stdout.line(if is_filtered { "No errors match." } else { "No errors." });
                 } else {
-                    show(&groups, &mut stdout);
+                    show_groups(&groups, &mut stdout);
                 }
                 let paused = groups.iter().find_map(|group| group.policies_paused.as_ref());
-                paused_policies::tell(paused, &mut stdout, &place.option);
+                paused_policies::show_paused(paused, &mut stdout, &place.option);
                 if next.is_some() {
                     stdout.line(&format!("\nThere may be more: --limit {}", self.limit.saturating_mul(5)));
                 }
@@ -76,7 +76,8 @@ impl Wanted {
     }
 }
 
-fn show(groups: &[ErrorGroupView], stdout: &mut Output) {
+/// Shows groups as a table; open errors that no policy resumes stand out.
+fn show_groups(groups: &[ErrorGroupView], stdout: &mut Output) {
     let mut table = Table::new(&["GROUP", "ERRORS", "OPEN", "SCHEDULED", "LAST", "ACTION", "CAUSE"]);
     for group in groups {
         let scheduled: u64 = group.scheduled.iter().map(|policy| policy.count).sum();

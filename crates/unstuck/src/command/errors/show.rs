@@ -38,14 +38,15 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => show(&answer.read()?, &mut stdout, &place.option),
+            Format::Text => show_group(&answer.read()?, &mut stdout, &place.option),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
+/// Shows a group: its counts, its open errors and examples.
+fn show_group(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
     let group = &page.line;
     let name = stdout.look.paint(style::BOLD, &group.group);
     stdout.line(&format!("{name} of action `{}`", text::visible(&group.action)));
@@ -56,7 +57,7 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
         ("errors", format!("{} ({})", group.count, flows.join(", "))),
         ("first", local_time::full_and_relative(group.first)),
         ("last", local_time::full_and_relative(group.last)),
-        ("now", now(group)),
+        ("now", describe_open_errors(group)),
     ];
     for (name, value) in fields {
         stdout.field(name, 7, &value);
@@ -64,15 +65,15 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
     if !page.now.is_empty() {
         stdout.line("");
         let left_out = (group.open + group.acknowledged).saturating_sub(page.now.len() as u64);
-        lines(&open(&page.now), stdout);
+        write_table(&open_errors_table(&page.now), stdout);
         if left_out > 0 {
             stdout.line(&format!("and {left_out} more"));
         }
     }
-    paused_policies::tell(group.policies_paused.as_ref(), stdout, option);
+    paused_policies::show_paused(group.policies_paused.as_ref(), stdout, option);
     if !group.examples.is_empty() {
         stdout.line("");
-        lines(&examples(group), stdout);
+        write_table(&examples_table(group), stdout);
     }
     let advice = match why_no_policy(group) {
         None => format!("To write a policy for it: unstuck policy suggest {}{option}", group.group),
@@ -81,8 +82,8 @@ fn show(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
     stdout.line(&format!("\n{}", text::visible(&advice)));
 }
 
-/// How many are in error, and what will become of them.
-fn now(group: &ErrorGroupView) -> String {
+/// Describes how many steps are in error, and what will happen to them.
+fn describe_open_errors(group: &ErrorGroupView) -> String {
     let mut parts = Vec::new();
     match (group.open, group.runs) {
         (0, _) => parts.push("none in error".to_owned()),
@@ -99,7 +100,7 @@ fn now(group: &ErrorGroupView) -> String {
     parts.join("; ")
 }
 
-fn open(now: &[OpenErrorView]) -> Table {
+fn open_errors_table(now: &[OpenErrorView]) -> Table {
     let shown = now.iter().flat_map(|open| [Some(open.since), open.next_auto_resume]).flatten();
     let times = local_time::Column::of(shown);
     let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", &times.title("SINCE"), "NEXT", "CAUSE"]);
@@ -121,7 +122,7 @@ fn open(now: &[OpenErrorView]) -> Table {
     table
 }
 
-fn examples(group: &ErrorGroupView) -> Table {
+fn examples_table(group: &ErrorGroupView) -> Table {
     let times = local_time::Column::of(group.examples.iter().map(|example| example.at));
     let mut table = Table::new(&[&times.title("EXAMPLES"), "RUN", "STEP", "ATTEMPT", "CAUSE"]);
     for example in &group.examples {
@@ -136,7 +137,7 @@ fn examples(group: &ErrorGroupView) -> Table {
     table
 }
 
-fn lines(table: &Table, stdout: &mut Output) {
+fn write_table(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }

@@ -54,10 +54,10 @@ impl Arguments {
                 }
                 parts.push(format!("{unchanged} unchanged"));
                 stdout.line(&format!("{}.", parts.join(", ")));
-                for line in passed(&applied, &place.option) {
+                for line in describe_passed_policies(&applied, &place.option) {
                     stdout.line(&text::visible(&line));
                 }
-                paused_policies::tell(applied.policies_paused.as_ref(), &mut stdout, &place.option);
+                paused_policies::show_paused(applied.policies_paused.as_ref(), &mut stdout, &place.option);
             }
         }
         stdout.finish()?;
@@ -65,8 +65,8 @@ impl Arguments {
     }
 }
 
-/// Why policies that were named do not take steps that they are about.
-fn passed(applied: &AppliedView, option: &str) -> Vec<String> {
+/// Explains why named policies did not take steps that they match.
+fn describe_passed_policies(applied: &AppliedView, option: &str) -> Vec<String> {
     let steps = |passed: &PassedView| count(passed.steps, "step", "steps");
     let outranked = applied.outranked.iter().map(|passed| {
         let (policy, by) = (&passed.policy, passed.by.as_deref().unwrap_or_default());

@@ -53,7 +53,7 @@ impl Arguments {
                 if page.changes.is_empty() {
                     stdout.line("No policy changes.");
                 }
-                for line in lines(&page.changes, &stdout) {
+                for line in audit_table(&page.changes, &stdout) {
                     stdout.line(&line);
                 }
                 if let Some(next) = page.next {
@@ -75,8 +75,8 @@ impl Arguments {
     }
 }
 
-/// A table of changes.
-pub(super) fn lines(changes: &[AuditEntry], stdout: &Output) -> Vec<String> {
+/// Formats changes as a table.
+pub(super) fn audit_table(changes: &[AuditEntry], stdout: &Output) -> Vec<String> {
     if changes.is_empty() {
         return Vec::new();
     }
@@ -90,7 +90,7 @@ pub(super) fn lines(changes: &[AuditEntry], stdout: &Output) -> Vec<String> {
             Cell::new(change.policy.as_deref().unwrap_or("(all)")),
             Cell::new(match &change.reason {
                 Some(reason) => reason.clone(),
-                None if change.what == "changed" => difference(change),
+                None if change.what == "changed" => describe_difference(change),
                 None => String::new(),
             }),
         ]);
@@ -98,10 +98,10 @@ pub(super) fn lines(changes: &[AuditEntry], stdout: &Output) -> Vec<String> {
     table.lines(stdout.width(), stdout.look)
 }
 
-/// `maxAttempts 4 -> 6, backOff {delay: 1m} -> {delay: 2m}`.
-fn difference(change: &AuditEntry) -> String {
+/// Describes the changed fields: `maxAttempts 4 -> 6, backOff {delay: 1m} -> {delay: 2m}`.
+fn describe_difference(change: &AuditEntry) -> String {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return String::new() };
-    let (before, after) = (fields(before), fields(after));
+    let (before, after) = (policy_fields(before), policy_fields(after));
     let names: Vec<&String> =
         before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))).collect();
     let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
@@ -114,7 +114,8 @@ fn difference(change: &AuditEntry) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn fields(policy: &PolicyDocument) -> BTreeMap<String, String> {
+/// Splits a policy into its fields as they are written in YAML.
+fn policy_fields(policy: &PolicyDocument) -> BTreeMap<String, String> {
     let yaml = to_yaml(policy);
     let pairs = yaml.lines().filter_map(|line| line.split_once(": "));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -35,8 +35,8 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let since = time::past(&self.since, "--since")?;
-        let until = self.until.map(|until| time::past(&until, "--until")).transpose()?;
-        trial::execute(&self.policy, When::Past { since, until }, &self.store, format)
+        let since = time::parse_past_time(&self.since, "--since")?;
+        let until = self.until.map(|until| time::parse_past_time(&until, "--until")).transpose()?;
+        trial::try_policy(&self.policy, When::Past { since, until }, &self.store, format)
     }
 }

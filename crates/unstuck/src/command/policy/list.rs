@@ -41,13 +41,13 @@ impl Arguments {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
                 let PoliciesView { policies: lines, .. } = answer.read()?;
-                show(&lines, &mut stdout);
+                show_policies(&lines, &mut stdout);
                 let paused = match lines.first() {
                     Some(line) => line.policies_paused.clone(),
-                    // Without a policy there is no line that could say so.
+                    // Without a policy there is no row that could show it.
                     None => place.read(Query::Status)?.read::<StatusView>()?.policies_paused,
                 };
-                paused_policies::tell(paused.as_ref(), &mut stdout, &place.option);
+                paused_policies::show_paused(paused.as_ref(), &mut stdout, &place.option);
             }
         }
         stdout.finish()?;
@@ -55,7 +55,8 @@ impl Arguments {
     }
 }
 
-fn show(lines: &[PolicyView], stdout: &mut Output) {
+/// Shows policies as a table, with those that can never match marked.
+fn show_policies(lines: &[PolicyView], stdout: &mut Output) {
     if lines.is_empty() {
         return stdout.line("No policies yet. To load some: unstuck policy load FILE");
     }
@@ -85,8 +86,8 @@ fn show(lines: &[PolicyView], stdout: &mut Output) {
         table.row(vec![
             cell(line.policy.name.clone()),
             cell(line.policy.priority.unwrap_or_default().to_string()),
-            cell(words::matches(&line.policy)),
-            cell(words::resumes(&line.policy)),
+            cell(words::describe_criteria(&line.policy)),
+            cell(words::describe_back_off(&line.policy)),
             cell(format!("{} rounds", line.policy.max_attempts)),
             cell(line.hits.to_string()),
             cell(last),

@@ -53,18 +53,18 @@ pub(crate) struct PolicyFile {
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
-        let files = read(&self.files)?;
-        let drafts = documents(&files)?;
+        let files = read_policy_files(&self.files)?;
+        let drafts = documents_of_files(&files)?;
         let answer = place.change_policies(PolicyOperation::Load { drafts, replace: self.replace })?;
         let ordered: PolicyChangesView = answer.read()?;
         if !ordered.refused.is_empty() {
-            return Err(refusal(files, &ordered));
+            return Err(locate_refusals(files, &ordered));
         }
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
-                tell(&ordered, &mut stdout);
+                show_changes(&ordered, &mut stdout);
                 let word = if ordered.changes.len() == 1 { "Applies" } else { "Apply" };
                 if !ordered.changes.is_empty() {
                     stdout.line(&format!(
@@ -79,8 +79,8 @@ impl Arguments {
     }
 }
 
-/// What was done to each policy.
-pub(super) fn tell(ordered: &PolicyChangesView, stdout: &mut Output) {
+/// Shows what was done to each policy.
+pub(super) fn show_changes(ordered: &PolicyChangesView, stdout: &mut Output) {
     for change in &ordered.changes {
         let version = match change.version {
             Some(version) if version > 1 => format!(" (version {version})"),
@@ -109,8 +109,8 @@ pub(super) fn tell(ordered: &PolicyChangesView, stdout: &mut Output) {
     }
 }
 
-/// The policies of files; what is wrong with them is a failure, what is only suspicious is told.
-pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
+/// Reads policies from files. Problems are an error; warnings are shown.
+pub(crate) fn read_policy_files(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
     if files.iter().filter(|file| *file == STDIN).count() > 1 {
         return Err(CommandError::new("stdin can be read only once; name `-` once"));
     }
@@ -121,7 +121,7 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
         match policies::load(&source.text, &source.file) {
             Ok(LoadedPolicies { policies, warnings }) => {
                 for warning in &warnings {
-                    stderr.line(&problems::show(warning, &source.text, stderr.look));
+                    stderr.line(&problems::format_problem(warning, &source.text, stderr.look));
                 }
                 read.push(PolicyFile { source, policies });
             }
@@ -131,21 +131,21 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<PolicyFile>, CommandError> {
     if refused.is_empty() { Ok(read) } else { Err(CommandError::Refused(refused)) }
 }
 
-/// The policies of files, as they are sent.
-pub(super) fn documents(files: &[PolicyFile]) -> Result<Vec<PolicyDocument>, CommandError> {
-    files.iter().flat_map(|file| &file.policies).map(|policy| document(&policy.draft)).collect()
+/// Converts the policies of files to their wire form.
+pub(super) fn documents_of_files(files: &[PolicyFile]) -> Result<Vec<PolicyDocument>, CommandError> {
+    files.iter().flat_map(|file| &file.policies).map(|policy| document_of_draft(&policy.draft)).collect()
 }
 
-/// A draft as it is written in a file: without an id that it has not got yet.
-pub(super) fn document(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
+/// Converts a draft to its wire form.
+pub(super) fn document_of_draft(draft: &PolicyDraft) -> Result<PolicyDocument, CommandError> {
     let refuse = |problems: Vec<PolicyProblem>| {
         CommandError::new(problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; "))
     };
     policies::document_of_draft(draft).map_err(refuse)
 }
 
-/// What was found wrong by looking at the policies that are there, at the places in the files.
-fn refusal(files: Vec<PolicyFile>, ordered: &PolicyChangesView) -> CommandError {
+/// Builds the error for policies that the store refused, at their positions in the files.
+fn locate_refusals(files: Vec<PolicyFile>, ordered: &PolicyChangesView) -> CommandError {
     let mut refused = Vec::new();
     let mut first = 0;
     for PolicyFile { source, policies } in files {

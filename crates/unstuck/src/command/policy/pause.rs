@@ -69,7 +69,7 @@ impl Pause {
             Format::Text => {
                 let SwitchView { already, policies_paused, .. } = answer.read()?;
                 if let Some(since) = policies_paused.filter(|_| already) {
-                    paused_policies::tell_already(&since, &mut stdout);
+                    paused_policies::show_already_paused(&since, &mut stdout);
                 } else {
                     stdout.line("Automatic resumes are paused. Steps that come due wait in error.");
                     stdout.line(&format!("To unpause them: unstuck policy unpause{}", place.option));

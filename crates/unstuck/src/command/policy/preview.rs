@@ -25,6 +25,6 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        trial::execute(&self.policy, When::Now, &self.store, format)
+        trial::try_policy(&self.policy, When::Now, &self.store, format)
     }
 }

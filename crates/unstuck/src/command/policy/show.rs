@@ -36,14 +36,15 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => show(&answer.read()?, &mut stdout),
+            Format::Text => show_policy(&answer.read()?, &mut stdout),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn show(page: &PolicyDetails, stdout: &mut Output) {
+/// Shows one policy: its position, its rules, its hits and its last changes.
+fn show_policy(page: &PolicyDetails, stdout: &mut Output) {
     let PolicyDetails { line, place, of, changes } = page;
     let policy = &line.policy;
     let is_on = policy.enabled != Some(false);
@@ -66,8 +67,8 @@ fn show(page: &PolicyDetails, stdout: &mut Output) {
     let mut fields = vec![
         ("id", policy.id.clone().unwrap_or_default()),
         ("version", line.version.to_string()),
-        ("matches", format!("{}{fatal}", words::matches(policy))),
-        ("resumes", format!("{}; up to {} rounds", words::resumes(policy), policy.max_attempts)),
+        ("matches", format!("{}{fatal}", words::describe_criteria(policy))),
+        ("resumes", format!("{}; up to {} rounds", words::describe_back_off(policy), policy.max_attempts)),
         ("priority", policy.priority.unwrap_or_default().to_string()),
         ("hits", format!("{}{last}", line.hits)),
         ("scheduled", scheduled),
@@ -77,13 +78,15 @@ fn show(page: &PolicyDetails, stdout: &mut Output) {
             .as_ref()
             .map(|by| ("warning", format!("it can never match: `{by}` matches the same errors first"))),
     );
-    fields.extend(line.policies_paused.as_ref().map(|paused| ("paused", paused_policies::words(paused))));
+    fields.extend(
+        line.policies_paused.as_ref().map(|paused| ("paused", paused_policies::describe_paused(paused))),
+    );
     for (name, value) in fields {
         let name = stdout.look.paint(style::DIM, format!("{name:9}"));
         stdout.line(&format!("  {name} {}", text::visible(&value)));
     }
     stdout.line("");
-    for line in audit::lines(changes, stdout) {
+    for line in audit::audit_table(changes, stdout) {
         stdout.line(&line);
     }
 }

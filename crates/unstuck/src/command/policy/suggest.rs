@@ -61,7 +61,7 @@ impl Arguments {
             let group = &page.line.group;
             CommandError::new(format!("no policy would help with {group}: {why}"))
         })?;
-        let policy = load::document(&draft)?;
+        let policy = load::document_of_draft(&draft)?;
         let of = TrialQuery { policies: PolicyToTry::Drafts(vec![policy.clone()]), past: None };
         let TrialsView { trials } = place.read(Query::Trial(of))?.read()?;
         let mut stdout = Output::stdout();
@@ -74,10 +74,10 @@ impl Arguments {
                 stdout.line(&json_text::pretty(&json));
             }
             Format::Text => {
-                stdout.text(&format!("{}{}", comment(&page.line), to_yaml(&policy)));
+                stdout.text(&format!("{}{}", head_comment(&page.line), to_yaml(&policy)));
                 let mut stderr = Output::stderr();
                 for found in &trials {
-                    trial::show(found, When::Now, &mut stderr);
+                    trial::show_trial(found, When::Now, &mut stderr);
                 }
             }
         }
@@ -86,8 +86,8 @@ impl Arguments {
     }
 }
 
-/// What the group is, at the head of the file.
-fn comment(group: &ErrorGroupView) -> String {
+/// Formats the comment at the head of the file: the group and its counts.
+fn head_comment(group: &ErrorGroupView) -> String {
     let flows: Vec<String> =
         group.flows.iter().map(|flow| format!("{} in {}", flow.count, flow.flow)).collect();
     let text = [

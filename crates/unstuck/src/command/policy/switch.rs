@@ -23,25 +23,26 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn enable(self, format: Format) -> CommandResult {
         let names = self.names.clone();
-        self.ask(PolicyOperation::Enable { names }, format)
+        self.change_policies(PolicyOperation::Enable { names }, format)
     }
 
     pub(crate) fn disable(self, format: Format) -> CommandResult {
         let names = self.names.clone();
-        self.ask(PolicyOperation::Disable { names }, format)
+        self.change_policies(PolicyOperation::Disable { names }, format)
     }
 
     pub(crate) fn delete(self, format: Format) -> CommandResult {
         let names = self.names.clone();
-        self.ask(PolicyOperation::Delete { names }, format)
+        self.change_policies(PolicyOperation::Delete { names }, format)
     }
 
-    fn ask(self, what: PolicyOperation, format: Format) -> CommandResult {
+    /// Sends the operation and shows the changes.
+    fn change_policies(self, what: PolicyOperation, format: Format) -> CommandResult {
         let answer = self.store.place()?.change_policies(what)?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
-            Format::Text => load::tell(&answer.read::<PolicyChangesView>()?, &mut stdout),
+            Format::Text => load::show_changes(&answer.read::<PolicyChangesView>()?, &mut stdout),
         }
         stdout.finish()?;
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! A preview or a backtest, as it is shown.
+//! Runs and shows a preview or a backtest.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::view::text;
 use unstuck_api::request::{PastErrors, PolicyToTry, Query, TrialQuery};
 use unstuck_api::trials::{TrialView, TrialsView};
 
-/// So many steps are shown in text.
+/// How many steps are listed in text.
 const SHOWN: usize = 20;
 
 /// On which errors a policy is tried.
@@ -33,13 +33,13 @@ pub(super) enum When {
     Past { since: Timestamp, until: Option<Timestamp> },
 }
 
-/// Tries what is given, a file or a name, and shows what comes of it.
-pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Format) -> CommandResult {
+/// Tries policies from a file or by name, and shows the result.
+pub(super) fn try_policy(given: &str, when: When, store: &StoreArgument, format: Format) -> CommandResult {
     let past = match when {
         When::Now => None,
         When::Past { since, until } => Some(PastErrors { since, until }),
     };
-    let answer = store.place()?.read(Query::Trial(TrialQuery { policies: policies(given)?, past }))?;
+    let answer = store.place()?.read(Query::Trial(TrialQuery { policies: parse_policies(given)?, past }))?;
     let mut stdout = Output::stdout();
     match format {
         Format::Json => stdout.line(&answer.pretty()),
@@ -49,7 +49,7 @@ pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Fo
                 if place > 0 {
                     stdout.line("");
                 }
-                show(trial, when, &mut stdout);
+                show_trial(trial, when, &mut stdout);
             }
         }
     }
@@ -57,19 +57,19 @@ pub(super) fn execute(given: &str, when: When, store: &StoreArgument, format: Fo
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file that is there is meant before a policy of the same name.
-fn policies(given: &str) -> Result<PolicyToTry, CommandError> {
+/// Interprets the argument: an existing file wins over a policy of the same name.
+fn parse_policies(given: &str) -> Result<PolicyToTry, CommandError> {
     let ending = Path::new(given).extension().and_then(|ending| ending.to_str());
     let looks_like_file =
         given == STDIN || given.contains('/') || matches!(ending, Some("yaml" | "yml" | "json"));
     if !looks_like_file && !Path::new(given).is_file() {
         return Ok(PolicyToTry::Named(given.to_owned()));
     }
-    load::documents(&load::read(&[given.to_owned()])?).map(PolicyToTry::Drafts)
+    load::documents_of_files(&load::read_policy_files(&[given.to_owned()])?).map(PolicyToTry::Drafts)
 }
 
-/// What a policy would do, in words and a table.
-pub(super) fn show(trial: &TrialView, when: When, output: &mut Output) {
+/// Shows what a policy would do, in words and a table.
+pub(super) fn show_trial(trial: &TrialView, when: When, output: &mut Output) {
     let name = output.look.paint(style::BOLD, format!("`{}`", trial.policy));
     let steps = count(trial.matched, "step", "steps");
     let errors = count(trial.matched, "error", "errors");
@@ -83,27 +83,30 @@ pub(super) fn show(trial: &TrialView, when: When, output: &mut Output) {
             format!("{name} would have matched {errors} since {}{until}.", local_time::full(since))
         }
     });
-    table(trial, when, output);
+    show_hits(trial, when, output);
     let would = match when {
         When::Now => "would go",
         When::Past { .. } => "would have gone",
     };
     for (by, n) in &trial.shadowed_by {
-        let note = format!("{} it matches {would} to `{by}`, which comes first.", more(*n, trial.matched));
+        let note =
+            format!("{} it matches {would} to `{by}`, which comes first.", count_more(*n, trial.matched));
         output.line(&text::visible(&note));
     }
     if trial.exhausted > 0 {
-        output.line(&format!("{} it matches used up its rounds.", more(trial.exhausted, trial.matched)));
+        output
+            .line(&format!("{} it matches used up its rounds.", count_more(trial.exhausted, trial.matched)));
     }
-    paused_policies::tell(trial.policies_paused.as_ref(), output, "");
+    paused_policies::show_paused(trial.policies_paused.as_ref(), output, "");
 }
 
-/// `2 more that`, or `2 that` where there is nothing that they are more than.
-fn more(n: u64, matched: u64) -> String {
+/// Returns `2 more that`, or `2 that` if nothing matched.
+fn count_more(n: u64, matched: u64) -> String {
     if matched > 0 { format!("{n} more that") } else { format!("{n} that") }
 }
 
-fn table(trial: &TrialView, when: When, output: &mut Output) {
+/// Shows the first steps that the policy would take, with when each resumes.
+fn show_hits(trial: &TrialView, when: When, output: &mut Output) {
     if trial.runs.is_empty() {
         return;
     }

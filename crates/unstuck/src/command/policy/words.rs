@@ -1,11 +1,11 @@
-//! Policies in words.
+//! Describes policies in words.
 
 use serde_json::Value;
 use unstuck_api::policies::PolicyDocument;
 use unstuck_core::duration::read_duration;
 
-/// What it matches: `cause has "reset", flow nightly`.
-pub(super) fn matches(policy: &PolicyDocument) -> String {
+/// Describes what a policy matches: `cause has "reset", flow nightly`.
+pub(super) fn describe_criteria(policy: &PolicyDocument) -> String {
     let parts = [
         policy.error_substring.as_ref().map(|text| format!("cause has \"{text}\"")),
         policy.flow.as_ref().map(|flow| format!("flow {flow}")),
@@ -15,11 +15,11 @@ pub(super) fn matches(policy: &PolicyDocument) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// When it resumes: `after 1m`, `after 1m to 2m`, `after 2m, 4m, 5m`.
-pub(super) fn resumes(policy: &PolicyDocument) -> String {
+/// Describes when a policy resumes: `after 1m`, `after 1m to 2m`, `after 2m, 4m, 5m`.
+pub(super) fn describe_back_off(policy: &PolicyDocument) -> String {
     let back_off = &policy.back_off;
-    let delay = span(&back_off.delay);
-    let most = back_off.max_delay.as_ref().map(span);
+    let delay = format_span(&back_off.delay);
+    let most = back_off.max_delay.as_ref().map(format_span);
     match (&back_off.multiplier, back_off.random, most) {
         (_, Some(true), Some(most)) => format!("after {delay} to {most}"),
         (Some(multiplier), _, most) => {
@@ -34,7 +34,7 @@ pub(super) fn resumes(policy: &PolicyDocument) -> String {
     }
 }
 
-fn span(written: &Value) -> String {
+fn format_span(written: &Value) -> String {
     read_duration(written).map_or_else(|_| written.to_string(), |span| span.to_string())
 }
 
@@ -72,7 +72,7 @@ mod tests {
             ),
         ];
         for (fields, wanted) in cases {
-            assert_eq!(matches(&policy(&fields)), wanted);
+            assert_eq!(describe_criteria(&policy(&fields)), wanted);
         }
     }
 
@@ -86,7 +86,7 @@ mod tests {
             (json!({"delay": 60, "multiplier": 1.5}), "after 1m * 1.5 * rounds"),
         ];
         for (back_off, wanted) in cases {
-            assert_eq!(resumes(&policy(&json!({ "backOff": back_off }))), wanted);
+            assert_eq!(describe_back_off(&policy(&json!({ "backOff": back_off }))), wanted);
         }
     }
 }

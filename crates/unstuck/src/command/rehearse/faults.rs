@@ -1,4 +1,4 @@
-//! `--plan auto`: every fault at every step, and what does not end well.
+//! `--plan auto`: tries every fault at every step, and shows which ones a run does not survive.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use unstuck_sim::rehearse::auto::{
 };
 use unstuck_sim::rehearse::{EndKind, Rehearsal};
 
-use super::{Arguments, json, outputs, show};
+use super::{Arguments, outputs, show, to_pretty_json};
 use crate::Format;
 use crate::error::CommandError;
 use crate::exit;
@@ -17,24 +17,24 @@ use crate::view::problems::number_of;
 use crate::view::style;
 use crate::view::text;
 
-/// So many pairs are shown for one step.
+/// How many pairs are listed for one step.
 const SHOWN_PAIRS: usize = 5;
 
-/// Tries every fault, and shows the weak points. Gives how many runs were rehearsed, too.
+/// Tries every fault and shows the weak points. Returns the exit code and how many runs were rehearsed.
 pub(super) fn execute(
     arguments: &Arguments,
     rehearsal: &Rehearsal,
     format: Format,
 ) -> Result<(ExitCode, u32), CommandError> {
     let demands: Vec<Demand> =
-        arguments.must_survive.iter().flat_map(|word| demanded(word.trim(), rehearsal)).collect();
+        arguments.must_survive.iter().flat_map(|word| parse_demand(word.trim(), rehearsal)).collect();
     let max_pairs = arguments.max_pairs.map_or(MOST_PAIRS, |most| most as usize);
     let found = find_weak_points(rehearsal, &demands, max_pairs)
         .map_err(|trouble| CommandError::new(trouble.to_string()))?;
     let mut stdout = Output::stdout();
     match format {
-        Format::Json => stdout.line(&json(&found)?),
-        Format::Text => findings(&found, arguments, &mut stdout),
+        Format::Json => stdout.line(&to_pretty_json(&found)?),
+        Format::Text => show_findings(&found, arguments, &mut stdout),
     }
     stdout.finish()?;
     let runs = 1 + found.once.tried + found.always.tried + found.pairs.tried;
@@ -42,14 +42,16 @@ pub(super) fn execute(
     Ok((code, u32::try_from(runs).unwrap_or(u32::MAX)))
 }
 
-/// What a word of `--must-survive` demands: `stall`, `always-stall`, `stall@encode`, `all` or `pairs`.
-fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
+/// Parses a word of `--must-survive`: `stall`, `always-stall`, `stall@encode`, `all` or `pairs`.
+fn parse_demand(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
     let refuse = |what: String| -> ! {
-        crate::error::misused(&crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what))
+        crate::error::exit_with_usage_error(
+            &crate::Arguments::command().error(clap::error::ErrorKind::InvalidValue, what),
+        )
     };
     let (fault, step) = word.split_once('@').map_or((word, None), |(fault, step)| (fault, Some(step)));
     let location = step.map(|step| {
-        find(step, rehearsal).unwrap_or_else(|| {
+        find_step(step, rehearsal).unwrap_or_else(|| {
             refuse(format!(
                 "--must-survive {word}: flow `{}` has no step `{step}` that a worker or a process executes",
                 rehearsal.flow
@@ -72,8 +74,8 @@ fn demanded(word: &str, rehearsal: &Rehearsal) -> Vec<Demand> {
     kinds.into_iter().map(|kind| Demand::Single { kind, always, location: location.clone() }).collect()
 }
 
-/// The step of this name: `encode`, or `child.encode`.
-fn find(step: &str, rehearsal: &Rehearsal) -> Option<StepLocation> {
+/// Finds a step by name: `encode`, or `child.encode`.
+fn find_step(step: &str, rehearsal: &Rehearsal) -> Option<StepLocation> {
     let (flow, id) = step.rsplit_once('.').map_or((None, step), |(flow, id)| (Some(flow), id));
     let name = flow.unwrap_or(&rehearsal.flow);
     let of = rehearsal.flows.iter().find(|flow| *flow.name == *name)?;
@@ -82,13 +84,14 @@ fn find(step: &str, rehearsal: &Rehearsal) -> Option<StepLocation> {
     Some(StepLocation { flow, step: step.id.clone() })
 }
 
-fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
+/// Shows how many faults were tried and survived, then the weak points.
+fn show_findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
     let look = stdout.look;
     let name = look.paint(style::BOLD, format!("`{}`", found.flow));
     stdout.line(&format!("Faults at {} of flow {name}, one rehearsal each:", number_of(found.steps, "step")));
-    stdout.line(&format!("  once     {}", tally(&found.once, "fault")));
-    stdout.line(&format!("  always   {}", tally(&found.always, "fault")));
-    stdout.line(&format!("  pairs    {}", tally(&found.pairs, "pair")));
+    stdout.line(&format!("  once     {}", describe_tally(&found.once, "fault")));
+    stdout.line(&format!("  always   {}", describe_tally(&found.always, "fault")));
+    stdout.line(&format!("  pairs    {}", describe_tally(&found.pairs, "pair")));
     if found.without_fault.end != EndKind::Completed {
         let why = found.without_fault.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
         let said = format!(
@@ -97,20 +100,20 @@ fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
         );
         stdout.line(&look.paint(style::BAD, said));
         if let Some(missing) = &found.missing {
-            outputs::missing(missing, arguments, stdout);
+            outputs::show_missing_examples(missing, arguments, stdout);
         }
     } else if found.weak_points.is_empty() {
         stdout.line(&look.paint(style::GOOD, "No weak points found: every run completed."));
     }
-    for (place, points) in alike(&found.weak_points).iter().enumerate() {
+    for (place, points) in group_alike(&found.weak_points).iter().enumerate() {
         stdout.line("");
-        weak_point(place + 1, points, stdout);
+        show_weak_point(place + 1, points, stdout);
     }
-    outputs::found(&found.outputs, stdout);
-    show::list("WARNINGS", &found.warnings, style::LATER, stdout);
+    outputs::show_found_examples(&found.outputs, stdout);
+    show::show_list("WARNINGS", &found.warnings, style::LATER, stdout);
     if !arguments.must_survive.is_empty() {
         let sentences: Vec<String> = found.not_survived.iter().map(|lost| lost.what.clone()).collect();
-        show::list("NOT SURVIVED", &sentences, style::BAD, stdout);
+        show::show_list("NOT SURVIVED", &sentences, style::BAD, stdout);
         if sentences.is_empty() {
             stdout.line("");
             stdout.line(&look.paint(style::GOOD, "Every required fault is survived."));
@@ -118,7 +121,8 @@ fn findings(found: &Findings, arguments: &Arguments, stdout: &mut Output) {
     }
 }
 
-fn tally(tried: &Tried, word: &str) -> String {
+/// Describes how many faults were tried and survived.
+fn describe_tally(tried: &Tried, word: &str) -> String {
     let lost = tried.tried - tried.survived;
     let left_out = match tried.left_out {
         0 => String::new(),
@@ -127,8 +131,8 @@ fn tally(tried: &Tried, word: &str) -> String {
     format!("{} tried, {} survived, {lost} not{left_out}", number_of(tried.tried, word), tried.survived)
 }
 
-/// Steps where the same faults come to the same end are told of together.
-fn alike(points: &[WeakPoint]) -> Vec<Vec<&WeakPoint>> {
+/// Groups steps where the same faults lead to the same end, so that they are shown together.
+fn group_alike(points: &[WeakPoint]) -> Vec<Vec<&WeakPoint>> {
     let ends = |point: &WeakPoint| -> Vec<(String, EndKind)> {
         point.faults.iter().filter(|bad| !bad.is_pair).map(|bad| (bad.fault.clone(), bad.end)).collect()
     };
@@ -148,7 +152,8 @@ fn alike(points: &[WeakPoint]) -> Vec<Vec<&WeakPoint>> {
     groups
 }
 
-fn weak_point(place: usize, points: &[&WeakPoint], stdout: &mut Output) {
+/// Shows a group of steps with the faults that they do not survive.
+fn show_weak_point(place: usize, points: &[&WeakPoint], stdout: &mut Output) {
     let look = stdout.look;
     let Some(point) = points.first() else { return };
     let names: Vec<String> = points.iter().map(|point| format!("`{}`", point.step)).collect();
@@ -156,22 +161,22 @@ fn weak_point(place: usize, points: &[&WeakPoint], stdout: &mut Output) {
     let pairs = point.faults.iter().filter(|bad| bad.is_pair).count();
     let single = point.faults.iter().filter(|bad| !bad.is_pair && !bad.is_always);
     for bad in single.chain(point.faults.iter().filter(|bad| bad.is_pair).take(SHOWN_PAIRS)) {
-        tell(bad, stdout);
+        show_bad_end(bad, stdout);
     }
     if pairs > SHOWN_PAIRS {
         stdout.line(&format!("   and {} more", number_of(pairs - SHOWN_PAIRS, "pair")));
     }
-    let always = always(&point.faults);
+    let always = describe_always(&point.faults);
     if !always.is_empty() {
-        wrapped("   always         ", &always, stdout);
+        write_wrapped("   always         ", &always, stdout);
     }
     for help in &point.helps {
-        wrapped("   fix: ", help, stdout);
+        write_wrapped("   fix: ", help, stdout);
     }
 }
 
-/// What faults at every attempt come to, those with the same end together.
-fn always(faults: &[BadEnd]) -> String {
+/// Describes where faults at every attempt lead, grouped by their end.
+fn describe_always(faults: &[BadEnd]) -> String {
     let mut ends: Vec<(EndKind, Vec<&str>)> = Vec::new();
     for bad in faults.iter().filter(|bad| bad.is_always) {
         let word = bad.fault.split(' ').next().unwrap_or_default();
@@ -184,13 +189,14 @@ fn always(faults: &[BadEnd]) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-fn tell(bad: &BadEnd, stdout: &mut Output) {
+/// Shows one fault with its end, cause and rule.
+fn show_bad_end(bad: &BadEnd, stdout: &mut Output) {
     let why = bad.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let end = match bad.end {
         EndKind::GoingOn => bad.end.word().to_owned(),
         end => format!("{} after {}", end.word(), bad.after_ms),
     };
-    wrapped(&format!("   {:<14} ", bad.fault), &format!("{end}{why}"), stdout);
+    write_wrapped(&format!("   {:<14} ", bad.fault), &format!("{end}{why}"), stdout);
     for (place, line) in bad.plan.lines().enumerate() {
         let start = if place == 0 { "plan: " } else { "      " };
         let line = format!("{}{start}{line}", " ".repeat(18));
@@ -198,7 +204,7 @@ fn tell(bad: &BadEnd, stdout: &mut Output) {
     }
 }
 
-fn wrapped(start: &str, said: &str, stdout: &mut Output) {
+fn write_wrapped(start: &str, said: &str, stdout: &mut Output) {
     let indent = text::columns(start);
     let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(indent);
     for (place, row) in text::wrap(&text::visible(said), room).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a rehearsal is made of: the flows, the policies and the plan, from files or a store.
+//! Gathers what a rehearsal needs: flows, policies and the plan, from files or a store.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::view::text;
 use unstuck_api::policies::{KeptPolicyView, PoliciesView};
 use unstuck_api::request::Query;
 
-/// Reads all that is named, or tells everything that is wrong with it.
+/// Reads everything that the arguments name, or returns all problems.
 pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, CommandError> {
     let stdin = [Some(&arguments.file), arguments.plan.as_ref(), arguments.input.as_ref()];
     let named = stdin
@@ -33,16 +33,16 @@ pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, CommandError> {
     if named.count() > 1 {
         return Err(CommandError::new("stdin can be read only once; name `-` once"));
     }
-    let flows = flows(arguments)?;
-    let flow = wanted(arguments, &flows)?;
-    let flows = taking_part(flows, &flow);
+    let flows = load_flows(arguments)?;
+    let flow = choose_flow(arguments, &flows)?;
+    let flows = keep_reachable_flows(flows, &flow);
     let mut plan = match arguments.plan.as_deref() {
         None => Plan::default(),
         Some(AUTO) => Plan { signals: SignalPlan::AsAwaited, ..Plan::default() },
-        Some(file) => plan_of(file, &flows)?,
+        Some(file) => load_plan(file, &flows)?,
     };
-    plan.outputs = outputs::gather(arguments, plan.outputs, &flows)?;
-    let policies = policies(arguments)?;
+    plan.outputs = outputs::gather_examples(arguments, plan.outputs, &flows)?;
+    let policies = load_policies(arguments)?;
     Ok(Rehearsal {
         input: arguments.input(&plan)?,
         workers: arguments.workers.or(plan.workers.count).unwrap_or(WORKERS),
@@ -58,13 +58,15 @@ pub(super) fn gather(arguments: &Arguments) -> Result<Rehearsal, CommandError> {
     })
 }
 
-fn flows(arguments: &Arguments) -> Result<Vec<Flow>, CommandError> {
+/// Loads the flows of the file.
+fn load_flows(arguments: &Arguments) -> Result<Vec<Flow>, CommandError> {
     let source = Source::read(&arguments.file)?;
-    // What is only suspicious is for `unstuck check` to tell; the report has warnings of its own.
-    source.load(&|_| false).map(|loaded| loaded.flows).map_err(|problems| refused(&source, problems))
+    // Warnings are left to `unstuck check`; the report has its own.
+    source.load(&|_| false).map(|loaded| loaded.flows).map_err(|problems| refused_error(&source, problems))
 }
 
-fn wanted(arguments: &Arguments, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
+/// Returns the name of the flow to rehearse: the one named, else the first.
+fn choose_flow(arguments: &Arguments, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
     let found = match &arguments.flow {
         None => flows.first(),
         Some(name) => flows.iter().find(|flow| *flow.name == **name),
@@ -80,8 +82,8 @@ fn wanted(arguments: &Arguments, flows: &[Flow]) -> Result<Arc<str>, CommandErro
     })
 }
 
-/// The flow that is run, its children and handlers, and theirs: what else is in the file has no part.
-fn taking_part(flows: Vec<Flow>, root: &Arc<str>) -> Vec<Flow> {
+/// Keeps the flow that is run with its children and handlers, and theirs; other flows of the file play no part.
+fn keep_reachable_flows(flows: Vec<Flow>, root: &Arc<str>) -> Vec<Flow> {
     let mut names = vec![root.clone()];
     let mut next = 0;
     while let Some(name) = names.get(next).cloned() {
@@ -96,26 +98,27 @@ fn taking_part(flows: Vec<Flow>, root: &Arc<str>) -> Vec<Flow> {
     flows.into_iter().filter(|flow| names.contains(&flow.name)).collect()
 }
 
-fn plan_of(file: &str, flows: &[Flow]) -> Result<Plan, CommandError> {
+/// Loads the plan and shows its warnings.
+fn load_plan(file: &str, flows: &[Flow]) -> Result<Plan, CommandError> {
     let source = Source::read(file)?;
     let loaded =
-        plan::load(&source.text, &source.file, flows).map_err(|problems| refused(&source, problems))?;
-    tell(&source, &loaded.warnings);
+        plan::load(&source.text, &source.file, flows).map_err(|problems| refused_error(&source, problems))?;
+    show_warnings(&source, &loaded.warnings);
     Ok(loaded.plan)
 }
 
-/// Of files, and of a store where one is named.
-fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
+/// Loads policies from files, and from a store if one is named.
+fn load_policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
     let mut kept: Vec<Policy> = Vec::new();
     if arguments.store.is_given() {
         let place = arguments.store.place()?;
         if !place.has_store() {
             return Err(place.no_store());
         }
-        kept = kept_policies(place.read(Query::Kept { names: Vec::new() })?.read()?)?;
+        kept = policies_of_store(place.read(Query::Kept { names: Vec::new() })?.read()?)?;
         let PoliciesView { policies: lines, .. } = place.read(Query::Policies)?.read()?;
         if let Some(since) = lines.first().and_then(|line| line.policies_paused.as_ref()) {
-            let words = paused_policies::words(since);
+            let words = paused_policies::describe_paused(since);
             let note =
                 format!("automatic resumes are paused in this store {words}. The rehearsal ignores that");
             Output::stderr().line(&format!("note: {}", text::visible(&note)));
@@ -124,7 +127,7 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
     if arguments.policies.is_empty() {
         return Ok(kept);
     }
-    let files = load::read(&arguments.policies)?;
+    let files = load::read_policy_files(&arguments.policies)?;
     let drafts: Vec<PolicyDraft> =
         files.iter().flat_map(|file| &file.policies).map(|policy| policy.draft.clone()).collect();
     let order = PolicyCommand::Load { drafts, replace: true, by: Actor::Engine };
@@ -142,8 +145,8 @@ fn policies(arguments: &Arguments) -> Result<Vec<Policy>, CommandError> {
     apply_command(&known, order, Time(0), 0, fresh_id).map(|(set, _)| set.policies).map_err(refuse)
 }
 
-/// Policies of a store, which come in the order in which they match: what decides between equals is their age.
-fn kept_policies(kept: Vec<KeptPolicyView>) -> Result<Vec<Policy>, CommandError> {
+/// Converts the policies of a store, which come in matching order: that order decides between equal priorities.
+fn policies_of_store(kept: Vec<KeptPolicyView>) -> Result<Vec<Policy>, CommandError> {
     let unreadable = || CommandError::internal("a policy of the store cannot be read");
     let policy = |(age, kept): (u64, KeptPolicyView)| {
         let draft = read_document(&kept.policy).map_err(|_| unreadable())?;
@@ -153,13 +156,13 @@ fn kept_policies(kept: Vec<KeptPolicyView>) -> Result<Vec<Policy>, CommandError>
     (0..).zip(kept).map(policy).collect()
 }
 
-pub(super) fn refused(source: &Source, problems: Vec<unstuck_flow::Problem>) -> CommandError {
+pub(super) fn refused_error(source: &Source, problems: Vec<unstuck_flow::Problem>) -> CommandError {
     CommandError::Refused(vec![Refused { file: source.file.clone(), text: source.text.clone(), problems }])
 }
 
-pub(super) fn tell(source: &Source, warnings: &[unstuck_flow::Problem]) {
+pub(super) fn show_warnings(source: &Source, warnings: &[unstuck_flow::Problem]) {
     let mut stderr = Output::stderr();
     for warning in warnings {
-        stderr.line(&problems::show(warning, &source.text, stderr.look));
+        stderr.line(&problems::format_problem(warning, &source.text, stderr.look));
     }
 }

@@ -1,4 +1,4 @@
-//! Examples of outputs: from files, from the runs of a store, and which ones are missing.
+//! Example outputs: gathers them from files and from the runs of a store, and shows which are missing.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use unstuck_flow::plan::outputs::{self, takes_example};
 use unstuck_flow::plan::{Example, Pattern, Target};
 use unstuck_sim::rehearse::{ExampleFrom, Missing};
 
-use super::gather::{refused, tell};
+use super::gather::{refused_error, show_warnings};
 use super::{Arguments, show};
 use crate::access::location::StoreLocation;
 use crate::error::CommandError;
@@ -20,15 +20,15 @@ use crate::view::text;
 use unstuck_api::request::{Query, RunsQuery};
 use unstuck_api::runs::{RunView, RunsView};
 
-/// So many of the last runs of a flow are looked at.
+/// How many of the last runs of a flow are searched.
 const LAST_RUNS: usize = 20;
-/// So many items of a step have an output of their own.
+/// How many items of a step get an example of their own.
 const MOST_ITEMS: usize = 1_000;
 /// The file that is suggested for examples.
 const FILE: &str = "outputs.yaml";
 
-/// All examples, in the order in which they are asked: of files, of the plan, of the store.
-pub(super) fn gather(
+/// Gathers all examples in the order in which they apply: from files, the plan, the store.
+pub(super) fn gather_examples(
     arguments: &Arguments,
     planned: Vec<Example>,
     flows: &[Flow],
@@ -37,8 +37,8 @@ pub(super) fn gather(
     for file in &arguments.outputs {
         let source = Source::read(file)?;
         let (found, warnings) = outputs::load(&source.text, &source.file, flows)
-            .map_err(|problems| refused(&source, problems))?;
-        tell(&source, &warnings);
+            .map_err(|problems| refused_error(&source, problems))?;
+        show_warnings(&source, &warnings);
         examples.extend(found);
     }
     examples.extend(planned);
@@ -47,15 +47,15 @@ pub(super) fn gather(
         if !place.has_store() {
             return Err(place.no_store());
         }
-        let mut kept = of_store(&place, flows)?;
+        let mut kept = examples_of_store(&place, flows)?;
         outputs::sort(&mut kept);
         examples.extend(kept);
     }
     Ok(examples)
 }
 
-/// What each step last put out, by the newest run in which it was completed.
-fn of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Example>, CommandError> {
+/// Finds the last output of each step, from the newest run in which it completed.
+fn examples_of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Example>, CommandError> {
     let mut examples = Vec::new();
     for flow in flows {
         let mut wanted: Vec<&Step> = flow.steps.iter().filter(|step| takes_example(step)).collect();
@@ -72,10 +72,10 @@ fn of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Example>, Comma
             }
             let shown: RunView = place.read(Query::Show { run: run.id.clone() })?.read()?;
             let document: Value = serde_json::from_str(shown.run.get()).unwrap_or_default();
-            wanted.retain(|step| match recorded(&document, step) {
+            wanted.retain(|step| match recorded_output(&document, step) {
                 None => true,
                 Some(output) => {
-                    examples.extend(of_step(flow, step, output, &run.id));
+                    examples.extend(examples_of_step(flow, step, output, &run.id));
                     false
                 }
             });
@@ -93,15 +93,15 @@ fn of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Example>, Comma
     Ok(examples)
 }
 
-/// What a step has put out in a run, if it was completed there.
-fn recorded<'a>(document: &'a Value, step: &Step) -> Option<&'a Value> {
+/// Returns the output of a step in a run document, if it completed there.
+fn recorded_output<'a>(document: &'a Value, step: &Step) -> Option<&'a Value> {
     let steps = document["steps"].as_array()?;
     let found = steps.iter().find(|found| found["id"] == *step.id)?;
     (found["state"] == "completed").then(|| &found["output"])
 }
 
-/// The items of a fan-out have put out one value each, and further ones what the first did.
-fn of_step(flow: &Flow, step: &Step, output: &Value, run: &str) -> Vec<Example> {
+/// Builds the examples of a step. Each item of a fan-out gets its own; further items get that of the first.
+fn examples_of_step(flow: &Flow, step: &Step, output: &Value, run: &str) -> Vec<Example> {
     let from: Arc<str> = run.into();
     let example = |item: Option<u32>, output: &Value| Example {
         target: Target::Step { flow: Some(Pattern::new(&flow.name)), step: Pattern::new(&step.id), item },
@@ -118,15 +118,15 @@ fn of_step(flow: &Flow, step: &Step, output: &Value, run: &str) -> Vec<Example> 
     }
 }
 
-/// Tells where the examples were found.
-pub(super) fn found(outputs: &[ExampleFrom], stdout: &mut Output) {
+/// Shows where the examples were found.
+pub(super) fn show_found_examples(outputs: &[ExampleFrom], stdout: &mut Output) {
     let lines: Vec<String> =
         outputs.iter().map(|example| format!("`{}` from {}", example.step, example.from)).collect();
-    show::list("EXAMPLE OUTPUTS", &lines, anstyle::Style::new(), stdout);
+    show::show_list("EXAMPLE OUTPUTS", &lines, anstyle::Style::new(), stdout);
 }
 
-/// Tells which examples are missing, and how to give them.
-pub(super) fn missing(missing: &Missing, arguments: &Arguments, stdout: &mut Output) {
+/// Shows which examples are missing or do not fit, and how to provide them.
+pub(super) fn show_missing_examples(missing: &Missing, arguments: &Arguments, stdout: &mut Output) {
     let unfit = missing.unfit.iter().map(|unfit| {
         format!(
             "{} reads the output of `{}`, but the example from {} does not fit: {}",
@@ -137,7 +137,7 @@ pub(super) fn missing(missing: &Missing, arguments: &Arguments, stdout: &mut Out
         format!("{} reads the output of `{}`, so the rehearsal needs an example", needed.read_by, needed.step)
     });
     let lines: Vec<String> = unfit.chain(needed).collect();
-    show::list("EXAMPLES NEEDED", &lines, style::BAD, stdout);
+    show::show_list("EXAMPLES NEEDED", &lines, style::BAD, stdout);
     if missing.steps.is_empty() {
         return;
     }
@@ -155,11 +155,11 @@ pub(super) fn missing(missing: &Missing, arguments: &Arguments, stdout: &mut Out
         stdout.line(&format!("{}: {}", needed.step, needed.example));
     }
     stdout.line("END");
-    stdout.line(&again(arguments.outputs.is_empty()));
+    stdout.line(&command_with_examples(arguments.outputs.is_empty()));
 }
 
-/// The command as it was typed, with the file of examples.
-fn again(with_file: bool) -> String {
+/// Returns the command as it was typed, with the file of examples if `with_file`.
+fn command_with_examples(with_file: bool) -> String {
     let typed = std::env::args_os().skip(1).map(|word| text::shell_word(&word.to_string_lossy()));
     let more = if with_file { vec!["--outputs".to_owned(), FILE.to_owned()] } else { Vec::new() };
     let words: Vec<String> = std::iter::once("unstuck".to_owned()).chain(typed).chain(more).collect();

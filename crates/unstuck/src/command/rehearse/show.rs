@@ -1,4 +1,4 @@
-//! A rehearsal as text: the timeline, then the summary.
+//! Shows a rehearsal as text: the timeline, then the summary.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::view::style::{self, Look};
 use crate::view::table::{Cell, Table};
 use crate::view::text;
 
-/// Shows it all.
-pub(super) fn rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Output) {
+/// Shows the whole report.
+pub(super) fn show_rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Output) {
     stdout.line(&format!(
         "Rehearsal of flow {}: {}, {}, seed {}; the clock starts at {}.",
         stdout.look.paint(style::BOLD, format!("`{}`", report.flow)),
@@ -24,35 +24,35 @@ pub(super) fn rehearsal(report: &Report, timelines: &[Timeline], stdout: &mut Ou
     for timeline in timelines {
         stdout.line("");
         if report.runs > 1 {
-            stdout.line(&head(&format!("RUN {} ({})", timeline.number, timeline.run), stdout.look));
+            stdout.line(&section_title(&format!("RUN {} ({})", timeline.number, timeline.run), stdout.look));
         }
         let mut shown = BTreeSet::new();
         for line in &timeline.lines {
-            for row in rows(line, stdout, &mut shown) {
+            for row in timeline_rows(line, stdout, &mut shown) {
                 stdout.line(&row);
             }
         }
     }
     stdout.line("");
-    summary(report, stdout);
+    show_summary(report, stdout);
 }
 
-fn head(title: &str, look: Look) -> String {
+fn section_title(title: &str, look: Look) -> String {
     look.paint(style::BOLD, title)
 }
 
-/// Days and the time of day since the start: `0d 02:00:05`, with milliseconds where there are any.
-pub(super) fn offset(after: Millis) -> String {
+/// Formats the time since the start: `0d 02:00:05.000`.
+pub(super) fn format_offset(after: Millis) -> String {
     let (seconds, millis) = (after.0 / 1_000, after.0 % 1_000);
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (hours, minutes, seconds) = (rest / 3_600, rest % 3_600 / 60, rest % 60);
     format!("{days}d {hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
 }
 
-/// The rows of a line, with the rule behind it where that is told for the first time.
-fn rows(line: &TimelineLine, stdout: &Output, shown: &mut BTreeSet<String>) -> Vec<String> {
+/// Formats a line of the timeline, with the rule behind it the first time that rule appears.
+fn timeline_rows(line: &TimelineLine, stdout: &Output, shown: &mut BTreeSet<String>) -> Vec<String> {
     let look = stdout.look;
-    let time = format!("+{}", offset(line.after_ms));
+    let time = format!("+{}", format_offset(line.after_ms));
     let indent = text::columns(&time) + 2;
     let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(indent);
     let path = if line.path.is_empty() { String::new() } else { format!("{} > ", line.path) };
@@ -86,9 +86,10 @@ fn style_of(line: &TimelineLine) -> anstyle::Style {
     }
 }
 
-fn summary(report: &Report, stdout: &mut Output) {
+/// Shows the results of all runs: their ends, times and attempts.
+fn show_summary(report: &Report, stdout: &mut Output) {
     let look = stdout.look;
-    stdout.line(&head("SUMMARY", look));
+    stdout.line(&section_title("SUMMARY", look));
     let mut table = Table::new(&["", "", ""]);
     let mut row = |name: &str, cell: Cell| {
         table.row(vec![Cell::new(""), Cell::styled(name, style::DIM), cell]);
@@ -100,29 +101,33 @@ fn summary(report: &Report, stdout: &mut Output) {
         row(if place == 0 { "runs" } else { "" }, Cell::styled(said, style_of_end(end.end)));
     }
     if let Some(times) = &report.completion {
-        row("completed after", Cell::new(spread(times)));
+        row("completed after", Cell::new(describe_spread(times)));
     }
-    row("attempts", Cell::new(attempts(&report.attempts)));
+    row("attempts", Cell::new(describe_attempts(&report.attempts)));
     if let Some(times) = &report.recovery {
         let whose = if times.count == 1 { "its" } else { "their" };
         let steps = number_of(usize::try_from(times.count).unwrap_or(usize::MAX), "step");
-        row("recovery", Cell::new(format!("{steps} recovered after {whose} first error: {}", spread(times))));
+        row(
+            "recovery",
+            Cell::new(format!("{steps} recovered after {whose} first error: {}", describe_spread(times))),
+        );
     }
     if report.worker_deaths > 0 {
         row("workers", Cell::new(format!("{} died", report.worker_deaths)));
     }
-    row("virtual time", Cell::new(took(report)));
+    row("virtual time", Cell::new(describe_duration(report)));
     for line in table.lines(stdout.width(), look) {
         stdout.line(&line);
     }
-    rungs(report, stdout);
-    policies(&report.policies, stdout);
-    list("NEVER REACHED", &report.never_reached, anstyle::Style::new(), stdout);
-    super::outputs::found(&report.outputs, stdout);
-    list("WARNINGS", &report.warnings, style::LATER, stdout);
+    show_decisions(report, stdout);
+    show_policy_use(&report.policies, stdout);
+    show_list("NEVER REACHED", &report.never_reached, anstyle::Style::new(), stdout);
+    super::outputs::show_found_examples(&report.outputs, stdout);
+    show_list("WARNINGS", &report.warnings, style::LATER, stdout);
 }
 
-fn took(report: &Report) -> String {
+/// Describes how long the rehearsal took, and why it stopped early if it did.
+fn describe_duration(report: &Report) -> String {
     let took = report.took_ms.to_string();
     match report.broken {
         None => format!("{took}; nothing more would happen"),
@@ -142,14 +147,14 @@ fn style_of_end(end: EndKind) -> anstyle::Style {
     }
 }
 
-fn spread(times: &Spread) -> String {
+fn describe_spread(times: &Spread) -> String {
     if times.count == 1 {
         return times.max_ms.to_string();
     }
     format!("p50 {}, p99 {}, max {}", times.p50_ms, times.p99_ms, times.max_ms)
 }
 
-fn attempts(attempts: &Attempts) -> String {
+fn describe_attempts(attempts: &Attempts) -> String {
     let counts = [
         (attempts.completed, "completed"),
         (attempts.stalled, "stalled"),
@@ -163,7 +168,8 @@ fn attempts(attempts: &Attempts) -> String {
     if counts.is_empty() { "0".to_owned() } else { format!("{} ({})", attempts.total, counts.join(", ")) }
 }
 
-fn rungs(report: &Report, stdout: &mut Output) {
+/// Shows which decisions were taken at each step, and how often.
+fn show_decisions(report: &Report, stdout: &mut Output) {
     if report.rungs.is_empty() {
         return;
     }
@@ -185,7 +191,8 @@ fn rungs(report: &Report, stdout: &mut Output) {
     }
 }
 
-fn policies(policies: &[PolicyUse], stdout: &mut Output) {
+/// Shows how often each policy was used, and with what result.
+fn show_policy_use(policies: &[PolicyUse], stdout: &mut Output) {
     if policies.is_empty() {
         return;
     }
@@ -211,13 +218,13 @@ fn policies(policies: &[PolicyUse], stdout: &mut Output) {
     }
 }
 
-/// A list under its title, if there is anything in it.
-pub(super) fn list(title: &str, entries: &[String], style: anstyle::Style, stdout: &mut Output) {
+/// Shows a list under its title, if it is not empty.
+pub(super) fn show_list(title: &str, entries: &[String], style: anstyle::Style, stdout: &mut Output) {
     if entries.is_empty() {
         return;
     }
     stdout.line("");
-    stdout.line(&head(title, stdout.look));
+    stdout.line(&section_title(title, stdout.look));
     let room = stdout.width().map_or(110, |width| width.max(40)).saturating_sub(4);
     for entry in entries {
         for (place, row) in text::wrap(&text::visible(entry), room).iter().enumerate() {
@@ -240,7 +247,7 @@ mod tests {
             (3 * 86_400_000 + 3_661_007, "3d 01:01:01.007"),
         ];
         for (millis, wanted) in cases {
-            assert_eq!(offset(Millis(millis)), wanted);
+            assert_eq!(format_offset(Millis(millis)), wanted);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What waits to be shown: bounded, however fast things happen, and overtaken by Ctrl-C.
+//! The queue of events to be shown: bounded, however fast events come, and overtaken by Ctrl-C.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use unstuck_core::id::RunId;
 use super::Message;
 use super::signals::Signal;
 
-/// So many events wait to be shown; more are left out, and read from the store instead.
+/// How many events may wait to be shown; further ones are left out, and the runs are read from the store instead.
 const MAX_WAITING: usize = 20_000;
 
-/// Shared by the engine, who tells what happens, by whoever listens for signals, and by who shows it all.
+/// Counts what waits to be shown. Shared by the engine's thread, the signal handler and the thread that shows the run.
 #[derive(Clone, Default)]
 pub(super) struct Backlog(Arc<Counts>);
 
@@ -26,27 +26,27 @@ struct Counts {
 }
 
 impl Backlog {
-    /// An event was taken from what waits.
+    /// Counts an event as taken.
     pub(super) fn took_one(&self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many events were left out since this was last asked.
+    /// Returns how many events were left out since the last call.
     pub(super) fn take_left_out(&self) -> u64 {
         self.0.left_out.swap(0, Ordering::AcqRel)
     }
 
-    /// A signal has come: it waits behind nothing.
+    /// Records a signal, which does not wait in the queue.
     pub(super) fn interrupt(&self, signal: Signal) {
         *self.0.signal.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
     }
 
-    /// The signal that has come.
+    /// Returns the signal that was received, if any.
     pub(super) fn signal(&self) -> Option<Signal> {
         *self.0.signal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room for one more event, which is taken.
+    /// Reserves room for one more event; counts it as left out if there is none.
     fn has_room(&self) -> bool {
         if self.0.waiting.fetch_add(1, Ordering::Relaxed) < MAX_WAITING {
             return true;
@@ -57,16 +57,17 @@ impl Backlog {
     }
 }
 
-/// Passes on what the engine tells, and that it has gone.
+/// Forwards events of the engine, and that the engine has gone.
 pub(super) struct Teller {
     pub(super) sender: Sender<Message>,
     pub(super) backlog: Backlog,
 }
 
 impl Teller {
+    /// Sends an event to the thread that shows the run, if there is room.
     pub(super) fn happened(&self, run: RunId, event: &Event) {
         if self.backlog.has_room() {
-            // Nobody listens any more once the run is over.
+            // The receiver is gone once the run has ended.
             let _ = self.sender.send(Message::Happened(run, event.clone()));
         }
     }

@@ -1,4 +1,4 @@
-//! The beginning of a run, or of going on with one: the store is opened, the engine started.
+//! Begins or continues a run: opens the store and starts the engine.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -33,13 +33,14 @@ use crate::view::paused_policies;
 use crate::view::problems;
 use unstuck_api::owner::KeyView;
 use unstuck_api::request::{OnDuplicate, Query, Request};
+use unstuck_core::summary::RunSummary;
 use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, convert, family, payload_of, run_name};
 
-/// Emulated steps take nothing but a timer.
+/// The load for emulated steps, which need only a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
-/// So many runs are looked at in one go for one that was interrupted.
+/// How many runs one query reads in the search for an interrupted one.
 const PAGE: usize = 100;
 
 /// What to start.
@@ -54,7 +55,7 @@ pub(super) struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Whether this run, which has the key, is started again.
+    /// Returns whether this run of the key is started again.
     fn restarts(&self, run: &Run) -> bool {
         run.is_final() && self.on_duplicate == OnDuplicate::RestartIfFinal
     }
@@ -70,7 +71,7 @@ pub(super) struct Begun {
     pub(super) notes: Vec<String>,
 }
 
-/// Starts a run of a flow in a file.
+/// Starts a run of a flow in a file, once this process has the store.
 pub(super) fn start(
     place: &StoreLocation,
     order: &Order<'_>,
@@ -79,12 +80,12 @@ pub(super) fn start(
 ) -> Result<Begun, NotBegun> {
     let source = Source::read(order.file)?;
     if !place.has_store() {
-        // A file that is refused makes no store.
-        load(&source, &|_| false)?;
+        // A refused file must not create a store.
+        load_flows(&source, &|_| false)?;
         place.make()?;
     }
-    let mut store = turn::own(place, &teller.backlog, || of_key(place, order, &source))?;
-    let flow = keep_flows(&mut store, &source, order.flow)?;
+    let mut store = turn::wait_for_store(place, &teller.backlog, || find_run_of_key(place, order, &source))?;
+    let flow = store_flows(&mut store, &source, order.flow)?;
     let known = match order.key {
         Some(key) => store.run_of_key(&flow, key).map_err(failed)?,
         None => None,
@@ -97,15 +98,15 @@ pub(super) fn start(
         Some(run) => run.home.clone(),
         None => Some(engine::new_home()?),
     };
-    let mut notes = policies_paused(&mut store, place)?;
+    let mut notes = note_paused_policies(&mut store, place)?;
     let input = match &known {
-        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&mut store, &run.input),
+        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&*store.reader(), &run.input),
         _ => order.input.clone(),
     };
     let seeded = match known {
         Some(run) => {
-            notes.push(known_key(order, &run));
-            Some(seed::tree(&mut store, run.id)?)
+            notes.push(describe_known_key(order, &run));
+            Some(seed::load_tree(&mut store, run.id)?)
         }
         None => None,
     };
@@ -113,43 +114,43 @@ pub(super) fn start(
     let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
     notes.insert(0, format!("{run} is stored in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
-    let service = Service { home, run: Some(run), option: place.option.clone(), silent: None };
+    let service = Service { home, run: Some(run), option: place.option.clone(), ..Service::default() };
     Ok(Begun { runtime, service, tree, notes })
 }
 
-/// That automatic resumes are paused, for those who wait for one.
-fn policies_paused(store: &mut SqliteStore, place: &StoreLocation) -> Result<Vec<String>, CommandError> {
+/// Returns notes that automatic resumes are paused, for users who wait for one.
+fn note_paused_policies(store: &mut SqliteStore, place: &StoreLocation) -> Result<Vec<String>, CommandError> {
     let switch = store.policy_switch().map_err(failed)?;
     let Some(since) = switch.paused() else { return Ok(Vec::new()) };
-    let words = paused_policies::words(&unstuck_engine::document::policies_paused(since));
+    let words = paused_policies::describe_paused(&unstuck_engine::document::policies_paused(since));
     Ok(vec![
         format!("automatic resumes are paused {words}"),
         format!("to unpause them: unstuck policy unpause{}", place.option),
     ])
 }
 
-/// The run that has the key already, from whoever has the store open.
-fn of_key(
+/// Asks the owner of the store for the run that the key has already.
+fn find_run_of_key(
     place: &StoreLocation,
     order: &Order<'_>,
     source: &Source,
 ) -> Result<Option<KeyView>, CommandError> {
     let Some(key) = order.key else { return Ok(None) };
-    let loaded = load(source, &|_| true)?;
-    let flow = chosen(source, order.flow, &loaded.flows)?.to_string();
+    let loaded = load_flows(source, &|_| true)?;
+    let flow = choose_flow(source, order.flow, &loaded.flows)?.to_string();
     let input = order.input.text().to_owned();
     let (key, on_duplicate) = (key.to_owned(), order.on_duplicate);
     let request = Request::Query(Query::Key { flow, key, input, on_duplicate });
-    match socket::ask(&place.directory, &place.option, &request) {
+    match socket::send_request(&place.directory, &place.option, &request) {
         Ok(json) => serde_json::from_str(&json).map_err(|error| CommandError::internal(error.to_string())),
-        // It has gone, or is about to answer.
+        // The owner has gone, or will answer soon.
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
         Err(unheard) => Err(unheard.into()),
     }
 }
 
-/// Goes on with a run that was interrupted.
-pub(super) fn go_on(
+/// Continues an interrupted run: the named one, else the newest.
+pub(super) fn continue_run(
     place: &StoreLocation,
     wanted: Option<&str>,
     processes: &Processes,
@@ -158,10 +159,10 @@ pub(super) fn go_on(
     if !place.has_store() {
         return Err(place.no_store().into());
     }
-    let mut store = turn::own(place, &teller.backlog, || Ok(None))?;
+    let mut store = turn::wait_for_store(place, &teller.backlog, || Ok(None))?;
     let run = match wanted {
-        Some(wanted) => named(&mut store, wanted)?,
-        None => interrupted(&mut store)?.ok_or_else(|| {
+        Some(wanted) => find_named_root(&mut store, wanted)?,
+        None => find_interrupted(&mut store)?.ok_or_else(|| {
             CommandError::not_found(format!(
                 "there is no interrupted run in {}; `unstuck runs` lists all runs",
                 place.directory.display()
@@ -175,15 +176,16 @@ pub(super) fn go_on(
             None => "continuing from the last completed step".to_owned(),
         });
     }
-    notes.extend(policies_paused(&mut store, place)?);
+    notes.extend(note_paused_policies(&mut store, place)?);
     let (id, home) = (run.id, run.home.clone());
-    let tree = seed::tree(&mut store, id)?;
+    let tree = seed::load_tree(&mut store, id)?;
     let runtime = start_engine(store, home.clone(), processes, teller)?;
-    let service = Service { home, run: Some(id), option: place.option.clone(), silent: None };
+    let service = Service { home, run: Some(id), option: place.option.clone(), ..Service::default() };
     Ok(Begun { runtime, service, tree, notes })
 }
 
-fn known_key(order: &Order<'_>, run: &Run) -> String {
+/// Describes that the key has a run already, and what happens to it.
+fn describe_known_key(order: &Order<'_>, run: &Run) -> String {
     let (key, state) = (order.key.unwrap_or_default(), state_phrase(run.state().word()));
     if order.restarts(run) {
         return format!("key `{key}` already has this run ({state}); starting its next generation");
@@ -194,19 +196,19 @@ fn known_key(order: &Order<'_>, run: &Run) -> String {
     format!("key `{key}` already has this run ({state}); continuing it")
 }
 
-/// The run of this name, or the one that it is a part of.
-fn named(store: &mut SqliteStore, wanted: &str) -> Result<Run, CommandError> {
-    let found = run_name::find_run(store, &mut flows_for_reading(), wanted)?;
+/// Finds the run of this name, and returns the root of its family.
+fn find_named_root(store: &mut SqliteStore, wanted: &str) -> Result<Run, CommandError> {
+    let found = run_name::find_run(&*store.reader(), &flows_for_reading(), wanted)?;
     let gone = || CommandError::not_found(format!("there is no run {found}"));
     let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
-    let root = family::root(store, &run).map_err(failed)?;
+    let root = family::root(&*store.reader(), &RunSummary::of(&run)).map_err(failed)?;
     store.run(root).map_err(failed)?.ok_or_else(gone)
 }
 
-/// The newest run that was started by `unstuck run` and is not final.
-fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, CommandError> {
+/// Finds the newest run that `unstuck run` started and that is not final.
+fn find_interrupted(store: &mut SqliteStore) -> Result<Option<Run>, CommandError> {
     let mut newest: Option<Run> = None;
-    // Final runs may be many, and are not looked at.
+    // There may be many final runs, so that they are not read.
     for state in RunState::ALL.into_iter().filter(|state| !state.is_final()) {
         let found = newest_with_home(store, state)?;
         if found.as_ref().map(|run| run.id) > newest.as_ref().map(|run| run.id) {
@@ -216,6 +218,7 @@ fn interrupted(store: &mut SqliteStore) -> Result<Option<Run>, CommandError> {
     Ok(newest)
 }
 
+/// Finds the newest root run in this state that has a home.
 fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<Run>, CommandError> {
     let filter = RunFilter { states: vec![state], roots_only: true, ..RunFilter::default() };
     let mut before = None;
@@ -229,30 +232,30 @@ fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<R
     }
 }
 
-/// Every flow of the file, or every problem of it.
-fn load(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, CommandError> {
+/// Loads every flow of the file, or returns every problem.
+fn load_flows(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, CommandError> {
     source.load(known).map_err(|problems| {
         let (file, text) = (source.file.clone(), source.text.clone());
         CommandError::Refused(vec![Refused { file, text, problems }])
     })
 }
 
-/// Keeps every flow of the file, and gives the name of the one to run.
-fn keep_flows(
+/// Stores every flow of the file, and returns the name of the one to run.
+fn store_flows(
     store: &mut SqliteStore,
     source: &Source,
     wanted: Option<&str>,
 ) -> Result<Arc<str>, CommandError> {
     let shared = RefCell::new(&mut *store);
     let in_store = |name: &str| shared.borrow_mut().newest_flow(name).is_ok_and(|flow| flow.is_some());
-    let loaded = load(source, &in_store)?;
+    let loaded = load_flows(source, &in_store)?;
     let mut stderr = Output::stderr();
     for warning in &loaded.warnings {
-        stderr.line(&problems::show(warning, &source.text, stderr.look));
+        stderr.line(&problems::format_problem(warning, &source.text, stderr.look));
     }
-    let name = chosen(source, wanted, &loaded.flows)?;
+    let name = choose_flow(source, wanted, &loaded.flows)?;
     let refused = |error: PutFlowError| CommandError::from(ServiceError::from(error)).in_file(&source.file);
-    // All of them or none: a version that is taken is found before any is kept.
+    // All or none: a version conflict is found before anything is stored.
     for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
         let (name, version) = (&flow.name, &flow.version);
         let known = store.flow_version(name, version).map_err(|error| refused(error.into()))?;
@@ -270,22 +273,23 @@ fn keep_flows(
     Ok(name)
 }
 
-/// The name of the flow to run.
-fn chosen(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
+/// Returns the name of the flow to run: the one named, else the first.
+fn choose_flow(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
     let mut names = flows.iter().map(|flow| flow.name.clone());
     let name = match wanted {
         None => names.next(),
         Some(wanted) => names.find(|name| **name == *wanted),
     };
-    name.ok_or_else(|| no_such_flow(&source.file, wanted, flows))
+    name.ok_or_else(|| no_such_flow_error(&source.file, wanted, flows))
 }
 
-fn no_such_flow(file: &str, wanted: Option<&str>, flows: &[Flow]) -> CommandError {
+fn no_such_flow_error(file: &str, wanted: Option<&str>, flows: &[Flow]) -> CommandError {
     let names: Vec<String> = flows.iter().map(|flow| format!("`{}`", flow.name)).collect();
     let wanted = wanted.unwrap_or_default();
     CommandError::not_found(format!("{file} has no flow `{wanted}`; it has {}", names.join(", ")))
 }
 
+/// Starts the run on the engine, after checking its input.
 fn start_run(
     handle: &Handle,
     flow: Arc<str>,
@@ -319,14 +323,14 @@ fn start_run(
     }
 }
 
-/// An engine that executes what belongs to this home.
+/// Starts an engine that executes the runs of this home.
 fn start_engine(
     store: SqliteStore,
     home: Option<Arc<str>>,
     processes: &Processes,
     teller: Teller,
 ) -> Result<Runtime, CommandError> {
-    let engine = Engine::new(store, compile_flow(), engine::settings(home)?).map_err(failed)?;
+    let engine = Engine::new(store, compile_flow(), engine::engine_settings(home)?).map_err(failed)?;
     let observer = Box::new(move |run, event: &Event| teller.happened(run, event));
     let emulation = EmulationExecutor::new(EMULATION_LOAD);
     Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))

@@ -1,13 +1,12 @@
-//! The end of a run, as it is told: the outcome, the output, and what you can do.
+//! The end of a run as it is shown: the outcome, the output, and what the user can do.
 
 use std::process::ExitCode;
 
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
-use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use super::tree::{Rest, Tree};
 use crate::error::CommandError;
@@ -20,7 +19,7 @@ use unstuck_service::explain::{self, ExplainedRun};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, payload_of, show};
 
-/// What a run has come to, read from the engine while it is still there.
+/// The final state of a run, read from the engine before it stops.
 pub(super) struct Finished {
     pub(super) run: Run,
     /// The run document, as JSON.
@@ -35,10 +34,9 @@ pub(super) struct Finished {
 }
 
 impl Finished {
+    /// Reads the run, its document, its output and its explanation.
     pub(super) fn read(handle: &Handle, service: &Service, tree: &Tree) -> Result<Finished, CommandError> {
-        let (root, at) = (tree.root_id(), service.clone());
-        let read = handle.read(move |store, flows| look(&at, store, flows, root)).map_err(ServiceError::from);
-        let (explained, document, output) = read.and_then(|read| read)?;
+        let (explained, document, output) = read_finished(service, handle.reader(), tree.root_id())?;
         let run = explained.run().clone();
         let explanation = (run.state() != RunState::Completed).then(|| {
             let columns = Output::stdout().width().unwrap_or(explain::COLUMNS);
@@ -49,12 +47,12 @@ impl Finished {
         Ok(Finished { run, document, output, explanation, rest, wanted, option })
     }
 
-    /// The whole run as JSON.
+    /// Formats the run document as JSON.
     pub(super) fn document(&self) -> String {
         json_text::pretty(&self.document)
     }
 
-    /// As text, for people.
+    /// Shows the outcome as text.
     pub(super) fn show(&self, output: &mut Output) {
         let state = self.run.state().word();
         let took = self.run.updated_at.since(self.run.created_at);
@@ -87,6 +85,7 @@ impl Finished {
         }
     }
 
+    /// Returns the exit code for the state that the run ended or rests in.
     pub(super) fn exit_code(&self) -> ExitCode {
         match (self.run.state(), self.rest) {
             (RunState::Completed, _) => ExitCode::SUCCESS,
@@ -96,20 +95,20 @@ impl Finished {
     }
 }
 
-fn look(
+/// Reads the explanation, the document and the output of a run from the store.
+fn read_finished(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     root: RunId,
 ) -> Result<(ExplainedRun, String, Option<Json>), ServiceError> {
-    let explained = explain::of_run(service, store, flows, root)?;
+    let explained = explain::of_run(service, reader, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
-            RunOutcome::Completed { output } => Some(payload_of(store, output)),
+            RunOutcome::Completed { output } => Some(payload_of(reader, output)),
             RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     };
-    let document = show::document(service, store, flows, root)?;
+    let document = show::document(service, reader, root)?;
     Ok((explained, document.get().to_owned(), output))
 }

@@ -22,13 +22,13 @@ pub(super) struct Line {
     style: Style,
 }
 
-/// The lines of an event that the tree has taken in.
-pub(super) fn lines(tree: &Tree, run: RunId, event: &Event, began: Time) -> Vec<Line> {
+/// Formats an event that the tree has applied as log lines.
+pub(super) fn event_lines(tree: &Tree, run: RunId, event: &Event, began: Time) -> Vec<Line> {
     let Some((state, flow)) = tree.get(run) else { return Vec::new() };
     let path = tree.path(run);
     let mut lines = Vec::new();
     for fact in &event.facts {
-        let text = reason::line(flow, Some(state), event, fact).filter(|text| !text.is_empty());
+        let text = reason::fact_line(flow, Some(state), event, fact).filter(|text| !text.is_empty());
         lines.extend(text.map(|text| Line {
             after: event.time().since(began),
             path: path.clone(),
@@ -40,21 +40,21 @@ pub(super) fn lines(tree: &Tree, run: RunId, event: &Event, began: Time) -> Vec<
 }
 
 impl Line {
-    /// Something that is no event.
+    /// Builds a line that is no event.
     pub(super) fn note(now: Time, began: Time, text: String, style: Style) -> Line {
         Line { after: now.since(began), path: String::new(), text, style }
     }
 
-    /// For a place that is no terminal.
+    /// Formats the line for an output that is no terminal.
     pub(super) fn plain(&self) -> String {
         text::visible(&format!("{} {}", self.offset(), self.sentence()))
     }
 
-    /// For a terminal of so many columns: broken between words, with what follows under the text.
+    /// Formats the line for a terminal of this width, wrapped with a hanging indent.
     pub(super) fn rows(&self, width: usize, look: Look) -> Vec<String> {
         let offset = self.offset();
         let indent = text::columns(&offset) + 1;
-        // A terminal that is too narrow for two columns gets one.
+        // A terminal that is too narrow for two columns gets no indent.
         let (indent, room) = if width < indent + 20 { (0, width) } else { (indent, width - indent) };
         let sentence = text::visible(&self.sentence());
         let mut rows = Vec::new();
@@ -79,7 +79,7 @@ impl Line {
     }
 }
 
-/// What catches the eye: what went wrong, what is done about it, what is done.
+/// Returns the colour of a fact: errors, recovery and success stand out.
 fn style_of(fact: &Fact) -> Style {
     let plain = Style::new();
     match fact {
@@ -141,7 +141,7 @@ fn style_of_closing(how: Closing) -> Style {
     }
 }
 
-/// How a state looks, wherever it is shown.
+/// Returns the colour of a run state.
 pub(super) fn style_of_state(state: RunState) -> Style {
     match state {
         RunState::Queued => style::DIM,

@@ -1,4 +1,4 @@
-//! The local processes of a run, so that they can be ended at once when somebody asks twice.
+//! The local processes of a run, which a second Ctrl-C kills at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -7,11 +7,11 @@ use unstuck_core::model::attempt::AttemptId;
 use unstuck_engine::executor::process::{Killer, ProcessExecutor};
 use unstuck_engine::executor::{Executor, Job, LeftOver, ReportSink};
 
-/// The executor of local processes, shared with whoever may have to end them.
+/// The executor of local processes, shared with the signal handler that may have to kill them.
 #[derive(Clone)]
 pub(super) struct Processes {
     executor: Arc<Mutex<ProcessExecutor>>,
-    /// What a stop waits for, during which the executor itself cannot be asked.
+    /// The killer to use while the executor is locked by its own stop.
     stopping: Arc<Mutex<Option<Killer>>>,
 }
 
@@ -21,17 +21,18 @@ impl Processes {
         Processes { executor, stopping: Arc::default() }
     }
 
-    /// Ends them, with all that they have started, without asking them first.
+    /// Kills the processes and everything they have started, without a warning.
     pub(super) fn kill(&self) {
         self.killer().kill();
     }
 
+    /// Returns the killer, from the executor or from its stop under way.
     fn killer(&self) -> Killer {
         loop {
             if let Some(killer) = lock(&self.stopping).clone() {
                 return killer;
             }
-            // Whoever has it has it for a moment, or begins to stop it.
+            // Another thread has the lock for a moment, or begins to stop the executor.
             match self.executor.try_lock() {
                 Ok(executor) => return executor.killer(),
                 Err(TryLockError::Poisoned(executor)) => return executor.into_inner().killer(),
@@ -67,7 +68,7 @@ impl Executor for Processes {
     }
 
     fn catch_up(&mut self) {
-        // Whoever asks twice to stop need not wait for this.
+        // Waits without the lock, so that a second Ctrl-C is not delayed.
         let wait = lock(&self.executor).look_at_all();
         wait();
     }

@@ -1,9 +1,9 @@
-//! A terminal on which the last lines are drawn again in place while others scroll by above them.
+//! A terminal with a block at the bottom that is redrawn in place while lines scroll by above it.
 
 use crate::view::output::Output;
 use crate::view::text;
 
-/// Lines that go into the scrollback, and a block below them that is drawn again and again.
+/// Lines that go into the scrollback, and a block below them that is redrawn.
 pub(super) struct Screen {
     output: Output,
     /// The columns of each row of the block that is on the screen.
@@ -21,33 +21,33 @@ impl Screen {
         Screen { output, drawn: Vec::new() }
     }
 
-    /// Columns and rows, as they are now: a window can change its size.
+    /// Returns the current columns and rows: a window can change its size.
     pub(super) fn size() -> (usize, usize) {
         let size = terminal_size::terminal_size();
         let size = size.map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
         (size.0.max(1), size.1.max(1))
     }
 
-    /// Puts lines above the block, and redraws the block. Written at once, so that nothing flickers.
+    /// Writes lines above the block and redraws the block, in one write to avoid flicker.
     pub(super) fn draw(&mut self, width: usize, above: &[String], block: Vec<Row>) {
-        let frame = frame(&self.drawn, width, above, &block);
+        let frame = render_frame(&self.drawn, width, above, &block);
         self.output.text(&frame);
         self.drawn = block.into_iter().map(|row| row.columns).collect();
     }
 
-    /// The block stays as it is, and what follows comes below it.
+    /// Leaves the block as it is; further output goes below it.
     pub(super) fn finish(self) -> Output {
         self.output
     }
 }
 
-/// The text that replaces the rows `drawn` on a terminal of so many columns, with the cursor below them.
-fn frame(drawn: &[usize], width: usize, above: &[String], block: &[Row]) -> String {
+/// Builds the text that replaces the rows `drawn` on a terminal of this width and leaves the cursor below them.
+fn render_frame(drawn: &[usize], width: usize, above: &[String], block: &[Row]) -> String {
     const BEGIN: &str = "\u{1b}[?2026h";
     const END: &str = "\u{1b}[?2026l";
     const CLEAR_LINE: &str = "\u{1b}[2K";
     const CLEAR_BELOW: &str = "\u{1b}[J";
-    // A terminal that became narrower has broken rows that no longer fit.
+    // A terminal that became narrower has wrapped rows that no longer fit.
     let up: usize = drawn.iter().map(|columns| columns.div_ceil(width).max(1)).sum();
     let up = if up == 0 { String::new() } else { format!("\u{1b}[{up}A") };
     let mut text = format!("{BEGIN}\r{up}");
@@ -86,7 +86,7 @@ mod tests {
             (&[0, 5], 80, "\r\u{1b}[2A"),
         ];
         for (drawn, width, start) in cases {
-            let text = frame(drawn, width, &["log".to_owned()], &[row("one")]);
+            let text = render_frame(drawn, width, &["log".to_owned()], &[row("one")]);
             let wanted = format!("{start}\u{1b}[2Klog\r\n\u{1b}[2Kone\r\n\u{1b}[J");
             assert_eq!(text, format!("\u{1b}[?2026h{wanted}\u{1b}[?2026l"));
         }

@@ -1,38 +1,38 @@
-//! What is known of a run before this process goes on with it, or after it has missed something.
+//! Loads the state of a run and its descendants, at the start or after events were left out.
 
 use std::sync::Arc;
 
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::{Reader, Store};
 
 use super::tree::Tree;
 use crate::error::CommandError;
 use unstuck_service::family as relatives;
 use unstuck_service::flows::flows_for_reading;
 
-/// So many runs are read; of the others their parents know enough, and they are read when something happens to them.
+/// How many runs are read; the others are read when an event about them comes.
 const MAX_READ: usize = 1_000;
 
-/// The run and what is under way for it.
-pub(super) fn tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
+/// Loads the run and its descendants under way into a tree.
+pub(super) fn load_tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
     let mut tree = Tree::new(run);
-    let family = family(store, &mut flows_for_reading(), run);
+    let family = family(&*store.reader(), &flows_for_reading(), run);
     tree.replace(family?);
     Ok(tree)
 }
 
-/// A run and what is under way for it, each with its flow.
+/// Loads a run and its descendants under way, each with its flow.
 pub(super) fn family(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     root: RunId,
 ) -> Result<Vec<(Run, Arc<Flow>)>, EngineError> {
-    let Some(root) = store.run(root)? else { return Ok(Vec::new()) };
-    let runs = relatives::under_way(store, root, MAX_READ)?;
-    runs.into_iter().map(|run| flows.get(store, run.flow).map(|flow| (run, flow))).collect()
+    let Some(root) = reader.run(root)? else { return Ok(Vec::new()) };
+    let runs = relatives::under_way(reader, root, MAX_READ)?;
+    runs.into_iter().map(|run| flows.get(reader, run.flow).map(|flow| (run, flow))).collect()
 }

@@ -1,4 +1,4 @@
-//! What is shown while a run goes on: a live view on a terminal, plain lines anywhere else.
+//! Shows a run under way: a live view on a terminal, plain lines elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::view;
 use crate::view::output::Output;
 use crate::view::style::Look;
 
-/// So often a second the view is redrawn.
+/// The interval between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// Where a run is shown.
@@ -30,6 +30,7 @@ pub(super) struct Live {
 }
 
 impl Show {
+    /// Chooses the live view if the output is a terminal that can redraw.
     pub(super) fn on(output: Output) -> Show {
         if !output.look.live {
             return Show::Plain(output);
@@ -39,7 +40,7 @@ impl Show {
         Show::Live(Box::new(live))
     }
 
-    /// How long to wait for the next thing to happen before [`Show::tick`] is due.
+    /// Returns how long to wait for the next message before [`Show::tick`] is due.
     pub(super) fn patience(&self) -> Duration {
         match self {
             Show::Live(live) => live.next_frame.saturating_duration_since(Instant::now()),
@@ -47,6 +48,7 @@ impl Show {
         }
     }
 
+    /// Adds log lines; a live view shows them with its next frame.
     pub(super) fn log(&mut self, lines: Vec<Line>) {
         match self {
             Show::Live(live) => live.lines.extend(lines),
@@ -58,7 +60,7 @@ impl Show {
         }
     }
 
-    /// Draws the view, if it is time to.
+    /// Draws a frame if one is due.
     pub(super) fn tick(&mut self, tree: &Tree) {
         if let Show::Live(live) = self
             && live.next_frame <= Instant::now()
@@ -67,7 +69,7 @@ impl Show {
         }
     }
 
-    /// Shows what is left to show. What follows comes below it.
+    /// Shows what is left, and returns the output for what follows below.
     pub(super) fn finish(self, tree: &Tree) -> Output {
         match self {
             Show::Live(mut live) => {
@@ -83,7 +85,11 @@ impl Live {
     fn draw(&mut self, tree: &Tree) {
         let size = Screen::size();
         let above: Vec<String> = self.lines.drain(..).flat_map(|line| line.rows(size.0, self.look)).collect();
-        self.screen.draw(size.0, &above, view::rows(tree, unstuck_service::service::now(), size, self.look));
+        self.screen.draw(
+            size.0,
+            &above,
+            view::view_rows(tree, unstuck_service::service::now(), size, self.look),
+        );
         self.next_frame = Instant::now() + FRAME;
     }
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives: the first one is passed on, a second one ends the process at once.
+//! Ctrl-C and other termination signals: the first is handled, the second ends the process at once.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// What comes so soon after the first one is the same request.
+/// A signal this soon after the first counts as the same request.
 const SAME: Duration = Duration::from_millis(250);
 
 /// A request to end, from outside.
@@ -15,7 +15,7 @@ const SAME: Duration = Duration::from_millis(250);
 pub(crate) struct Signal(i32);
 
 impl Signal {
-    /// Why the run is interrupted.
+    /// Describes the signal as the reason of an interruption.
     pub(crate) fn reason(self) -> &'static str {
         match self.0 {
             SIGINT => "Ctrl-C",
@@ -24,7 +24,7 @@ impl Signal {
         }
     }
 
-    /// As shells tell it.
+    /// Returns the exit code by the shell's convention: 128 plus the signal.
     pub(crate) fn exit_code(self) -> ExitCode {
         ExitCode::from(self.number())
     }
@@ -35,7 +35,7 @@ impl Signal {
 }
 
 /// Calls `first` for the first signal, on a thread of its own, and `second` for the next one, after which the process
-/// ends: whoever asks twice does not want to wait, whatever the other threads are doing.
+/// ends, whatever its other threads are doing.
 pub(crate) fn listen(
     first: impl FnOnce(Signal) + Send + 'static,
     second: impl FnOnce() + Send + 'static,
@@ -46,7 +46,7 @@ pub(crate) fn listen(
         let Some(signal) = came.next() else { return };
         first(Signal(signal));
         let at = Instant::now();
-        // Whoever ends a whole group of processes may tell each of them twice.
+        // A signal to a whole process group may arrive twice.
         let Some(signal) = came.find(|_| at.elapsed() > SAME) else { return };
         second();
         std::process::exit(i32::from(Signal(signal).number()));

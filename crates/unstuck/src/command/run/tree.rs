@@ -1,4 +1,4 @@
-//! The run and what it has started, followed by their events, and whether anything will still move them.
+//! The run and its descendants as their events leave them, and whether anything will still move them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use unstuck_core::model::run::{Origin, ParentAttempt, Phase, Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 use unstuck_core::slot::{SlotClaim, slot_claim};
 
-/// So many runs that are no part of the tree are remembered as such; then they are forgotten, and found out again.
+/// How many unrelated runs are remembered as such before the set is cleared.
 const MAX_OTHERS: usize = 100_000;
-/// A chain of children is followed so deep. It cannot be deeper, except in a store of an older version.
+/// How deep a chain of children is followed. Only a store of an older version can have a deeper one.
 const MAX_DEPTH: usize = 200;
 
 /// The run and those of its descendants that are not final, as their events have left them.
@@ -30,7 +30,7 @@ pub(super) struct Tree {
     others: HashSet<RunId>,
 }
 
-/// What a tree does with an event.
+/// What a tree did with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     /// It is taken in.
@@ -41,7 +41,7 @@ pub(super) enum Takes {
     Unknown,
 }
 
-/// What a tree in which nothing moves by itself has come to; the strongest counts.
+/// Why nothing in a tree moves by itself; the greatest value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rest {
     /// It waits for a slot that a resting run keeps.
@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// Takes in what happened.
+    /// Applies an event, if it is about a run of this tree.
     pub(super) fn take(&mut self, run: RunId, event: &Event) -> Takes {
         if self.others.contains(&run) {
             return Takes::NotOurs;
@@ -91,7 +91,7 @@ impl Tree {
         Takes::Taken
     }
 
-    /// Takes in a run as it is.
+    /// Adds a run as it is.
     pub(super) fn put(&mut self, run: Run) {
         let parent = run.origin.parent();
         if self.runs.insert(run.id, Some(run)).is_none()
@@ -101,17 +101,17 @@ impl Tree {
         }
     }
 
-    /// Takes in all that is known, in place of what was known before.
+    /// Replaces the whole tree by runs that were loaded.
     pub(super) fn replace(&mut self, family: Vec<(Run, Arc<Flow>)>) {
         self.runs.clear();
         self.children.clear();
         for (run, flow) in family {
-            self.know(flow);
+            self.add_flow(flow);
             self.put(run);
         }
     }
 
-    /// Lets go of a run that has ended, and of those above it that had ended before: there may be a million of them.
+    /// Drops a run that has ended, and ancestors that ended before it: there may be a million of them.
     pub(super) fn drop_ended(&mut self, run: RunId) {
         let mut at = run;
         while at != self.root
@@ -136,12 +136,12 @@ impl Tree {
         self.runs.len()
     }
 
-    /// Whether a run is the root, or a part of one that is in the tree.
+    /// Returns whether a run is the root, or a child of one in the tree.
     pub(super) fn is_ours(&self, run: &Run) -> bool {
         run.id == self.root || run.origin.parent().is_some_and(|parent| self.runs.contains_key(&parent))
     }
 
-    /// Nothing about this run matters here.
+    /// Remembers a run as unrelated.
     pub(super) fn ignore(&mut self, run: RunId) {
         if self.others.len() >= MAX_OTHERS {
             self.others.clear();
@@ -149,11 +149,11 @@ impl Tree {
         self.others.insert(run);
     }
 
-    pub(super) fn know(&mut self, flow: Arc<Flow>) {
+    pub(super) fn add_flow(&mut self, flow: Arc<Flow>) {
         self.flows.insert(flow.id, flow);
     }
 
-    /// The flow of a run, if it is not known.
+    /// Returns the flow of a run if it has not been loaded.
     pub(super) fn unknown_flow(&self, run: RunId) -> Option<FlowId> {
         let flow = self.runs.get(&run)?.as_ref()?.flow;
         (!self.flows.contains_key(&flow)).then_some(flow)
@@ -167,13 +167,13 @@ impl Tree {
         self.get(self.root)
     }
 
-    /// A run and its flow, once it has begun.
+    /// Returns a run and its flow, once both are known.
     pub(super) fn get(&self, run: RunId) -> Option<(&Run, &Flow)> {
         let run = self.runs.get(&run)?.as_ref()?;
         Some((run, self.flows.get(&run.flow)?))
     }
 
-    /// The steps that lead to a run from the root: `orders > ship[2]`; empty for the root.
+    /// Returns the steps that lead from the root to a run: `orders > ship[2]`; empty for the root.
     pub(super) fn path(&self, run: RunId) -> String {
         let mut parts = Vec::new();
         let mut at = run;
@@ -195,7 +195,7 @@ impl Tree {
         parts.join(" > ")
     }
 
-    /// For each limit that runs of the tree wait for a slot of, one of them.
+    /// Returns each limit that runs of the tree wait for, with its size and one of these runs.
     pub(super) fn waiting_for_slots(&self) -> HashMap<Arc<str>, (u32, Run)> {
         let mut waiting = HashMap::new();
         for (run, flow) in self.runs.keys().filter_map(|run| self.get(*run)) {
@@ -206,17 +206,17 @@ impl Tree {
         waiting
     }
 
-    /// So many slots of a limit are taken by runs that nobody executes.
-    pub(super) fn know_idle_holders(&mut self, limit: Arc<str>, count: usize) {
+    /// Sets how many slots of a limit are held by idle runs outside of the tree.
+    pub(super) fn set_idle_holders(&mut self, limit: Arc<str>, count: usize) {
         self.idle_holders.insert(limit, count);
     }
 
-    /// What it has come to, if nothing will move it but a person.
+    /// Returns why nothing moves, if only an operator can move the tree.
     pub(super) fn rest(&self) -> Option<Rest> {
-        self.rest_of(self.root, 0)
+        self.rest_of_run(self.root, 0)
     }
 
-    /// The actions that steps of the tree wait for.
+    /// Lists the actions that ready steps of the tree need a worker for.
     pub(super) fn wanted_actions(&self) -> Vec<String> {
         let mut wanted = Vec::new();
         for (run, flow) in self.runs.keys().filter_map(|run| self.get(*run)) {
@@ -231,29 +231,32 @@ impl Tree {
         wanted
     }
 
-    fn rest_of(&self, run: RunId, depth: usize) -> Option<Rest> {
+    /// Returns why a run does not move by itself, descendants included; nothing if it will move.
+    fn rest_of_run(&self, run: RunId, depth: usize) -> Option<Rest> {
         let (run, flow) = self.get(run).filter(|_| depth < MAX_DEPTH)?;
         match &run.phase {
-            // Its parent has yet to hear of it.
+            // The parent has not handled its end yet.
             Phase::Ended(_) => return None,
             Phase::Failing(failing) => {
                 let busy = run.units_where(|unit| unit.state.is_progressing());
                 let handler = failing.handler.as_ref().and_then(|handler| handler.run)?;
-                return if busy.is_empty() { self.rest_of(handler, depth + 1) } else { None };
+                return if busy.is_empty() { self.rest_of_run(handler, depth + 1) } else { None };
             }
             Phase::Going => {}
         }
         let blocked = match slot_claim(run, flow) {
-            SlotClaim::Wants { limit, .. } if self.taken(&limit.name) < limit.max as usize => return None,
+            SlotClaim::Wants { limit, .. } if self.count_taken_slots(&limit.name) < limit.max as usize => {
+                return None;
+            }
             SlotClaim::Wants { .. } => Some(Rest::Blocked),
             SlotClaim::None | SlotClaim::Has { .. } => None,
         };
-        if flow.step_indices().any(|step| items_move(run, flow, step)) {
+        if flow.step_indices().any(|step| has_moving_items(run, flow, step)) {
             return None;
         }
         let mut rest = blocked;
         for unit in run.units_where(|unit| !unit.state.is_final()) {
-            match self.unit_rest(run, flow, unit, depth) {
+            match self.rest_of_unit(run, flow, unit, depth) {
                 UnitRest::Moves => return None,
                 UnitRest::Nothing => {}
                 UnitRest::At(other) => rest = rest.max(Some(other)),
@@ -262,7 +265,8 @@ impl Tree {
         rest
     }
 
-    fn unit_rest(&self, run: &Run, flow: &Flow, name: UnitRef, depth: usize) -> UnitRest {
+    /// Returns whether a unit will move by itself, or why not.
+    fn rest_of_unit(&self, run: &Run, flow: &Flow, name: UnitRef, depth: usize) -> UnitRest {
         let Some(unit) = run.unit(name) else { return UnitRest::Moves };
         match &unit.state {
             UnitState::Held { .. } => UnitRest::At(Rest::Held),
@@ -280,10 +284,10 @@ impl Tree {
             }
             UnitState::Active(live) => match (&live.doing, unit.child) {
                 (AttemptPhase::Child { .. }, Some(child)) => {
-                    // A child that is to go on for this attempt may not have heard of it yet.
+                    // A child that continues for this attempt may not have got the notice yet.
                     let serves = Some(ParentAttempt { generation: run.generation, attempt: live.attempt });
                     let at_it = self.get(child).is_some_and(|(child, _)| child.origin.serves() == serves);
-                    match self.rest_of(child, depth + 1).filter(|_| at_it) {
+                    match self.rest_of_run(child, depth + 1).filter(|_| at_it) {
                         Some(rest) => UnitRest::At(rest),
                         None => UnitRest::Moves,
                     }
@@ -300,22 +304,22 @@ impl Tree {
         }
     }
 
-    /// Whether the run, or one that it works for, is given up on some day.
+    /// Returns whether the run or one of its ancestors has a deadline, which will move it.
     fn has_deadline(&self, run: &Run) -> bool {
         let above = |run: &&Run| Some(self.get(run.origin.parent()?)?.0);
         std::iter::successors(Some(run), above).take(MAX_DEPTH).any(|run| run.deadline.is_some())
     }
 
-    /// How many runs have a slot of this limit.
-    fn taken(&self, name: &str) -> usize {
+    /// Counts the runs that hold a slot of this limit.
+    fn count_taken_slots(&self, name: &str) -> usize {
         let taken = |run: &&Run| matches!(&run.slot, Slot::Taken(limit) if &*limit.name == name);
         let idle = self.idle_holders.get(name).copied().unwrap_or(0);
         self.runs.values().flatten().filter(taken).count() + idle
     }
 }
 
-/// Whether items of a fan-out are on their way, where that can be told without a look at each: there may be thousands.
-fn items_move(run: &Run, flow: &Flow, step: StepIndex) -> bool {
+/// Returns whether items of a fan-out move, judged by its counters alone: there may be thousands of items.
+fn has_moving_items(run: &Run, flow: &Flow, step: StepIndex) -> bool {
     let in_motion = run.items(step).is_some_and(|items| items.in_motion > 0);
     let by_itself = !matches!(flow.step(step).kind, Kind::Child(_) | Kind::Action(_));
     in_motion && by_itself && run.slot.allows_progress()

@@ -1,4 +1,4 @@
-//! Waiting for the store while another process has it: one process executes runs at a time, and others wait their turn.
+//! Waits for the store while another process has it: only one process at a time executes runs.
 
 use std::process::ExitCode;
 use std::thread;
@@ -23,9 +23,9 @@ use unstuck_api::owner::{KeyView, OwnerView};
 use unstuck_api::request::{Query, Request};
 use unstuck_service::owner::{run_in_words, state_phrase};
 
-/// A command that looks at the store has it open for a moment, which is not worth a word.
+/// How long to wait silently: a command that only reads has the store open for a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// So often it is looked whether the store is free.
+/// The interval between two attempts to open the store.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Why no run begins in this process.
@@ -49,9 +49,9 @@ impl From<StoreError> for NotBegun {
     }
 }
 
-/// Opens the store, as soon as no other process has it. `of_key` asks its owner for the run that would be begun, where
-/// that may be there already.
-pub(super) fn own(
+/// Opens the store as soon as no other process has it. `of_key` asks its owner for the run of the key, which may exist
+/// already.
+pub(super) fn wait_for_store(
     place: &StoreLocation,
     backlog: &Backlog,
     of_key: impl Fn() -> Result<Option<KeyView>, CommandError>,
@@ -70,15 +70,15 @@ pub(super) fn own(
             Err(StoreError::Away(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        match owner(place)? {
+        match find_owner(place)? {
             Some(driven) if shown != Some(driven.process) => {
-                // One that is idle is gone on with here, once the store is free.
+                // An idle run is continued here once the store is free.
                 if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
                     return Err(NotBegun::Known(Box::new(keyed)));
                 }
                 shown = Some(driven.process);
                 has_waited = true;
-                tell(place, &driven);
+                show_owner(place, &driven);
             }
             None if shown.is_none() && !has_waited && begun.elapsed() > PATIENCE => {
                 has_waited = true;
@@ -96,9 +96,9 @@ pub(super) fn own(
     }
 }
 
-/// Who has the store open and executes runs, if anybody does.
-fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
-    match socket::ask(&place.directory, "", &Request::Query(Query::Executing)) {
+/// Asks which process has the store open and executes runs.
+fn find_owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
+    match socket::send_request(&place.directory, "", &Request::Query(Query::Executing)) {
         Ok(json) => {
             serde_json::from_str(&json).map(Some).map_err(|error| CommandError::internal(error.to_string()))
         }
@@ -107,7 +107,8 @@ fn owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> {
     }
 }
 
-fn tell(place: &StoreLocation, driven: &OwnerView) {
+/// Shows which process is waited for.
+fn show_owner(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
     let what = run_in_words(driven).map_or_else(String::new, |run| format!(" and executes {run}"));
     let process = driven.process;
@@ -117,7 +118,7 @@ fn tell(place: &StoreLocation, driven: &OwnerView) {
 }
 
 impl NotBegun {
-    /// Tells why nothing begins here, and what there is instead.
+    /// Reports why nothing begins here, and ends the command.
     pub(super) fn end(self, format: Format, key: &str) -> CommandResult {
         match self {
             NotBegun::Failed(failure) => Err(failure),
@@ -127,12 +128,13 @@ impl NotBegun {
                 Output::stderr().line(&what);
                 Ok(signal.exit_code())
             }
-            NotBegun::Known(keyed) => known(&keyed, format, key),
+            NotBegun::Known(keyed) => show_known_run(&keyed, format, key),
         }
     }
 }
 
-fn known(keyed: &KeyView, format: Format, key: &str) -> CommandResult {
+/// Shows the run that the key has already.
+fn show_known_run(keyed: &KeyView, format: Format, key: &str) -> CommandResult {
     let mut stdout = Output::stdout();
     match format {
         Format::Json => stdout.line(&json_text::pretty(keyed.document.get())),
@@ -143,8 +145,8 @@ fn known(keyed: &KeyView, format: Format, key: &str) -> CommandResult {
                 keyed.run,
                 state_phrase(&keyed.state)
             );
-            changed::wrapped(&mut stdout, &what);
-            changed::wrapped(&mut stdout, &text::sentence(&keyed.headline));
+            changed::write_wrapped(&mut stdout, &what);
+            changed::write_wrapped(&mut stdout, &text::sentence(&keyed.headline));
         }
     }
     stdout.finish()?;

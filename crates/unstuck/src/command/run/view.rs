@@ -1,4 +1,4 @@
-//! The live view: a header, and one line for each step with what it is doing and what comes next.
+//! The live view: a header, and a line for each step with its state and what comes next.
 
 use anstyle::Style;
 use unstuck_core::json::Payload;
@@ -16,20 +16,20 @@ use super::tree::Tree;
 use crate::view::style::{self, Look};
 use crate::view::text;
 
-/// A limit that is farther away is nobody's concern yet.
+/// Limits that are farther away are not shown.
 const SOON: Millis = Millis::seconds(60);
-/// Progress is cut here.
+/// The length at which progress is cut.
 const LONGEST_PROGRESS: usize = 40;
 
-/// The view of a tree on a terminal of this size.
-pub(super) fn rows(tree: &Tree, now: Time, (width, height): (usize, usize), look: Look) -> Vec<Row> {
+/// Builds the view of a tree for a terminal of this size.
+pub(super) fn view_rows(tree: &Tree, now: Time, (width, height): (usize, usize), look: Look) -> Vec<Row> {
     let Some((run, flow)) = tree.root() else { return Vec::new() };
     let mut steps = Vec::new();
     add_steps(tree, run, flow, now, 0, &mut steps);
     let ids =
         steps.iter().map(|step| step.depth * 2 + text::columns(&step.id)).max().unwrap_or(0).min(width / 3);
     // The log keeps a third of the screen. An empty row, the header, and the row that the cursor is on take room too.
-    let (steps, left_out) = the_most_telling(steps, (height * 2 / 3).saturating_sub(3));
+    let (steps, left_out) = select_steps(steps, (height * 2 / 3).saturating_sub(3));
     let mut rows = vec![Row::new("", width, ""), header(run, flow, now, width, look)];
     rows.extend(steps.iter().map(|step| step.row(ids, width, look)));
     rows.extend(left_out.map(|text| Row::new(&format!("  {text}"), width, ellipsis(look))));
@@ -57,6 +57,7 @@ struct Mark {
     telling: bool,
 }
 
+/// Returns how a step state is shown.
 fn mark(word: &'static str) -> Mark {
     let (symbol, ascii, style, telling) = match word {
         "ready" => ('○', 'o', style::BUSY, true),
@@ -75,10 +76,11 @@ fn ellipsis(look: Look) -> &'static str {
     if look.unicode { "…" } else { "..." }
 }
 
+/// Builds the header: flow, run, state and time.
 fn header(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
     let state = run.state();
     let end = if run.is_final() { run.updated_at } else { now };
-    let elapsed = seconds(end.since(run.created_at));
+    let elapsed = format_seconds(end.since(run.created_at));
     let plain = format!("{} {} {} {elapsed}", flow.name, run.id, state.word());
     if text::columns(&plain) > width {
         return Row::new(&plain, width, ellipsis(look));
@@ -93,6 +95,7 @@ fn header(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
 }
 
 impl StepLine {
+    /// Formats the line of a step to fit the width.
     fn row(&self, ids: usize, width: usize, look: Look) -> Row {
         let symbol = if look.unicode { self.mark.symbol } else { self.mark.ascii };
         let id = format!("{}{}", "  ".repeat(self.depth), text::visible(&self.id));
@@ -105,7 +108,7 @@ impl StepLine {
         };
         let said = text::cut(&said, room, ellipsis(look));
         let columns = text::columns(&before) + text::columns(&said);
-        // The word is coloured, and what follows it is not: it is for reading.
+        // Only the word is coloured, to keep the rest readable.
         let painted = match said.strip_prefix(self.mark.word) {
             Some(rest) => format!("{}{rest}", look.paint(self.mark.style, self.mark.word)),
             None => said,
@@ -115,7 +118,7 @@ impl StepLine {
     }
 }
 
-/// The steps of a run, each followed by those of its child.
+/// Adds the steps of a run, each followed by those of its child.
 fn add_steps(tree: &Tree, run: &Run, flow: &Flow, now: Time, depth: usize, all: &mut Vec<StepLine>) {
     for ix in flow.step_indices() {
         let (step, state) = (flow.step(ix), run.step(ix));
@@ -132,8 +135,8 @@ fn add_steps(tree: &Tree, run: &Run, flow: &Flow, now: Time, depth: usize, all: 
     }
 }
 
-/// As many steps as there is room for: first what is worth a look, then what is near it.
-fn the_most_telling(steps: Vec<StepLine>, room: usize) -> (Vec<StepLine>, Option<String>) {
+/// Selects the steps that fit: first those that need attention, then their neighbours. Returns a note about the others.
+fn select_steps(steps: Vec<StepLine>, room: usize) -> (Vec<StepLine>, Option<String>) {
     if steps.len() <= room {
         return (steps, None);
     }
@@ -156,26 +159,26 @@ fn the_most_telling(steps: Vec<StepLine>, room: usize) -> (Vec<StepLine>, Option
     (shown.into_iter().map(|place| steps[place].clone()).collect(), Some(left_out))
 }
 
-/// What a step is doing and what comes next, as it follows the word for its state.
+/// Describes what a step is doing and what comes next, to follow the word for its state.
 fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
     let detail = match &unit.state {
         UnitState::Pending
         | UnitState::Skipped { .. }
         | UnitState::Dropped { .. }
         | UnitState::Cancelled { .. } => return String::new(),
-        UnitState::Completed { at, .. } => return completed(unit, *at),
+        UnitState::Completed { at, .. } => return describe_completed(unit, *at),
         UnitState::Ready(queued) => {
-            format!("attempt {} queued for {}", queued.attempt, seconds(now.since(queued.since)))
+            format!("attempt {} queued for {}", queued.attempt, format_seconds(now.since(queued.since)))
         }
-        UnitState::Active(live) => active(step, live, now),
-        UnitState::Waiting(waiting) => waits(step, unit, waiting, now),
+        UnitState::Active(live) => describe_active(step, live, now),
+        UnitState::Waiting(waiting) => describe_waiting(step, unit, waiting, now),
         UnitState::Held { .. } => format!("{}; waits for an operator", last_cause(unit)),
         UnitState::Error { resume: Some(resume), .. } if resume.due < now => {
-            let late = seconds(now.since(resume.due));
+            let late = format_seconds(now.since(resume.due));
             format!("{}; policy {} was due {late} ago", last_cause(unit), resume.policy.name)
         }
         UnitState::Error { resume: Some(resume), .. } => {
-            let due = seconds(resume.due.since(now));
+            let due = format_seconds(resume.due.since(now));
             format!("{}; policy {} resumes it in {due}", last_cause(unit), resume.policy.name)
         }
         UnitState::Error { resume: None, .. } | UnitState::Failed { goes_on: false, .. } => last_cause(unit),
@@ -184,37 +187,39 @@ fn unit_detail(step: &Step, unit: &Unit, now: Time) -> String {
     format!(": {detail}")
 }
 
-fn active(step: &Step, live: &LiveAttempt, now: Time) -> String {
+/// Describes an attempt under way: since when, its progress, and its next limit if that is near.
+fn describe_active(step: &Step, live: &LiveAttempt, now: Time) -> String {
     let (since, progress) = match &live.doing {
         AttemptPhase::Dequeued { at, .. } => (*at, None),
         AttemptPhase::Working { started_at, progress, .. } => (*started_at, progress.as_ref()),
         AttemptPhase::Child { started_at, state } => {
             let state = if *state == RunState::Running { "" } else { state.word() };
             let child = if state.is_empty() { "child".to_owned() } else { format!("child is {state}") };
-            return format!("{child}, for {}", seconds(now.since(*started_at)));
+            return format!("{child}, for {}", format_seconds(now.since(*started_at)));
         }
     };
-    let mut parts = vec![format!("attempt {} for {}", live.attempt, seconds(now.since(since)))];
+    let mut parts = vec![format!("attempt {} for {}", live.attempt, format_seconds(now.since(since)))];
     if let Some(Payload::Inline(progress)) = progress {
         parts.push(text::cut(progress.text(), LONGEST_PROGRESS, "..."));
     }
-    // Heartbeats without progress are no event: a limit that has passed was moved by one.
+    // Heartbeats without progress are no events: a limit that has passed was moved by one.
     let limit = first_limit(step, live, None).filter(|(due, _)| *due > now && due.since(now) <= SOON);
     if let Some((due, limit)) = limit {
         let unless = match limit {
             StuckLimit::Heartbeat(_) => "without a heartbeat",
             StuckLimit::Start(_) | StuckLimit::Total(_) | StuckLimit::Gone => "unless it ends",
         };
-        parts.push(format!("stuck in {} {unless}", seconds(due.since(now))));
+        parts.push(format!("stuck in {} {unless}", format_seconds(due.since(now))));
     }
     parts.join(", ")
 }
 
-fn waits(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
-    let due_in = |due: Time| seconds(due.since(now));
+/// Describes what a unit waits for, and for how long.
+fn describe_waiting(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
+    let due_in = |due: Time| format_seconds(due.since(now));
     match waiting {
         Waiting::Again { due, by, .. } => {
-            format!("retrying in {} ({})", due_in(*due), why_again(step, unit, *by))
+            format!("retrying in {} ({})", due_in(*due), why_retried(step, unit, *by))
         }
         Waiting::Timer { due, .. } => format!("continues in {}", due_in(*due)),
         Waiting::Signal { name, until: None, .. } => format!("for signal {name}"),
@@ -224,7 +229,8 @@ fn waits(step: &Step, unit: &Unit, waiting: &Waiting, now: Time) -> String {
     }
 }
 
-fn why_again(step: &Step, unit: &Unit, by: ResumedBy) -> String {
+/// Describes why a unit is tried again, with its budget.
+fn why_retried(step: &Step, unit: &Unit, by: ResumedBy) -> String {
     match (by, unit.last_outcome()) {
         (ResumedBy::Retry, _) => match step.retry {
             RetryStrategy::Retry { max_attempts: Some(max), .. } => {
@@ -252,6 +258,7 @@ fn why_again(step: &Step, unit: &Unit, by: ResumedBy) -> String {
     }
 }
 
+/// Returns the cause of the last attempt's end.
 fn last_cause(unit: &Unit) -> String {
     match unit.last_outcome() {
         Some(Outcome::Stalled(error) | Outcome::Failed(error)) => error.cause.to_string(),
@@ -262,16 +269,17 @@ fn last_cause(unit: &Unit) -> String {
     }
 }
 
-fn completed(unit: &Unit, at: Time) -> String {
+/// Describes how long a unit took, and in how many attempts.
+fn describe_completed(unit: &Unit, at: Time) -> String {
     let Some(first) = unit.past.first() else { return String::new() };
-    let took = seconds(at.since(first.queued_at));
+    let took = format_seconds(at.since(first.queued_at));
     match unit.attempts {
         0 | 1 => format!(" in {took}"),
         attempts => format!(" in {took}, {attempts} attempts"),
     }
 }
 
-/// How many items of a fan-out stand where.
+/// Counts the items of a fan-out by state.
 fn items_detail(items: &Items) -> String {
     let mut counts = ["active", "ready", "waiting", "held", "error", "failed"].map(|word| (word, 0));
     let mut done = 0;
@@ -288,8 +296,8 @@ fn items_detail(items: &Items) -> String {
     format!(": {}", parts.join(", "))
 }
 
-/// A time that is counted down or up: always with a tenth, so that it does not jump about.
-fn seconds(span: Millis) -> String {
+/// Formats a running time with one decimal, so that its width does not change.
+fn format_seconds(span: Millis) -> String {
     if span < Millis::minutes(1) {
         format!("{}.{}s", span.0 / 1_000, span.0 % 1_000 / 100)
     } else {
@@ -317,7 +325,7 @@ mod tests {
             (0, &[], Some("and 8 more: 1 active, 1 held, 3 completed, 3 pending")),
         ];
         for (room, shown, left_out) in cases {
-            let (steps, text) = the_most_telling(steps(), room);
+            let (steps, text) = select_steps(steps(), room);
             let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
             assert_eq!((ids.as_slice(), text.as_deref()), (shown, left_out), "{room}");
         }
@@ -350,7 +358,7 @@ mod tests {
     fn a_time_keeps_its_tenth() {
         let cases = [(0, "0.0s"), (1_449, "1.4s"), (2_000, "2.0s"), (59_999, "59.9s"), (61_000, "1m 1s")];
         for (ms, wanted) in cases {
-            assert_eq!(seconds(Millis(ms)), wanted);
+            assert_eq!(format_seconds(Millis(ms)), wanted);
         }
     }
 }

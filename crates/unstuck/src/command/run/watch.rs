@@ -1,4 +1,4 @@
-//! A run that is being watched: until it is over, at rest, or interrupted.
+//! Watches a run until it ends, rests or is interrupted.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -12,7 +12,7 @@ use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Store as _, StoreError};
 
 use super::backlog::Backlog;
 use super::finish::Finished;
@@ -26,17 +26,16 @@ use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreLocation;
 use crate::access::socket::Server;
-use crate::error::{CommandError, plain};
+use crate::error::{CommandError, without_os_number};
 use crate::view::output::Output;
 use crate::view::problems::number_of;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::flows::flows_for_reading;
 use unstuck_service::{Service, explain};
 
-/// So often the store is looked after.
+/// The interval between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
-/// So many messages are taken in before anything else is looked at.
+/// How many messages are taken before the screen is drawn again.
 const MAX_TAKEN: usize = 5_000;
 
 /// A run that is being watched.
@@ -73,22 +72,22 @@ impl Watch {
         for line in notes.iter().flat_map(|note| text::wrap(&text::visible(note), width)) {
             output.line(&output.look.paint(style::DIM, line));
         }
-        // What was before is not on this clock.
+        // For a run that is continued, times in the log count from now.
         let began = tree.root().map(|_| unstuck_service::service::now());
         Watch { place, runtime, service, tree, format, show: Show::on(output), began, backlog, trouble: None }
     }
 
-    /// Shows the run until it is over, answers others meanwhile, and tells how it ended.
-    pub(super) fn see_through(mut self, receiver: &Receiver<Message>) -> CommandResult {
+    /// Shows the run until it ends, serves other commands meanwhile, and reports the result.
+    pub(super) fn watch_to_end(mut self, receiver: &Receiver<Message>) -> CommandResult {
         loop {
-            let server = self.serve();
-            self.until_over(receiver)?;
-            // Whoever has asked for something gets it: then it may not be over after all.
+            let server = self.start_server();
+            self.watch_until_over(receiver)?;
+            // A last request through the socket may have moved the run again.
             if let Some(server) = server {
                 server.close();
             }
             let _ = self.handle().read(|_, _| ());
-            self.take_all(receiver)?;
+            self.take_waiting_messages(receiver)?;
             if self.backlog.signal().is_some() || self.is_over() {
                 break;
             }
@@ -99,6 +98,7 @@ impl Watch {
         }
     }
 
+    /// Returns the time that log offsets count from.
     fn began(&self) -> Time {
         self.began
             .or_else(|| self.tree.root().map(|(run, _)| run.created_at))
@@ -109,48 +109,49 @@ impl Watch {
         self.runtime.handle()
     }
 
-    /// Without a socket the run goes on all the same.
-    fn serve(&self) -> Option<Server> {
+    /// Starts the socket for other commands. Without it, the run continues all the same.
+    fn start_server(&self) -> Option<Server> {
         match Server::start(&self.place.directory, self.service.clone(), self.handle()) {
             Ok(server) => Some(server),
             Err(error) => {
-                let what = format!("warning: other commands cannot reach this run: {}", plain(&error));
+                let what =
+                    format!("warning: other commands cannot reach this run: {}", without_os_number(&error));
                 Output::stderr().line(&text::visible(&what));
                 None
             }
         }
     }
 
-    /// Returns when the run is final, when nothing will move it but a person, or when it is interrupted.
-    fn until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
+    /// Shows the run until it is final, only an operator can move it, or it is interrupted.
+    fn watch_until_over(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
         let mut looked = Instant::now();
         while self.backlog.signal().is_none() && !self.is_over() {
-            self.look_after(&mut looked)?;
+            self.check_store(&mut looked)?;
             match receiver.recv_timeout(self.show.patience().min(LOOK)) {
                 Ok(message) => {
-                    self.take(message)?;
-                    self.take_all(receiver)?;
+                    self.take_message(message)?;
+                    self.take_waiting_messages(receiver)?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(engine_gone()),
+                Err(RecvTimeoutError::Disconnected) => return Err(engine_gone_error()),
             }
             self.show.tick(&self.tree);
         }
         Ok(())
     }
 
-    /// A store that cannot go on says nothing by itself.
-    fn look_after(&mut self, looked: &mut Instant) -> Result<(), CommandError> {
+    /// Checks the store once a second: a store in trouble sends no messages.
+    fn check_store(&mut self, looked: &mut Instant) -> Result<(), CommandError> {
         if looked.elapsed() < LOOK {
             return Ok(());
         }
         *looked = Instant::now();
-        self.tell_trouble();
-        self.look_for_holders()?;
+        self.show_trouble();
+        self.look_for_holders();
         let root = self.tree.root_id();
-        let read =
-            self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
-        match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+        let handle = self.handle();
+        handle.reader().last_time().map_err(|error| engine_failed(error.into()))?;
+        match handle.reader().set_aside_record(root) {
             // Nothing will happen to it in this process.
             Some(aside) => {
                 Err(CommandError::of(ProblemType::WrongState, format!("{root} is set aside: {}", aside.why)))
@@ -159,13 +160,12 @@ impl Watch {
         }
     }
 
-    /// A slot that an idle run has is not given back before somebody goes on with that run: whoever waits for it says so.
-    fn look_for_holders(&mut self) -> Result<(), CommandError> {
+    /// Finds idle runs that hold the slots this run waits for, and shows them: they release their slots only once they
+    /// are continued.
+    fn look_for_holders(&mut self) {
         for (name, (max, run)) in self.tree.waiting_for_slots() {
-            let service = self.service.clone();
-            let read =
-                self.handle().read(move |store, _| explain::holders(&service, store, &run, max as usize));
-            let holders = read.map_err(engine_failed)?.unwrap_or_default();
+            let holders = explain::holders(&self.service, self.handle().reader(), &run, max as usize);
+            let holders = holders.unwrap_or_default();
             let idle: Vec<String> =
                 holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::description).collect();
             if !idle.is_empty() {
@@ -177,14 +177,13 @@ impl Watch {
                     style::ASKS,
                 )]);
             }
-            self.tree.know_idle_holders(name, idle.len());
+            self.tree.set_idle_holders(name, idle.len());
         }
-        Ok(())
     }
 
-    /// A store that is full or away is told of, and that it is well again.
-    fn tell_trouble(&mut self) {
-        let trouble = self.handle().trouble().map(|trouble| waits_for(&trouble));
+    /// Shows when the store is full or unreachable, and when it works again.
+    fn show_trouble(&mut self) {
+        let trouble = self.handle().trouble().map(|trouble| describe_trouble(&trouble));
         if trouble == self.trouble {
             return;
         }
@@ -200,27 +199,27 @@ impl Watch {
         self.tree.root().is_some_and(|(run, _)| run.is_final()) || self.tree.rest().is_some()
     }
 
-    /// Takes in what waits, but no more than there can be: it may come as fast as it is taken. A signal comes first.
-    fn take_all(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
+    /// Takes the messages that wait, up to a limit, because they may come as fast as they are taken. A signal comes
+    /// first.
+    fn take_waiting_messages(&mut self, receiver: &Receiver<Message>) -> Result<(), CommandError> {
         for message in receiver.try_iter().take(MAX_TAKEN) {
             if self.backlog.signal().is_some() {
                 return Ok(());
             }
-            self.take(message)?;
+            self.take_message(message)?;
         }
-        self.catch_up()
+        self.reload_left_out()
     }
 
-    /// Where events were left out, the runs that they may have been about are read.
-    fn catch_up(&mut self) -> Result<(), CommandError> {
+    /// Reloads the tree if events were left out.
+    fn reload_left_out(&mut self) -> Result<(), CommandError> {
         let left_out = self.backlog.take_left_out();
         if left_out == 0 {
             return Ok(());
         }
         let root = self.tree.root_id();
-        let read = self.handle().read(move |store, flows| seed::family(store, flows, root));
-        let read = read.and_then(|found| found).map_err(engine_failed)?;
-        self.tree.replace(read);
+        let read = seed::family(self.handle().reader(), &self.service.flows, root);
+        self.tree.replace(read.map_err(engine_failed)?);
         let text = format!(
             "{left_out} events were too many to show; to see all: unstuck history {root}{}",
             self.place.option
@@ -229,25 +228,27 @@ impl Watch {
         Ok(())
     }
 
-    fn take(&mut self, message: Message) -> Result<(), CommandError> {
+    /// Handles one message; a gone engine is an error.
+    fn take_message(&mut self, message: Message) -> Result<(), CommandError> {
         match message {
             Message::Happened(run, event) => {
                 self.backlog.took_one();
-                self.happened(run, &event)?;
+                self.take_event(run, &event)?;
             }
             Message::Signal => {}
-            Message::EngineGone => return Err(engine_gone()),
+            Message::EngineGone => return Err(engine_gone_error()),
         }
         Ok(())
     }
 
-    fn happened(&mut self, run: RunId, event: &Event) -> Result<(), CommandError> {
+    /// Applies an event to the tree and logs it; loads a run that the tree does not know.
+    fn take_event(&mut self, run: RunId, event: &Event) -> Result<(), CommandError> {
         match self.tree.take(run, event) {
             Takes::Taken => {}
             Takes::NotOurs => return Ok(()),
             Takes::Unknown => {
-                let read = self.handle().read(move |store, _| store.run(run));
-                match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+                let read = self.handle().reader().run(run);
+                match read.map_err(|error| engine_failed(error.into()))? {
                     Some(found) if self.tree.is_ours(&found) => self.tree.put(found),
                     Some(_) | None => {
                         self.tree.ignore(run);
@@ -257,19 +258,19 @@ impl Watch {
             }
         }
         if let Some(flow) = self.tree.unknown_flow(run) {
-            let read = self.handle().read(move |store, flows| flows.get(store, flow));
-            self.tree.know(read.and_then(|found| found).map_err(engine_failed)?);
+            let read = self.service.flows.get(self.handle().reader(), flow);
+            self.tree.add_flow(read.map_err(engine_failed)?);
         }
-        self.show.log(log::lines(&self.tree, run, event, self.began()));
+        self.show.log(log::event_lines(&self.tree, run, event, self.began()));
         self.tree.drop_ended(run);
         Ok(())
     }
 
-    /// Tells how it ended, once its processes have.
+    /// Stops the engine and reports how the run ended.
     fn finish(self) -> CommandResult {
         let finished = Finished::read(&self.handle(), &self.service, &self.tree)?;
         let mut output = self.show.finish(&self.tree);
-        tell_unrecorded(&stop(self.runtime));
+        show_unrecorded(&stop_runtime(self.runtime));
         match self.format {
             Format::Text => finished.show(&mut output),
             Format::Json => {
@@ -281,21 +282,21 @@ impl Watch {
         Ok(finished.exit_code())
     }
 
-    /// The run stays in the store; what its executors had is given back.
+    /// Reports an interruption. The run stays in the store, and its executors' attempts are released.
     fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> CommandResult {
         let Finished { document, run, .. } = Finished::read(&self.handle(), &self.service, &self.tree)?;
         let (root, began) = (run.id, self.began());
-        let stopped = stop(self.runtime);
+        let stopped = stop_runtime(self.runtime);
         for message in receiver.try_iter() {
-            // Of the last words, those about runs that are known are enough.
+            // Of the last events, those about known runs are enough.
             if let Message::Happened(run, event) = message
                 && self.tree.take(run, &event) == Takes::Taken
             {
-                self.show.log(log::lines(&self.tree, run, &event, began));
+                self.show.log(log::event_lines(&self.tree, run, &event, began));
             }
         }
         let mut output = self.show.finish(&self.tree);
-        tell_unrecorded(&stopped);
+        show_unrecorded(&stopped);
         match self.format {
             Format::Text => {
                 let option = &self.place.option;
@@ -307,8 +308,8 @@ impl Watch {
             }
             Format::Json => {
                 output = Output::stdout();
-                // As it was left, unless somebody else has the store already.
-                let left = document_of(&self.place, root);
+                // The document after the stop, unless another process has the store already.
+                let left = load_document(&self.place, root);
                 output.line(&crate::view::json_text::pretty(&left.unwrap_or(document)));
             }
         }
@@ -317,17 +318,16 @@ impl Watch {
     }
 }
 
-/// The document of a run in a store that nobody has open.
-fn document_of(place: &StoreLocation, run: RunId) -> Option<String> {
+/// Loads the document of a run from a store that no process has open.
+fn load_document(place: &StoreLocation, run: RunId) -> Option<String> {
     let mut store = SqliteStore::open(&place.directory).ok()?;
     let service = Service { option: place.option.clone(), ..Service::default() };
-    let document =
-        unstuck_service::show::document(&service, &mut store, &mut flows_for_reading(), run).ok()?;
+    let document = unstuck_service::show::document(&service, &*store.reader(), run).ok()?;
     Some(document.get().to_owned())
 }
 
-/// Stops the engine, which ends what is left of its processes, and says so where that takes a while.
-fn stop(runtime: Runtime) -> Stopped {
+/// Stops the engine and its processes, and says so if it takes a while.
+fn stop_runtime(runtime: Runtime) -> Stopped {
     let handle = runtime.handle();
     let (sender, stopped) = channel();
     thread::spawn(move || drop(sender.send(runtime.stop())));
@@ -344,8 +344,8 @@ fn stop(runtime: Runtime) -> Stopped {
     stopped.recv().unwrap_or_default()
 }
 
-/// What could not be recorded, and what that means.
-fn tell_unrecorded(stopped: &Stopped) {
+/// Shows attempts whose result could not be recorded, and what that means.
+fn show_unrecorded(stopped: &Stopped) {
     let Some(trouble) = stopped.trouble.as_ref().filter(|_| !stopped.unrecorded.is_empty()) else { return };
     let attempts = number_of(stopped.unrecorded.len(), "attempt");
     let trouble = match trouble {
@@ -358,15 +358,15 @@ fn tell_unrecorded(stopped: &Stopped) {
     Output::stderr().line(&text::visible(&what));
 }
 
-/// What a run waits for while its store is in trouble. This process stays, so it continues by itself.
-fn waits_for(trouble: &StoreError) -> String {
+/// Describes what the run waits for while its store is in trouble.
+fn describe_trouble(trouble: &StoreError) -> String {
     match trouble {
         StoreError::Full(_) => "Disk full. The run waits, and continues when there is space again".to_owned(),
         trouble => format!("{trouble}; the run waits"),
     }
 }
 
-fn engine_gone() -> CommandError {
+fn engine_gone_error() -> CommandError {
     CommandError::unknown(
         ProblemType::Internal,
         "the engine stopped because of a bug in Unstuck; please report the message above",

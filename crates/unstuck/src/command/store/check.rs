@@ -48,15 +48,16 @@ impl Arguments {
         let report = report?;
         let mut stdout = Output::stdout();
         match format {
-            Format::Json => stdout.line(&json_text::pretty(&document(&report))),
-            Format::Text => show(&report, &mut stdout),
+            Format::Json => stdout.line(&json_text::pretty(&report_document(&report))),
+            Format::Text => show_report(&report, &mut stdout),
         }
         stdout.finish()?;
         Ok(exit::of(report.is_clean()))
     }
 }
 
-fn document(report: &CheckReport) -> String {
+/// Builds the JSON of a report.
+fn report_document(report: &CheckReport) -> String {
     let findings: Vec<_> = report
         .findings
         .iter()
@@ -78,7 +79,8 @@ fn clock(report: &CheckReport) -> Clock<'_> {
     Clock { record: &report.clock, last: report.last_time, now: unstuck_service::service::now() }
 }
 
-fn show(report: &CheckReport, stdout: &mut Output) {
+/// Shows the findings and what was checked.
+fn show_report(report: &CheckReport, stdout: &mut Output) {
     let look = stdout.look;
     for sentence in clock(report).local_sentences() {
         stdout.line(&format!("{} {sentence}", look.paint(style::DIM, "clock:")));
@@ -102,7 +104,7 @@ fn show(report: &CheckReport, stdout: &mut Output) {
     stdout.line(&format!("\n{} ({read})", look.paint(style::BAD, format!("{places} found."))));
 }
 
-/// How far it is, on a terminal.
+/// The progress on a terminal.
 struct Shown {
     stderr: Output,
     begun: Instant,
@@ -120,6 +122,7 @@ impl Shown {
         Shown { stderr: Output::stderr(), begun, next: begun + Shown::FIRST, is_shown: false }
     }
 
+    /// Draws the progress, at most every 200 ms.
     fn tell(&mut self, progress: CheckProgress) {
         let now = Instant::now();
         if !self.stderr.look.live || now < self.next {
@@ -128,7 +131,7 @@ impl Shown {
         self.next = now + Shown::BETWEEN;
         self.is_shown = true;
         let width = self.stderr.width().unwrap_or(80);
-        let line = line(progress, now - self.begun, width);
+        let line = progress_line(progress, now - self.begun, width);
         self.stderr.text(&format!("\r\u{1b}[2K{line}"));
     }
 
@@ -139,8 +142,8 @@ impl Shown {
     }
 }
 
-/// A bar, how far it is, and how long it takes still; on a narrow terminal less of that.
-fn line(CheckProgress { what, done, of }: CheckProgress, since: Duration, width: usize) -> String {
+/// Formats the progress: a bar, the share and the time left; on a narrow terminal less.
+fn progress_line(CheckProgress { what, done, of }: CheckProgress, since: Duration, width: usize) -> String {
     const BAR: u64 = 24;
     let share =
         |whole: u64| u64::try_from(u128::from(done) * u128::from(whole) / u128::from(of.max(1))).unwrap_or(0);
@@ -174,7 +177,7 @@ mod tests {
             (at(0, 0), 0, 80, "checking runs [------------------------] 0 % (0 of 0)"),
         ];
         for (progress, seconds, width, wanted) in cases {
-            assert_eq!(line(progress, Duration::from_secs(seconds), width), wanted);
+            assert_eq!(progress_line(progress, Duration::from_secs(seconds), width), wanted);
         }
     }
 }

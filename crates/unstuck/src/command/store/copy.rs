@@ -40,7 +40,7 @@ impl Arguments {
             return Err(place.no_store());
         }
         unstuck_sqlite::copy(&place.directory, &self.to).map_err(|error| match error {
-            // It may be about the folder of the copy: the store is as it was.
+            // The error may be about the folder of the copy; the store is unchanged.
             StoreError::Broken(sentence) => CommandError::internal(sentence),
             error => error.into(),
         })?;

@@ -70,7 +70,7 @@ struct FlowVersions {
     versions: Vec<String>,
 }
 
-/// So many versions of a flow are named in text, the last ones.
+/// How many versions of a flow are listed in text: the last ones.
 const VERSIONS: usize = 5;
 
 impl Arguments {
@@ -79,10 +79,10 @@ impl Arguments {
         if !place.has_store() {
             return Err(place.no_store());
         }
-        let owner = match socket::ask(&place.directory, "", &Request::Query(Query::Owner)) {
+        let owner = match socket::send_request(&place.directory, "", &Request::Query(Query::Owner)) {
             Ok(process) => process.parse().ok(),
             Err(SocketError::Nobody | SocketError::HungUp) => None,
-            // What it has written can be read without it.
+            // Everything it has written can be read from the file.
             Err(SocketError::Stopped(sentence, process) | SocketError::Silent(sentence, process)) => {
                 Output::stderr().line(&format!("note: {sentence}"));
                 process
@@ -128,9 +128,10 @@ fn versions((flow, versions): (std::sync::Arc<str>, Vec<std::sync::Arc<str>>)) -
 }
 
 impl About {
+    /// Shows the facts about the store as text.
     fn show(&self, stdout: &mut Output) {
         let files: Vec<String> =
-            self.files.iter().map(|file| format!("{} {}", file.name, size(file.bytes))).collect();
+            self.files.iter().map(|file| format!("{} {}", file.name, format_size(file.bytes))).collect();
         let runs: Vec<String> =
             self.runs.iter().map(|(state, count)| format!("{count} {}", state_phrase(state))).collect();
         let owner = match self.owner {
@@ -164,8 +165,8 @@ impl About {
     }
 }
 
-/// `1.5 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+/// Formats a size: `1.5 MiB`.
+pub(crate) fn format_size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let (mut rest, mut unit) = (bytes.saturating_mul(10) / 1024, 0);
     while rest >= 10_240 && unit + 1 < units.len() {
@@ -190,7 +191,7 @@ mod tests {
             (5 << 30, "5.0 GiB"),
         ];
         for (bytes, wanted) in cases {
-            assert_eq!(size(bytes), wanted);
+            assert_eq!(format_size(bytes), wanted);
         }
     }
 }
