@@ -7,10 +7,10 @@ use unstuck_core::id::{BulkId, RunId};
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
+use crate::memory::MemoryStore;
 use crate::memory::policies::Policies;
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
-use crate::memory::{HandleState, MemoryStore};
 
 /// What is durable, and what waits to be.
 #[derive(Debug)]
@@ -25,8 +25,9 @@ struct Outstanding {
     id: StageId,
     stage: Stage,
     last_notice: u64,
-    /// Who staged it.
+    /// Who staged it, and whether nobody is told what becomes of it.
     by: usize,
+    is_unknown: bool,
 }
 
 impl MemoryStore {
@@ -37,16 +38,34 @@ impl MemoryStore {
 
     /// The oldest `n` outstanding stages become durable.
     pub fn make_durable(&mut self, n: usize) {
-        let Some(deferred) = &mut self.deferred else { return };
         for _ in 0..n {
-            let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
+            let Some(deferred) = &mut self.deferred else { return };
+            let Some(Outstanding { id, stage, last_notice, by, is_unknown }) =
+                deferred.outstanding.pop_front()
+            else {
                 return;
             };
             let interrupts = stage.interrupts.clone();
             let result = deferred.durable.make_stage_durable(stage, last_notice);
             self.sessions.interrupt(interrupts);
-            let settled = Settled { stage: id, result };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+            self.tell(by, is_unknown, Settled { stage: id, result });
+        }
+    }
+
+    fn tell(&mut self, by: usize, is_unknown: bool, settled: Settled) {
+        if is_unknown {
+            self.unknown.push((by, settled));
+        } else {
+            self.settled_of(by).push(settled);
+        }
+    }
+
+    /// Where the one who staged something is told what came of it.
+    pub(super) fn settled_of(&mut self, by: usize) -> &mut Vec<Settled> {
+        match self.others.get_mut(&by) {
+            Some(other) if by != self.current => &mut other.settled,
+            // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
+            Some(_) | None => &mut self.settled,
         }
     }
 
@@ -54,15 +73,16 @@ impl MemoryStore {
     /// Gives how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
         let Some(deferred) = &mut self.deferred else { return 0 };
-        let failed = deferred.outstanding.len();
-        if failed == 0 {
+        let failed = std::mem::take(&mut deferred.outstanding);
+        if failed.is_empty() {
             return 0;
         }
-        for Outstanding { id, by, .. } in deferred.outstanding.drain(..) {
-            let settled = Settled { stage: id, result: Err(error.clone()) };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+        let durable = deferred.durable.clone();
+        let count = failed.len();
+        for Outstanding { id, by, is_unknown, .. } in failed {
+            self.tell(by, is_unknown, Settled { stage: id, result: Err(error.clone()) });
         }
-        self.state = deferred.durable.clone();
+        self.state = durable;
         self.versions.downtimes += 1;
         let others = self.others.values_mut().map(|other| &mut other.batches);
         for batches in others.chain([&mut self.batches]) {
@@ -71,7 +91,7 @@ impl MemoryStore {
             }
         }
         self.aside.keys().for_each(|run| self.state.set_aside(*run));
-        failed
+        count
     }
 
     /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
@@ -96,22 +116,10 @@ impl MemoryStore {
             versions: self.versions,
             last_batch: self.last_batch,
             lanes: self.lanes,
+            tells_time: self.tells_time,
+            holds_loads: self.holds_loads,
             ..MemoryStore::with(self.state, self.deferred)
         }
-    }
-}
-
-/// Where the one who staged something is told what came of it.
-fn settled_of<'a>(
-    current: &'a mut Vec<Settled>,
-    is_current: usize,
-    others: &'a mut BTreeMap<usize, HandleState>,
-    by: usize,
-) -> &'a mut Vec<Settled> {
-    match others.get_mut(&by) {
-        Some(other) if by != is_current => &mut other.settled,
-        // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
-        Some(_) | None => current,
     }
 }
 
@@ -120,8 +128,15 @@ impl Deferred {
         Deferred { durable: MemoryState::new(true), outstanding: VecDeque::new() }
     }
 
-    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
-        self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
+    pub(super) fn add_outstanding(
+        &mut self,
+        id: StageId,
+        stage: Stage,
+        last_notice: u64,
+        by: usize,
+        is_unknown: bool,
+    ) {
+        self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
     }
 
     /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.
