@@ -22,7 +22,7 @@ const MAX_READ: usize = 1_000;
 pub(super) fn load_tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
     let mut tree = Tree::new(run);
     let family = load_family(store, &mut flows_for_reading(), run);
-    tree.replace(family?);
+    tree.replace_runs(family?);
     Ok(tree)
 }
 
