@@ -34,11 +34,12 @@ use crate::contract::{
     Versions,
 };
 use crate::invariants::check_version;
-use crate::memory::deferred::Deferred;
+use crate::memory::deferred::{Deferred, StagedBy};
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::timers::WithheldTimers;
 
+pub use deferred::DurableStage;
 pub use shared::SharedStore;
 
 /// A store in memory.
@@ -254,7 +255,17 @@ impl Store for MemoryStore {
 
     fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
         self.check_in_transaction()?;
-        self.state.lock(runs)
+        match &self.deferred {
+            Some(deferred) if !self.others.is_empty() => {
+                // A transaction of somebody else has them until it is durable.
+                let free: Vec<RunId> =
+                    runs.iter().copied().filter(|run| !deferred.has_locked(*run, self.current)).collect();
+                let mut locked = self.state.lock(&free)?.into_iter();
+                let of = |run: &RunId| if free.contains(run) { locked.next() } else { Some(Locked::Busy) };
+                Ok(runs.iter().filter_map(of).collect())
+            }
+            _ => self.state.lock(runs),
+        }
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
@@ -361,7 +372,8 @@ impl Store for MemoryStore {
         self.last_stage += 1;
         let id = StageId(self.last_stage);
         if let (Some(deferred), Some(kept)) = (&mut self.deferred, kept) {
-            deferred.add_outstanding(id, kept, self.last_notice, self.current);
+            let by = StagedBy { side: self.current, session: self.session };
+            deferred.add_outstanding(id, kept, self.last_notice, by);
         } else {
             self.sessions.interrupt(interrupts);
             self.settled.push(Settled { stage: id, result: Ok(()) });

@@ -20,7 +20,7 @@ use crate::conformance::sessions::session;
 use crate::conformance::transactions::{pause, runs_of};
 use crate::conformance::{TestStore, settle};
 use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
-use crate::memory::{MemoryStore, SharedStore};
+use crate::memory::{DurableStage, MemoryStore, SharedStore};
 
 /// A store that several can have open.
 pub trait SharedTestStore: TestStore {
@@ -59,6 +59,22 @@ impl TestStore for SharedStore {
     fn refuse_stage(&mut self, error: StoreError) -> bool {
         MemoryStore::refuse_stage(&mut self.store(), error);
         true
+    }
+
+    fn new_handle(&mut self) -> Option<SharedStore> {
+        Some(SharedStore::new_handle(self))
+    }
+
+    fn replace_handle(self) -> SharedStore {
+        SharedStore::new_handle(&self)
+    }
+
+    fn set_time(&mut self, now: Time) {
+        SharedStore::set_time(self, now);
+    }
+
+    fn take_durable(&mut self) -> Vec<DurableStage> {
+        MemoryStore::take_durable(&mut self.store())
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, RunId};
 
-use crate::contract::{Settled, Stage, StageId, StoreError};
+use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
 use crate::memory::policies::Policies;
 use crate::memory::sessions::Sessions;
@@ -17,6 +18,26 @@ use crate::memory::{HandleState, MemoryStore, Transaction};
 pub(super) struct Deferred {
     durable: MemoryState,
     outstanding: VecDeque<Outstanding>,
+    /// What has become durable, from the moment on that somebody wants to know.
+    log: Option<Vec<DurableStage>>,
+}
+
+/// What a stage has changed for good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DurableStage {
+    /// The session that it is of.
+    pub session: Option<u64>,
+    /// What happened, by run, and in order for each.
+    pub events: Vec<(RunId, Event)>,
+    /// The runs that are gone.
+    pub forgotten: Vec<RunId>,
+}
+
+/// Who staged something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StagedBy {
+    pub(super) side: usize,
+    pub(super) session: Option<u64>,
 }
 
 /// A stage that is not durable yet.
@@ -25,8 +46,26 @@ struct Outstanding {
     id: StageId,
     stage: Stage,
     last_notice: u64,
-    /// Who staged it.
-    by: usize,
+    by: StagedBy,
+}
+
+impl Outstanding {
+    /// The runs that it has locked.
+    fn locked(&self) -> impl Iterator<Item = RunId> {
+        let changed = self.stage.runs.iter().map(|change| change.run.id);
+        let unchanged = self.stage.unchanged.iter().map(|run| run.id);
+        changed.chain(unchanged).chain(self.stage.forgotten.iter().copied())
+    }
+}
+
+impl DurableStage {
+    fn of(session: Option<u64>, stage: &Stage) -> DurableStage {
+        let of_run = |change: &RunChange| -> Vec<(RunId, Event)> {
+            change.events.iter().map(|event| (change.run.id, event.clone())).collect()
+        };
+        let events = stage.runs.iter().flat_map(of_run).collect();
+        DurableStage { session, events, forgotten: stage.forgotten.clone() }
+    }
 }
 
 impl MemoryStore {
@@ -43,11 +82,20 @@ impl MemoryStore {
                 return;
             };
             let interrupts = stage.interrupts.clone();
+            if let Some(log) = &mut deferred.log {
+                log.push(DurableStage::of(by.session, &stage));
+            }
             let result = deferred.durable.make_stage_durable(stage, last_notice);
             self.sessions.interrupt(interrupts);
             let settled = Settled { stage: id, result };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+            settled_of(&mut self.settled, self.current, &mut self.others, by.side).push(settled);
         }
+    }
+
+    /// What has become durable since the last time; nothing the first time.
+    pub fn take_durable(&mut self) -> Vec<DurableStage> {
+        let log = self.deferred.as_mut().map(|deferred| deferred.log.get_or_insert_default());
+        log.map(std::mem::take).unwrap_or_default()
     }
 
     /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
@@ -60,7 +108,7 @@ impl MemoryStore {
         }
         for Outstanding { id, by, .. } in deferred.outstanding.drain(..) {
             let settled = Settled { stage: id, result: Err(error.clone()) };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+            settled_of(&mut self.settled, self.current, &mut self.others, by.side).push(settled);
         }
         self.state = deferred.durable.clone();
         self.versions.downtimes += 1;
@@ -115,11 +163,17 @@ fn settled_of<'a>(
 
 impl Deferred {
     pub(super) fn new() -> Deferred {
-        Deferred { durable: MemoryState::new(true), outstanding: VecDeque::new() }
+        Deferred { durable: MemoryState::new(true), outstanding: VecDeque::new(), log: None }
     }
 
-    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
+    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: StagedBy) {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
+    }
+
+    /// Whether a stage of somebody else that is on its way has this run.
+    pub(super) fn has_locked(&self, run: RunId, side: usize) -> bool {
+        let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
+        others.into_iter().any(|outstanding| outstanding.locked().any(|locked| locked == run))
     }
 
     /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.
