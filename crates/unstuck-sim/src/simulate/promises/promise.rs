@@ -57,11 +57,15 @@ pub enum Promise {
     Queues,
     /// Nothing resumes automatically while that is paused, and what has waited takes turns.
     PausedPolicies,
+    /// Who lives loses nothing to another server, and who was taken for dead changes nothing.
+    Sessions,
+    /// What one server changes holds for the others.
+    Shared,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 25] = [
+    pub const ALL: [Promise; 27] = [
         Promise::Kept,
         Promise::Once,
         Promise::Fenced,
@@ -87,6 +91,8 @@ impl Promise {
         Promise::Reruns,
         Promise::Queues,
         Promise::PausedPolicies,
+        Promise::Sessions,
+        Promise::Shared,
     ];
 
     /// The promise as a sentence.
@@ -156,6 +162,10 @@ impl Promise {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
             }
+            Promise::Sessions => {
+                "a server that lives loses nothing to another, and one taken for dead changes nothing"
+            }
+            Promise::Shared => "what one server has changed holds for all that others decide after it",
         }
     }
 
@@ -187,6 +197,8 @@ impl Promise {
             Promise::Reruns => "reruns",
             Promise::Queues => "queues",
             Promise::PausedPolicies => "paused policies",
+            Promise::Sessions => "sessions",
+            Promise::Shared => "shared",
         }
     }
 }
