@@ -163,7 +163,7 @@ impl Promise {
                  most at the rate that was asked for"
             }
             Promise::Sessions => {
-                "a server that lives loses nothing to another, and one taken for dead changes nothing"
+                "who lives loses nothing to another server, and who does not changes nothing"
             }
             Promise::Shared => "what one server has changed holds for all that others decide after it",
         }
