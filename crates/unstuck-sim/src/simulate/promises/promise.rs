@@ -162,9 +162,7 @@ impl Promise {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
             }
-            Promise::Sessions => {
-                "who lives loses nothing to another server, and who does not changes nothing"
-            }
+            Promise::Sessions => "a live server loses nothing to another, and a dead one changes nothing",
             Promise::Shared => "what one server has changed holds for all that others decide after it",
         }
     }
